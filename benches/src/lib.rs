@@ -1,0 +1,1 @@
+//! Benchmarks of the operators and their peers.

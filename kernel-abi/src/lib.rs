@@ -1,0 +1,1 @@
+//! What host and device agree on: problems, launch parameters, kernel lists and index arithmetic.

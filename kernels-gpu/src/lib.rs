@@ -1,0 +1,1 @@
+//! The device code of oxidnn: every kernel, written in Rust and compiled to PTX.

@@ -1,0 +1,1 @@
+//! The slow, independent judge: every operator as plain f64 loops.

@@ -1,0 +1,1 @@
+//! Random problems, oracles, tolerances and the property tests of every operator.
