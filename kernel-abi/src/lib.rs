@@ -1,1 +1,25 @@
-//! What host and device agree on: problems, launch parameters, kernel lists and index arithmetic.
+//! What host and device agree on.
+//!
+//! The device half (element types, launch parameters, kernel lists, index arithmetic) is `no_std` and compiled
+//! into the kernels as well. The host half (descriptors, problems and their text form) exists only off the device.
+//! A problem holds no pointer; launch parameters hold nothing but numbers and addresses.
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+
+pub mod dtype;
+pub mod layout;
+pub mod ops;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod desc;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod problem;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod text;
+
+pub use dtype::DType;
+pub use layout::{MAX_RANK, TensorParam, abi_fingerprint};
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use desc::{BadDescriptor, TensorDesc};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use problem::{Operand, Problem, Role};

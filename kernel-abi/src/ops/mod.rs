@@ -1,0 +1,6 @@
+//! The operators: one folder each.
+
+pub mod activation;
+
+/// Layout hashes of every launch-parameter struct, in a fixed order (see [`crate::abi_fingerprint`]).
+pub const LAYOUT_HASHES: &[u64] = &[activation::ActivationParams::LAYOUT_HASH];
