@@ -254,6 +254,39 @@ impl TensorDesc {
     }
 }
 
+/// Tensors of equal extents as kernels that visit every element take them, with as few dimensions as possible.
+///
+/// Dimensions are sorted by the first tensor's strides, outermost first, and neighbours that all tensors can walk as
+/// one are merged: index arithmetic is what such kernels spend their time on. Packed tensors of one layout become
+/// one-dimensional. Addresses are 0.
+pub fn collapse<const N: usize>(tensors: [&TensorDesc; N]) -> [TensorParam; N] {
+    let first = tensors[0];
+    let mut axes: Vec<usize> = (0..first.rank()).filter(|&i| first.dims()[i] > 1).collect();
+    axes.sort_by_key(|&i| std::cmp::Reverse(first.strides()[i]));
+    let mut merged: Vec<(i64, [i64; N])> = Vec::new();
+    for i in axes {
+        let dim = first.dims()[i];
+        let strides = tensors.map(|tensor| tensor.strides()[i]);
+        match merged.last_mut() {
+            Some((outer_dim, outer)) if outer.iter().zip(&strides).all(|(outer, inner)| *outer == inner * dim) => {
+                *outer_dim *= dim;
+                *outer = strides;
+            }
+            _ => merged.push((dim, strides)),
+        }
+    }
+    std::array::from_fn(|t| {
+        // Unused dimensions stand first, so that the last one is always the innermost.
+        let mut param = TensorParam { address: 0, dims: [1; MAX_RANK], strides: [0; MAX_RANK] };
+        let unused = MAX_RANK - merged.len();
+        for (i, (dim, strides)) in merged.iter().enumerate() {
+            param.dims[unused + i] = *dim;
+            param.strides[unused + i] = strides[t];
+        }
+        param
+    })
+}
+
 /// `2x16x7x7:f16`, with `:nhwc` or `:s784x1x112x16` behind it unless the tensor is packed.
 impl fmt::Display for TensorDesc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -326,6 +359,20 @@ mod tests {
         assert!(reason("2x3").contains("<type>"));
         assert!(reason("2x3:f32:s1").contains("2 strides"));
         assert!(reason("2x3:f32:s1x-1").contains("given -1"));
+    }
+
+    #[test]
+    fn collapse_merges_what_all_tensors_walk_alike() {
+        let desc = |text: &str| text.parse::<TensorDesc>().unwrap();
+        let (a, b) = (desc("2x3x4x5:f32:nhwc"), desc("2x3x4x5:f32:nhwc"));
+        let [x, _] = collapse([&a, &b]);
+        assert_eq!((x.dims, x.strides), ([1, 1, 1, 1, 1, 1, 1, 120], [0, 0, 0, 0, 0, 0, 0, 1]));
+        let packed = desc("2x3x4x5:f32");
+        let [x, y] = collapse([&packed, &a]);
+        assert_eq!(
+            (&x.dims[5..], &x.strides[5..], &y.strides[5..]),
+            (&[2, 3, 20][..], &[60, 20, 1][..], &[60, 1, 3][..])
+        );
     }
 
     #[test]

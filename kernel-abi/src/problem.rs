@@ -67,6 +67,12 @@ pub trait Problem: Clone + Eq + Hash + Debug + Display + FromStr<Err = BadDescri
         self.operands().iter().map(|operand| operand.desc.data_bytes() as f64).sum()
     }
 
+    /// Whether an output may be the very tensor that is an input: each output element then depends on no input
+    /// element but those at its own index.
+    fn works_in_place(&self) -> bool {
+        false
+    }
+
     /// How many products or summands flow into the longest sum of one output element: what tolerances scale with.
     fn accumulation_length(&self) -> f64 {
         1.0

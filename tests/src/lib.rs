@@ -1,1 +1,17 @@
-//! Random problems, oracles, tolerances and the property tests of every operator.
+//! What the tests of every operator share: random problems, fills, the oracle and its tolerances.
+
+pub mod fill;
+pub mod oracle;
+pub mod problems;
+pub mod skip;
+pub mod tolerance;
+
+pub use fill::Fill;
+pub use oracle::{Case, check, check_exact, contexts};
+pub use skip::gpu;
+
+/// Cases a property test runs: 48, or `OXIDNN_CASES`.
+pub fn config() -> proptest::test_runner::Config {
+    let cases = std::env::var("OXIDNN_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(48);
+    proptest::test_runner::Config { cases, failure_persistence: None, ..Default::default() }
+}

@@ -122,6 +122,10 @@ impl Problem for ActivationProblem {
     fn flops(&self) -> f64 {
         self.x.n_elems() as f64
     }
+
+    fn works_in_place(&self) -> bool {
+        true
+    }
 }
 
 impl fmt::Display for ActivationProblem {

@@ -1,0 +1,249 @@
+//! The CPU device: what all CPU algorithms share.
+//!
+//! A CPU algorithm is a pure function on packed slices of `f32` or `f64` ([`CpuKernel`]). Around it, [`CpuAlgorithm`]
+//! brings operands of any strides and type into that form and the results back, with alpha and beta. Packed operands
+//! of the computing type are used where they lie. All scratch memory comes from the plan's workspace.
+
+use crate::operators::Operation;
+use crate::plan::{Bound, Call, Launch};
+use crate::select::{Algorithm, Config, Refusal};
+use crate::tensor::{Real, Region, RegionMut, accumulator, gather, scatter, scatter_typed};
+use crate::{Context, DType, Error, Operand, Role, Stream, TensorDesc};
+use arrayvec::ArrayVec;
+use half::{bf16, f16};
+use kernel_abi::problem::MAX_OPERANDS;
+
+/// Operands as packed slices, in the problem's order, and scratch.
+pub(crate) struct CpuCall<'a, A> {
+    /// Every [`Role::Input`] operand.
+    pub(crate) inputs: ArrayVec<&'a [A], MAX_OPERANDS>,
+    /// Every [`Role::Output`] operand, to be overwritten with the bare result, and every [`Role::Update`] operand,
+    /// holding its prior value.
+    pub(crate) outputs: ArrayVec<&'a mut [A], MAX_OPERANDS>,
+    /// As many elements as [`CpuKernel::scratch_elems`] says, holding anything.
+    pub(crate) scratch: &'a mut [A],
+}
+
+/// A CPU algorithm's arithmetic.
+pub(crate) trait CpuKernel<P>: Sync + Copy + 'static {
+    /// The algorithm's name.
+    const NAME: &'static str;
+
+    /// Why it cannot compute `problem`, if it cannot.
+    fn refuse(problem: &P) -> Option<String> {
+        let _ = problem;
+        None
+    }
+
+    /// Scratch memory, in elements of the computing type.
+    fn scratch_elems(problem: &P) -> u64 {
+        let _ = problem;
+        0
+    }
+
+    /// How many times slower than the device's plain rates it computes.
+    fn slowness() -> f64 {
+        1.0
+    }
+
+    /// Computes the outputs, alpha and beta left out.
+    fn compute<A: Real>(problem: &P, call: CpuCall<'_, A>);
+}
+
+/// Makes an [`Algorithm`] of a [`CpuKernel`].
+#[derive(Clone, Copy)]
+pub(crate) struct CpuAlgorithm<K>(pub(crate) K);
+
+/// The only config of a CPU algorithm.
+const CONFIG: Config = Config("cpu");
+
+/// Fixed cost of spreading work over threads.
+const OVERHEAD_US: f64 = 5.0;
+
+/// Slices of the workspace begin at multiples of this.
+const ALIGN: u64 = 64;
+
+impl<P: Operation, K: CpuKernel<P>> Algorithm<P> for CpuAlgorithm<K> {
+    fn name(&self) -> &'static str {
+        K::NAME
+    }
+
+    fn configs(&self, problem: &P, context: &Context) -> Result<Vec<Config>, Refusal> {
+        if context.is_gpu() {
+            return Err(Refusal::new(format!("runs on the CPU, the device is {}", context.info().name)));
+        }
+        K::refuse(problem).map_or(Ok(vec![CONFIG]), |reason| Err(Refusal(reason)))
+    }
+
+    fn workspace_bytes(&self, problem: &P, _: Config) -> u64 {
+        Layout::new::<P, K>(problem).total_bytes
+    }
+
+    fn estimate_us(&self, problem: &P, _: Config, context: &Context) -> f64 {
+        let info = context.info();
+        OVERHEAD_US + problem.bytes() / info.bytes_per_us + problem.flops() / info.flops_per_us * K::slowness()
+    }
+
+    fn prepare(&self, problem: &P, _: Config, _: &Context) -> Result<Box<dyn Launch>, Error> {
+        let layout = Layout::new::<P, K>(problem);
+        Ok(match layout.computing {
+            DType::F64 => Box::new(CpuLaunch::<P, K, f64>::new(problem, layout)),
+            DType::F32 | DType::F16 | DType::BF16 => Box::new(CpuLaunch::<P, K, f32>::new(problem, layout)),
+        })
+    }
+}
+
+/// Where each operand's packed copy and the scratch lie in the workspace.
+struct Layout {
+    computing: DType,
+    operands: Vec<Staged>,
+    scratch_elems: usize,
+    total_bytes: u64,
+}
+
+struct Staged {
+    operand: Operand,
+    elems: usize,
+    /// Packed and of the computing type: inputs are read where they lie.
+    direct: bool,
+}
+
+impl Layout {
+    fn new<P: Operation, K: CpuKernel<P>>(problem: &P) -> Self {
+        let operands = problem.operands();
+        let computing = accumulator(operands.iter().map(|operand| operand.desc.dtype()));
+        let item = computing.size_bytes() as u64;
+        let mut total_bytes = 0;
+        let operands = operands
+            .into_iter()
+            .map(|operand| {
+                let direct = operand.desc.dtype() == computing && operand.desc.is_packed();
+                // Outputs need a copy even when they lie well: beta wants the prior value beside the result.
+                if !(direct && operand.role == Role::Input) {
+                    total_bytes += aligned(operand.desc.n_elems() as u64 * item);
+                }
+                Staged { operand, elems: operand.desc.n_elems() as usize, direct }
+            })
+            .collect();
+        let scratch_elems = K::scratch_elems(problem);
+        total_bytes += aligned(scratch_elems * item);
+        Layout { computing, operands, scratch_elems: scratch_elems as usize, total_bytes }
+    }
+}
+
+fn aligned(bytes: u64) -> u64 {
+    bytes.next_multiple_of(ALIGN)
+}
+
+struct CpuLaunch<P, K, A> {
+    problem: P,
+    layout: Layout,
+    kernel: std::marker::PhantomData<fn() -> (K, A)>,
+}
+
+impl<P, K, A> CpuLaunch<P, K, A> {
+    fn new(problem: &P, layout: Layout) -> Self
+    where
+        P: Clone,
+    {
+        CpuLaunch { problem: problem.clone(), layout, kernel: std::marker::PhantomData }
+    }
+}
+
+/// An output between computing and storing.
+struct Pending<'a> {
+    desc: TensorDesc,
+    /// None when the result was computed where it belongs.
+    storage: Option<&'a mut [u8]>,
+}
+
+impl<P: Operation, K: CpuKernel<P>, A: Real> Launch for CpuLaunch<P, K, A> {
+    fn launch(&self, _: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let (alpha, beta) = (call.alpha, call.beta);
+        let RegionMut::Host(workspace) = &mut call.workspace else {
+            return Err(not_on_host("workspace"));
+        };
+        let mut rest: &mut [A] = bytemuck::cast_slice_mut(whole_elements::<A>(workspace));
+        let mut take = |elems: usize| {
+            let padded = aligned((elems * size_of::<A>()) as u64) as usize / size_of::<A>();
+            let (slice, tail) = std::mem::take(&mut rest).split_at_mut(padded);
+            rest = tail;
+            &mut slice[..elems]
+        };
+        let scratch = take(self.layout.scratch_elems);
+        let mut inputs = ArrayVec::<&[A], MAX_OPERANDS>::new();
+        let mut results = ArrayVec::<&mut [A], MAX_OPERANDS>::new();
+        let mut pending = ArrayVec::<Pending<'_>, MAX_OPERANDS>::new();
+        for (staged, bound) in self.layout.operands.iter().zip(call.operands.iter_mut()) {
+            let desc = staged.operand.desc;
+            let span = desc.span_bytes() as usize;
+            match bound {
+                Bound::Read(Region::Host(bytes)) if staged.direct => inputs.push(bytemuck::cast_slice(&bytes[..span])),
+                Bound::Read(Region::Host(bytes)) => {
+                    let packed = take(staged.elems);
+                    gather(&desc, &bytes[..span], packed);
+                    inputs.push(packed);
+                }
+                Bound::Write(RegionMut::Host(bytes)) => {
+                    let bytes = &mut bytes[..span];
+                    let blends = staged.operand.role == Role::Output && (alpha != 1.0 || beta != 0.0);
+                    if staged.direct && !blends {
+                        results.push(bytemuck::cast_slice_mut(bytes));
+                        pending.push(Pending { desc, storage: None });
+                        continue;
+                    }
+                    let packed = take(staged.elems);
+                    if staged.operand.role == Role::Update {
+                        gather(&desc, bytes, packed);
+                    }
+                    results.push(packed);
+                    pending.push(Pending { desc, storage: Some(bytes) });
+                }
+                Bound::Read(_) | Bound::Write(_) => return Err(not_on_host(staged.operand.name)),
+            }
+        }
+        let mut outputs = ArrayVec::new();
+        outputs.extend(results.iter_mut().map(|result| &mut **result));
+        K::compute(&self.problem, CpuCall { inputs, outputs, scratch });
+        let roles = self.layout.operands.iter().map(|staged| staged.operand.role).filter(|&role| role != Role::Input);
+        for ((role, output), result) in roles.zip(pending).zip(results) {
+            if let Some(storage) = output.storage {
+                let (alpha, beta) = if role == Role::Output { (alpha, beta) } else { (1.0, 0.0) };
+                store(&output.desc, result, storage, alpha, beta);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `y = alpha · result + beta · y`, in `A`; y is not read when beta is 0.
+fn store<A: Real>(desc: &TensorDesc, result: &[A], storage: &mut [u8], alpha: f64, beta: f64) {
+    let (alpha, beta) = (A::real(alpha), A::real(beta));
+    if beta == A::zero() {
+        if alpha == A::one() {
+            return scatter(desc, result, storage);
+        }
+        return match desc.dtype() {
+            DType::F32 => scatter_typed(desc, result, storage, |y: &mut f32, r: A| *y = (alpha * r).store()),
+            DType::F64 => scatter_typed(desc, result, storage, |y: &mut f64, r: A| *y = (alpha * r).store()),
+            DType::F16 => scatter_typed(desc, result, storage, |y: &mut f16, r: A| *y = (alpha * r).store()),
+            DType::BF16 => scatter_typed(desc, result, storage, |y: &mut bf16, r: A| *y = (alpha * r).store()),
+        };
+    }
+    let blend = |prior: A, result: A| alpha * result + beta * prior;
+    match desc.dtype() {
+        DType::F32 => scatter_typed(desc, result, storage, |y: &mut f32, r: A| *y = blend(A::load(*y), r).store()),
+        DType::F64 => scatter_typed(desc, result, storage, |y: &mut f64, r: A| *y = blend(A::load(*y), r).store()),
+        DType::F16 => scatter_typed(desc, result, storage, |y: &mut f16, r: A| *y = blend(A::load(*y), r).store()),
+        DType::BF16 => scatter_typed(desc, result, storage, |y: &mut bf16, r: A| *y = blend(A::load(*y), r).store()),
+    }
+}
+
+fn whole_elements<A>(bytes: &mut [u8]) -> &mut [u8] {
+    let whole = bytes.len() / size_of::<A>() * size_of::<A>();
+    &mut bytes[..whole]
+}
+
+fn not_on_host(what: &str) -> Error {
+    Error::WrongDevice { what: what.to_owned(), expected: "the CPU".to_owned(), given: "a GPU".to_owned() }
+}

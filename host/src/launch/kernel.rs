@@ -1,0 +1,73 @@
+//! From an operator's kernel list to a launch.
+
+use super::{KernelParams, LaunchConfig, launch};
+use crate::driver::Function;
+use crate::plan::{Call, Launch};
+use crate::select::{Config, Refusal};
+use crate::{Context, DType, Error, Stream};
+
+/// A row of an operator's kernel list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KernelRow {
+    pub(crate) symbol: &'static str,
+    pub(crate) pass: &'static str,
+    pub(crate) dtype: DType,
+}
+
+/// The callback for a kernel list of `kernel-abi` with the columns symbol, pass, element type:
+/// `const KERNELS: &[KernelRow] = kernel_abi::activation_kernels!(kernel_rows);`
+macro_rules! kernel_rows {
+    ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => {
+        &[$($crate::launch::KernelRow {
+            symbol: stringify!($symbol),
+            pass: stringify!($pass),
+            dtype: kernel_abi::dtype_of!($dtype),
+        }),*]
+    };
+}
+pub(crate) use kernel_rows;
+
+/// The config of the kernel for a pass and type, on a GPU.
+pub(crate) fn kernel_for(
+    rows: &[KernelRow],
+    pass: &str,
+    dtype: DType,
+    context: &Context,
+) -> Result<Vec<Config>, Refusal> {
+    if !context.is_gpu() {
+        return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
+    }
+    rows.iter()
+        .find(|row| row.pass == pass && row.dtype == dtype)
+        .map(|row| vec![Config(row.symbol)])
+        .ok_or_else(|| Refusal::new(format!("has no kernel for pass {pass} with {dtype}")))
+}
+
+/// A launch of one kernel whose parameters are complete but for addresses and scalars.
+pub(crate) struct KernelLaunch<T> {
+    pub(crate) function: Function,
+    pub(crate) config: LaunchConfig,
+    pub(crate) params: T,
+    /// Puts addresses and scalars into the parameters.
+    pub(crate) bind: fn(&mut T, &Call<'_>),
+}
+
+impl<T: KernelParams + Send + Sync> Launch for KernelLaunch<T> {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let Some(stream) = stream.gpu_stream() else {
+            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
+        };
+        let mut params = self.params;
+        (self.bind)(&mut params, call);
+        launch(&self.function, &self.config, stream, &params)
+            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
+    }
+}
+
+/// A one-dimensional grid that covers `n_threads`, in blocks of `block`; kernels stride over the rest.
+pub(crate) fn linear_grid(n_threads: i64, block: u32) -> LaunchConfig {
+    // Kernels loop by the size of the grid, so a cap costs nothing; this one keeps index arithmetic in 32 bits.
+    const MAX_BLOCKS: i64 = 1 << 20;
+    let blocks = (n_threads.max(1) as u64).div_ceil(u64::from(block)).min(MAX_BLOCKS as u64);
+    LaunchConfig { grid: [blocks as u32, 1, 1], block: [block, 1, 1], ..LaunchConfig::default() }
+}

@@ -1,0 +1,3 @@
+//! The operators: one folder each. Problems and formulas are those of `kernel-abi`.
+
+pub mod activation;

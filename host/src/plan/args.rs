@@ -1,0 +1,276 @@
+//! The tensors and scalars of one run, and the checks every run makes of them.
+
+use super::{Plan, Workspace};
+use crate::tensor::{Region, RegionMut};
+use crate::{Error, Operand, Role, Stream, TensorDesc, TensorView, TensorViewMut};
+use arrayvec::ArrayVec;
+use kernel_abi::problem::MAX_OPERANDS;
+
+/// The tensors and scalars of one run, tensors by the names of the formula.
+///
+/// Every [`Output`](Role::Output) becomes `alpha · result + beta · prior`; by default alpha is 1 and beta 0, and
+/// the prior value is not read then. Makes no heap allocation.
+#[derive(Debug)]
+pub struct Args<'a> {
+    slots: ArrayVec<Slot<'a>, MAX_OPERANDS>,
+    surplus: Option<&'a str>,
+    alpha: f64,
+    beta: f64,
+}
+
+#[derive(Debug)]
+struct Slot<'a> {
+    name: &'a str,
+    value: Value<'a>,
+}
+
+#[derive(Debug)]
+enum Value<'a> {
+    Read(TensorView<'a>),
+    Write(TensorViewMut<'a>),
+}
+
+impl<'a> Args<'a> {
+    /// No tensors, alpha 1, beta 0.
+    pub fn new() -> Self {
+        Args { slots: ArrayVec::new(), surplus: None, alpha: 1.0, beta: 0.0 }
+    }
+
+    /// Adds a tensor that is read.
+    pub fn input(self, name: &'a str, tensor: impl Into<TensorView<'a>>) -> Self {
+        self.push(name, Value::Read(tensor.into()))
+    }
+
+    /// Adds a tensor that is written.
+    pub fn output(self, name: &'a str, tensor: impl Into<TensorViewMut<'a>>) -> Self {
+        self.push(name, Value::Write(tensor.into()))
+    }
+
+    /// Sets the factor of the result.
+    pub fn alpha(mut self, alpha: f64) -> Self {
+        self.alpha = alpha;
+        self
+    }
+
+    /// Sets the factor of the output's prior value.
+    pub fn beta(mut self, beta: f64) -> Self {
+        self.beta = beta;
+        self
+    }
+
+    fn push(mut self, name: &'a str, value: Value<'a>) -> Self {
+        if self.slots.try_push(Slot { name, value }).is_err() {
+            self.surplus = Some(name);
+        }
+        self
+    }
+}
+
+impl Default for Args<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// An operand whose memory has been checked.
+#[derive(Debug)]
+pub(crate) enum Bound<'a> {
+    Read(Region<'a>),
+    Write(RegionMut<'a>),
+}
+
+impl Bound<'_> {
+    fn range(&self) -> (u64, u64) {
+        match self {
+            Bound::Read(region) => region.range(),
+            Bound::Write(region) => region.range(),
+        }
+    }
+}
+
+/// One run after all checks: memory in the order of the problem's operands.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) operands: ArrayVec<Bound<'a>, MAX_OPERANDS>,
+    pub(crate) workspace: RegionMut<'a>,
+    pub(crate) alpha: f64,
+    pub(crate) beta: f64,
+}
+
+impl Call<'_> {
+    /// Device address of an operand.
+    pub(crate) fn address(&self, operand: usize) -> u64 {
+        self.operands[operand].range().0
+    }
+
+    /// Device address of the workspace.
+    pub(crate) fn workspace_address(&self) -> u64 {
+        self.workspace.range().0
+    }
+}
+
+impl Plan {
+    /// Makes every check that a run owes its caller, without allocating.
+    pub(super) fn bind<'a>(
+        &self,
+        stream: &Stream,
+        args: Args<'a>,
+        workspace: &'a mut Workspace,
+    ) -> Result<Call<'a>, Error> {
+        self.same_device("stream", stream.context())?;
+        self.same_device("workspace", workspace.context())?;
+        if workspace.len_bytes() < self.workspace_bytes {
+            return Err(Error::WorkspaceTooSmall {
+                needed_bytes: self.workspace_bytes,
+                given_bytes: workspace.len_bytes(),
+            });
+        }
+        let Args { mut slots, surplus, alpha, beta } = args;
+        let mut operands = ArrayVec::new();
+        for operand in &self.operands {
+            let Some(at) = slots.iter().position(|slot| slot.name == operand.name) else {
+                return Err(self.bad(operand.name, format!("expected a tensor {}, given none", operand.desc)));
+            };
+            operands.push(self.bind_operand(operand, slots.swap_remove(at).value)?);
+        }
+        if let Some(name) = slots.first().map(|slot| slot.name).or(surplus) {
+            let known = self.operands.iter().map(|operand| operand.name).collect::<Vec<_>>().join(", ");
+            return Err(self.bad(name, format!("expected only {known}, given also {name}")));
+        }
+        self.check_overlap(&operands)?;
+        Ok(Call { operands, workspace: workspace.region_mut(), alpha, beta })
+    }
+
+    fn bind_operand<'a>(&self, operand: &Operand, value: Value<'a>) -> Result<Bound<'a>, Error> {
+        let (desc, context, bound) = match (operand.role, value) {
+            (Role::Input, Value::Read(view)) => (*view.desc(), view.context(), Bound::Read(view.region())),
+            (Role::Output | Role::Update, Value::Write(view)) => {
+                (*view.desc(), view.context(), Bound::Write(view.into_region()))
+            }
+            (Role::Input, Value::Write(_)) => {
+                return Err(self.bad(operand.name, "expected an input, given as an output".to_owned()));
+            }
+            (Role::Output | Role::Update, Value::Read(_)) => {
+                return Err(self.bad(operand.name, "expected an output, given as an input".to_owned()));
+            }
+        };
+        self.same_device(operand.name, context)?;
+        if desc != operand.desc {
+            return Err(self.bad(operand.name, format!("expected {}, given {desc}", operand.desc)));
+        }
+        let (address, len_bytes) = bound.range();
+        if len_bytes < desc.span_bytes() {
+            let reason = format!("expected {} bytes for {desc}, given {len_bytes}", desc.span_bytes());
+            return Err(self.bad(operand.name, reason));
+        }
+        let align = desc.dtype().size_bytes() as u64;
+        if address == 0 || address % align != 0 {
+            let reason = format!("expected an address that is not null and a multiple of {align}, given {address:#x}");
+            return Err(self.bad(operand.name, reason));
+        }
+        Ok(bound)
+    }
+
+    /// Refuses an output that shares elements with any other operand, unless the operator can work in place and
+    /// both are the same elements.
+    fn check_overlap(&self, operands: &[Bound<'_>]) -> Result<(), Error> {
+        for (i, a) in operands.iter().enumerate() {
+            for (j, b) in operands.iter().enumerate() {
+                let Bound::Write(_) = a else { continue };
+                if i == j || (matches!(b, Bound::Write(_)) && j < i) {
+                    continue;
+                }
+                let (a_desc, b_desc) = (&self.operands[i].desc, &self.operands[j].desc);
+                let (a_at, b_at) = (a.range().0, b.range().0);
+                let same = a_at == b_at && a_desc == b_desc && matches!(b, Bound::Read(_));
+                if (same && self.in_place) || !may_share(a_desc, a_at, b_desc, b_at) {
+                    continue;
+                }
+                let reason = format!(
+                    "expected memory of its own, given elements shared with {} (addresses {a_at:#x} and {b_at:#x})",
+                    self.operands[j].name
+                );
+                return Err(self.bad(self.operands[i].name, reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn same_device(&self, what: &str, given: &crate::Context) -> Result<(), Error> {
+        if self.context.shares_memory_with(given) {
+            return Ok(());
+        }
+        Err(Error::WrongDevice {
+            what: what.to_owned(),
+            expected: self.context.info().name.clone(),
+            given: given.info().name.clone(),
+        })
+    }
+
+    fn bad(&self, argument: &str, reason: String) -> Error {
+        Error::bad(self.op, argument, reason)
+    }
+}
+
+/// Whether two tensors at these addresses may share an element.
+///
+/// Exact when both have one element type and, for dimensions of extent above 1, equal strides, as two channel slices
+/// of one image batch do; otherwise the spans decide.
+fn may_share(a: &TensorDesc, a_at: u64, b: &TensorDesc, b_at: u64) -> bool {
+    if a_at + a.span_bytes() <= b_at || b_at + b.span_bytes() <= a_at {
+        return false;
+    }
+    let item = a.dtype().size_bytes() as i64;
+    let bytes = b_at as i64 - a_at as i64;
+    if a.dtype() != b.dtype() || a.rank() != b.rank() || bytes % item != 0 {
+        return true;
+    }
+    let mut axes = ArrayVec::<(i64, i64, i64), { kernel_abi::MAX_RANK }>::new();
+    for i in 0..a.rank() {
+        let (stride_a, dim_a, stride_b, dim_b) = (a.strides()[i], a.dims()[i], b.strides()[i], b.dims()[i]);
+        if dim_a > 1 && dim_b > 1 && stride_a != stride_b {
+            return true;
+        }
+        let stride = if dim_a > 1 { stride_a } else { stride_b };
+        if dim_a.max(dim_b) > 1 && stride > 0 {
+            axes.push((stride, dim_a, dim_b));
+        }
+    }
+    axes.sort_unstable_by_key(|axis| std::cmp::Reverse(axis.0));
+    reaches(&axes, bytes / item)
+}
+
+/// Whether `distance` is a sum of `stride · (i - j)` with `i` below the first and `j` below the second extent.
+fn reaches(axes: &[(i64, i64, i64)], distance: i64) -> bool {
+    let Some(&(stride, dim_a, dim_b)) = axes.first() else {
+        return distance == 0;
+    };
+    let rest: i64 = axes[1..].iter().map(|&(stride, dim_a, dim_b)| stride * (dim_a.max(dim_b) - 1)).sum();
+    let low = (distance - rest).div_euclid(stride).max(1 - dim_b);
+    let high = (distance + rest).div_euclid(stride).min(dim_a - 1);
+    (low..=high).any(|steps| reaches(&axes[1..], distance - steps * stride))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn channel_slices_of_one_batch_do_not_share() {
+        let slice: TensorDesc = "2x3x4x4:f32:s112x1x28x7".parse().unwrap();
+        assert!(!may_share(&slice, 1000, &slice, 1000 + 3 * 4));
+        assert!(may_share(&slice, 1000, &slice, 1000 + 2 * 4));
+        assert!(may_share(&slice, 1000, &slice, 1000 + 7 * 4));
+        assert!(!may_share(&slice, 1000, &slice, 1000 + 4 * 112 * 4));
+        let other: TensorDesc = "2x4x4x4:f32:s112x1x28x7".parse().unwrap();
+        assert!(!may_share(&slice, 1000, &other, 1000 + 3 * 4));
+        assert!(may_share(&other, 1000, &slice, 1000 + 3 * 4));
+    }
+
+    #[test]
+    fn other_layouts_are_judged_by_their_spans() {
+        let (a, b): (TensorDesc, TensorDesc) = ("4x4:f32".parse().unwrap(), "4x4:f32:s1x4".parse().unwrap());
+        assert!(may_share(&a, 64, &b, 64 + 60));
+        assert!(!may_share(&a, 64, &b, 64 + 64));
+    }
+}

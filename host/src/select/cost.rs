@@ -1,0 +1,16 @@
+//! Estimates shared by several algorithms. They sort candidates; they promise nothing.
+
+use crate::{Context, Problem};
+
+/// Time from a launch to the kernel's end when there is nothing to do.
+const LAUNCH_US: f64 = 3.0;
+
+/// A kernel bound by memory traffic that touches every operand once.
+pub(crate) fn streaming_us<P: Problem>(problem: &P, context: &Context) -> f64 {
+    LAUNCH_US + problem.bytes() / context.info().bytes_per_us
+}
+
+/// A kernel bound by scalar arithmetic, at `share` of the device's plain rate.
+pub(crate) fn scalar_us<P: Problem>(problem: &P, context: &Context, share: f64) -> f64 {
+    streaming_us(problem, context).max(LAUNCH_US + problem.flops() / (context.info().flops_per_us * share))
+}

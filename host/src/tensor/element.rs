@@ -1,0 +1,83 @@
+//! Host types of tensor elements.
+
+use crate::DType;
+use crate::launch::cpu_gemm::GemmElement;
+use half::{bf16, f16};
+
+/// A host type that is the storage of some [`DType`].
+pub trait Element: bytemuck::Pod + Send + Sync {
+    /// The element type.
+    const DTYPE: DType;
+    /// Exactly.
+    fn to_f64(self) -> f64;
+    /// Rounded to nearest, ties to even.
+    fn from_f64(value: f64) -> Self;
+    /// Rounded to nearest, ties to even; exact for `f32` and `f64`.
+    fn from_f32(value: f32) -> Self;
+    /// Rounded to nearest, ties to even; exact unless `self` is an `f64`.
+    fn to_f32(self) -> f32;
+}
+
+macro_rules! element {
+    ($($t:ty => $dtype:ident, $to_f64:expr, $from_f64:expr, $to_f32:expr, $from_f32:expr;)*) => { $(
+        impl Element for $t {
+            const DTYPE: DType = DType::$dtype;
+            fn to_f64(self) -> f64 {
+                $to_f64(self)
+            }
+            fn from_f64(value: f64) -> Self {
+                $from_f64(value)
+            }
+            fn from_f32(value: f32) -> Self {
+                $from_f32(value)
+            }
+            fn to_f32(self) -> f32 {
+                $to_f32(self)
+            }
+        }
+    )* };
+}
+
+element! {
+    f32 => F32, f64::from, |v| v as f32, |v| v, |v| v;
+    f64 => F64, |v| v, |v| v, |v| v as f32, f64::from;
+    f16 => F16, f16::to_f64, f16::from_f64, f16::to_f32, f16::from_f32;
+    bf16 => BF16, bf16::to_f64, bf16::from_f64, bf16::to_f32, bf16::from_f32;
+}
+
+/// A type the CPU algorithms compute in: `f32` or `f64`.
+pub(crate) trait Real: Element + num_traits::Float + GemmElement + std::iter::Sum + std::fmt::Debug {
+    /// From storage, widening.
+    fn load<T: Element>(value: T) -> Self;
+    /// To storage, rounding.
+    fn store<T: Element>(self) -> T;
+    /// From a parameter.
+    fn real(value: f64) -> Self {
+        Self::from_f64(value)
+    }
+}
+
+// `Element::from_f64` is named in full: `num_traits::Float` brings casts of similar names into scope.
+impl Real for f32 {
+    fn load<T: Element>(value: T) -> Self {
+        Element::to_f32(value)
+    }
+    fn store<T: Element>(self) -> T {
+        <T as Element>::from_f32(self)
+    }
+    fn real(value: f64) -> Self {
+        value as f32
+    }
+}
+
+impl Real for f64 {
+    fn load<T: Element>(value: T) -> Self {
+        Element::to_f64(value)
+    }
+    fn store<T: Element>(self) -> T {
+        <T as Element>::from_f64(self)
+    }
+    fn real(value: f64) -> Self {
+        value
+    }
+}

@@ -1,0 +1,173 @@
+//! Copies between strided storage of any element type and packed slices of another.
+//!
+//! Parallel over the outermost dimension of what is written, so that no two threads share an element.
+
+use super::Element;
+use crate::{DType, TensorDesc};
+use arrayvec::ArrayVec;
+use half::{bf16, f16};
+use rayon::prelude::*;
+
+/// One loop: extent, stride in the strided tensor, stride in the packed slice.
+#[derive(Clone, Copy)]
+struct Axis {
+    dim: usize,
+    strided: usize,
+    packed: usize,
+}
+
+type Axes = ArrayVec<Axis, { kernel_abi::MAX_RANK }>;
+
+/// Below this many elements a copy is not worth handing to other threads.
+const PARALLEL_ELEMS: usize = 1 << 14;
+
+/// Copies `storage`, a tensor of shape `desc`, into `packed`, its elements in row-major order.
+pub(crate) fn gather<T: Element>(desc: &TensorDesc, storage: &[u8], packed: &mut [T]) {
+    match desc.dtype() {
+        DType::F64 => gather_typed(desc, storage, packed, |from: f64| T::from_f64(from)),
+        DType::F32 => gather_typed(desc, storage, packed, |from: f32| T::from_f32(from)),
+        DType::F16 => gather_typed(desc, storage, packed, |from: f16| T::from_f32(from.to_f32())),
+        DType::BF16 => gather_typed(desc, storage, packed, |from: bf16| T::from_f32(from.to_f32())),
+    }
+}
+
+/// Copies `packed` into `storage`, a tensor of shape `desc`, and leaves the gaps alone.
+pub(crate) fn scatter<T: Element>(desc: &TensorDesc, packed: &[T], storage: &mut [u8]) {
+    match desc.dtype() {
+        DType::F64 => scatter_typed(desc, packed, storage, |to: &mut f64, from: T| *to = from.to_f64()),
+        DType::F32 => scatter_typed(desc, packed, storage, |to: &mut f32, from: T| *to = from.to_f32()),
+        DType::F16 => scatter_typed(desc, packed, storage, |to: &mut f16, from: T| *to = from_any(from)),
+        DType::BF16 => scatter_typed(desc, packed, storage, |to: &mut bf16, from: T| *to = from_any(from)),
+    }
+}
+
+/// Rounds once, through `f32` only where that is exact.
+fn from_any<T: Element, U: Element>(value: T) -> U {
+    if T::DTYPE == DType::F64 { U::from_f64(value.to_f64()) } else { U::from_f32(value.to_f32()) }
+}
+
+fn gather_typed<S: Element, T: Element>(
+    desc: &TensorDesc,
+    storage: &[u8],
+    packed: &mut [T],
+    convert: impl Fn(S) -> T + Sync,
+) {
+    let storage: &[S] = bytemuck::cast_slice(storage);
+    let mut axes = axes(desc);
+    axes.sort_by_key(|axis| std::cmp::Reverse(axis.packed));
+    let copy = |axes: &[Axis], offset: usize, packed: &mut [T]| {
+        for_each_run(axes, |strided, start, run| {
+            let storage = &storage[offset + strided..];
+            for i in 0..run.dim {
+                packed[start + i * run.packed] = convert(storage[i * run.strided]);
+            }
+        });
+    };
+    match axes.split_first() {
+        Some((outer, inner)) if packed.len() >= PARALLEL_ELEMS => packed
+            .par_chunks_mut(outer.packed)
+            .enumerate()
+            .for_each(|(i, packed)| copy(inner, i * outer.strided, packed)),
+        _ => copy(&axes, 0, packed),
+    }
+}
+
+/// Walks the elements of `storage` together with those of `packed`.
+///
+/// `desc` must not overlap itself, so every index of the outermost axis has memory of its own.
+pub(crate) fn scatter_typed<S: Element, T: Element>(
+    desc: &TensorDesc,
+    packed: &[T],
+    storage: &mut [u8],
+    assign: impl Fn(&mut S, T) + Sync,
+) {
+    let storage: &mut [S] = bytemuck::cast_slice_mut(storage);
+    let mut axes = axes(desc);
+    axes.sort_by_key(|axis| std::cmp::Reverse(axis.strided));
+    let copy = |axes: &[Axis], offset: usize, storage: &mut [S]| {
+        for_each_run(axes, |strided, start, run| {
+            let storage = &mut storage[strided..];
+            for i in 0..run.dim {
+                assign(&mut storage[i * run.strided], packed[offset + start + i * run.packed]);
+            }
+        });
+    };
+    match axes.split_first() {
+        Some((outer, inner)) if packed.len() >= PARALLEL_ELEMS => storage
+            .par_chunks_mut(outer.strided)
+            .enumerate()
+            .take(outer.dim)
+            .for_each(|(i, storage)| copy(inner, i * outer.packed, storage)),
+        _ => copy(&axes, 0, storage),
+    }
+}
+
+/// The dimensions of extent above 1.
+fn axes(desc: &TensorDesc) -> Axes {
+    let packed = desc.to_packed();
+    (0..desc.rank())
+        .filter(|&i| desc.dims()[i] > 1)
+        .map(|i| Axis {
+            dim: desc.dims()[i] as usize,
+            strided: desc.strides()[i] as usize,
+            packed: packed.strides()[i] as usize,
+        })
+        .collect()
+}
+
+/// Calls `body` with the strided and packed offsets of every run along the last axis.
+fn for_each_run(axes: &[Axis], mut body: impl FnMut(usize, usize, Axis)) {
+    let Some((run, outer)) = axes.split_last() else {
+        return body(0, 0, Axis { dim: 1, strided: 1, packed: 1 });
+    };
+    let mut index = [0usize; kernel_abi::MAX_RANK];
+    let (mut strided, mut packed) = (0, 0);
+    loop {
+        body(strided, packed, *run);
+        let mut at = outer.len();
+        loop {
+            if at == 0 {
+                return;
+            }
+            at -= 1;
+            let axis = outer[at];
+            index[at] += 1;
+            strided += axis.strided;
+            packed += axis.packed;
+            if index[at] < axis.dim {
+                break;
+            }
+            index[at] = 0;
+            strided -= axis.dim * axis.strided;
+            packed -= axis.dim * axis.packed;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trip_through_every_layout() {
+        for text in
+            ["2x3x4x5:f32", "2x3x4x5:f16:nhwc", "3x4:f64:s1x7", "1x1:bf16", "64x32x17:f32:nhwc", "70x300:f32:s1x70"]
+        {
+            let desc: TensorDesc = text.parse().unwrap();
+            let values: Vec<f32> = (0..desc.n_elems()).map(|i| (i % 199) as f32).collect();
+            let mut bytes = super::super::HostMemory::zeroed(desc.span_bytes()).unwrap();
+            scatter(&desc, &values, bytes.bytes_mut());
+            let mut back = vec![-1.0f32; values.len()];
+            gather(&desc, bytes.bytes(), &mut back);
+            assert_eq!(values, back, "{text}");
+        }
+    }
+
+    #[test]
+    fn gaps_keep_their_bytes() {
+        let desc: TensorDesc = "2x2:f32:s4x1".parse().unwrap();
+        let mut storage = [9.0f32; 6];
+        scatter(&desc, &[1.0f32, 2.0, 3.0, 4.0], bytemuck::cast_slice_mut(&mut storage));
+        assert_eq!(storage, [1.0, 2.0, 9.0, 9.0, 3.0, 4.0]);
+    }
+}

@@ -1,0 +1,8 @@
+//! The operators: one file each, or a folder where there are several passes of some length.
+
+pub mod activation;
+
+/// One row per operator.
+pub(crate) fn rows() -> Vec<crate::Row> {
+    vec![crate::row::<kernel_abi::ops::activation::ActivationProblem>()]
+}

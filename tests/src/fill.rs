@@ -1,0 +1,58 @@
+//! Values for operands.
+
+use kernel_abi::DType;
+use oxidnn::Element;
+use oxidnn::half::{bf16, f16};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// What operands are filled with. Values are always such that the element type stores them exactly, so that the
+/// reference sees what the device sees.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fill {
+    /// Standard normal.
+    Normal,
+    /// Integers from `-max` to `max`: sums of their products are exact while they stay in the type's exact range, so
+    /// an indexing bug cannot hide in a tolerance.
+    Integers {
+        /// The largest magnitude.
+        max: i64,
+    },
+    /// Uniform between two numbers.
+    Uniform {
+        /// Lower end.
+        low: f64,
+        /// Upper end.
+        high: f64,
+    },
+}
+
+impl Fill {
+    /// `n` values, the same for the same seed.
+    pub fn values(self, n: usize, dtype: DType, seed: u64) -> Vec<f64> {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        (0..n)
+            .map(|_| {
+                let value = match self {
+                    Fill::Normal => {
+                        let (u, v): (f64, f64) = (rng.random(), rng.random());
+                        (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+                    }
+                    Fill::Integers { max } => rng.random_range(-max..=max) as f64,
+                    Fill::Uniform { low, high } => rng.random_range(low..high),
+                };
+                round(value, dtype)
+            })
+            .collect()
+    }
+}
+
+/// What the element type stores for `value`.
+pub fn round(value: f64, dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => value,
+        DType::F32 => f64::from(value as f32),
+        DType::F16 => Element::to_f64(<f16 as Element>::from_f64(value)),
+        DType::BF16 => Element::to_f64(<bf16 as Element>::from_f64(value)),
+    }
+}

@@ -1,0 +1,269 @@
+//! Runs every algorithm of an operator on a problem and compares it with the reference.
+
+use crate::fill::{Fill, round};
+use crate::tolerance;
+use kernel_abi::{DType, Role, TensorDesc};
+use oxidnn::operators::Operation;
+use oxidnn::{Args, Context, Plan, Policy, Tensor, Verdict, Workspace};
+use oxidnn_reference::Judge;
+use proptest::test_runner::TestCaseError;
+use std::sync::OnceLock;
+
+/// Elements of poison on each side of every tensor.
+const GUARD: i64 = 64;
+
+/// Bytes of poison behind the workspace.
+const WORKSPACE_GUARD: u64 = 256;
+
+/// The byte that poison is made of: as any float type, a NaN or a huge number that no sum forgets.
+const POISON: u8 = 0xff;
+
+/// Every device of this machine, made once.
+pub fn contexts() -> &'static [Context] {
+    static CONTEXTS: OnceLock<Vec<Context>> = OnceLock::new();
+    CONTEXTS.get_or_init(Context::all)
+}
+
+/// How a problem is run and judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// What operands hold.
+    pub fill: Fill,
+    /// Where they come from.
+    pub seed: u64,
+    /// Factor of the result.
+    pub alpha: f64,
+    /// Factor of the prior value.
+    pub beta: f64,
+    /// Whether every bit must agree.
+    pub exact: bool,
+    /// An operator's own factor on the tolerance.
+    pub slack: f64,
+}
+
+impl Case {
+    /// Normal values, alpha 1, beta 0.
+    pub fn normal(seed: u64) -> Self {
+        Case { fill: Fill::Normal, seed, alpha: 1.0, beta: 0.0, exact: false, slack: 1.0 }
+    }
+
+    /// Integers and bitwise equality.
+    pub fn integers(seed: u64, max: i64) -> Self {
+        Case { fill: Fill::Integers { max }, exact: true, ..Case::normal(seed) }
+    }
+
+    /// Other scalars.
+    pub fn scaled(self, alpha: f64, beta: f64) -> Self {
+        Case { alpha, beta, ..self }
+    }
+}
+
+/// Normal values through every algorithm that takes `problem`, on every device: plainly, and with alpha and beta.
+///
+/// # Errors
+/// A failed case, with the line that reproduces it.
+pub fn check<P: Operation + Judge>(problem: &P, seed: u64) -> Result<(), TestCaseError> {
+    check_case(problem, &Case::normal(seed))?;
+    check_case(problem, &Case::normal(seed ^ 1).scaled(1.5, -0.75))
+}
+
+/// Integers of magnitude at most `max` through every algorithm, compared bit by bit.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_exact<P: Operation + Judge>(problem: &P, seed: u64, max: i64) -> Result<(), TestCaseError> {
+    check_case(problem, &Case::integers(seed, max))?;
+    check_case(problem, &Case::integers(seed ^ 1, max).scaled(2.0, -1.0))
+}
+
+/// One case through every algorithm that takes `problem`, on every device.
+///
+/// # Errors
+/// As [`check`]; also when no algorithm takes the problem on some device, or its text does not parse back.
+pub fn check_case<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(), TestCaseError> {
+    let fail = |what: String| TestCaseError::fail(format!("{problem}: {what}"));
+    let parsed = problem.to_string().parse::<P>().map_err(|e| fail(format!("its text does not parse: {e}")))?;
+    if parsed != *problem {
+        return Err(fail(format!("its text parses to another problem, {parsed:?}")));
+    }
+    let operands = problem.operands();
+    let values: Vec<Vec<f64>> = operands
+        .iter()
+        .zip(0u64..)
+        .map(|(operand, i)| {
+            let seed = case.seed.wrapping_add(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            case.fill.values(operand.desc.n_elems() as usize, operand.desc.dtype(), seed)
+        })
+        .collect();
+    let bare = problem.judge(&values);
+    let mut expected = Vec::new();
+    let written = operands.iter().zip(&values).filter(|(operand, _)| operand.role != Role::Input);
+    for ((operand, prior), result) in written.zip(bare) {
+        let blend = |(result, prior): (f64, &f64)| match operand.role {
+            Role::Output if case.beta != 0.0 => case.alpha * result + case.beta * prior,
+            Role::Output => case.alpha * result,
+            _ => result,
+        };
+        expected.push(result.into_iter().zip(prior).map(blend).collect::<Vec<f64>>());
+    }
+    for context in contexts() {
+        let candidates = oxidnn::operators::AnyProblem::candidates(problem, context);
+        let able: Vec<_> = candidates.iter().filter(|c| matches!(c.verdict, Verdict::Able { .. })).collect();
+        if able.is_empty() {
+            return Err(fail(format!("no algorithm on {}: {candidates:?}", context.info().name)));
+        }
+        for candidate in able {
+            let name = if context.is_gpu() { candidate.config } else { candidate.algorithm };
+            run(problem, context, name, case, &values, &expected)
+                .map_err(|what| fail(format!("{} ({}) on {}, {case:?}: {what}", candidate.algorithm, candidate.config, context.info().name)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs one candidate between poisoned borders and compares.
+fn run<P: Operation>(
+    problem: &P,
+    context: &Context,
+    name: &str,
+    case: &Case,
+    values: &[Vec<f64>],
+    expected: &[Vec<f64>],
+) -> Result<(), String> {
+    let text = |e: oxidnn::Error| e.to_string();
+    let stream = context.stream().map_err(text)?;
+    let plan = context.plan(problem, Policy::fixed(name)).map_err(text)?;
+    let mut workspace = Workspace::new(context, plan.workspace_bytes() + WORKSPACE_GUARD).map_err(text)?;
+    workspace.write_bytes(&stream, &vec![POISON; workspace.len_bytes() as usize]).map_err(text)?;
+    let mut tensors = Vec::new();
+    for (operand, values) in plan.operands().iter().zip(values) {
+        // Outputs that are not read must be written whatever they held.
+        let unread = operand.role == Role::Output && case.beta == 0.0;
+        tensors.push(Guarded::new(context, &stream, &operand.desc, if unread { None } else { Some(values) })?);
+    }
+    run_plan(&plan, &stream, case, &mut tensors, &mut workspace).map_err(text)?;
+    let spill = workspace.to_bytes(&stream).map_err(text)?;
+    if spill[plan.workspace_bytes() as usize..].iter().any(|&byte| byte != POISON) {
+        return Err("wrote behind its workspace".to_owned());
+    }
+    let mut expected = expected.iter();
+    for ((operand, tensor), values) in plan.operands().iter().zip(&tensors).zip(values) {
+        let got = tensor.read(&stream)?;
+        if operand.role == Role::Input {
+            if got != *values {
+                return Err(format!("changed its input {}", operand.name));
+            }
+            continue;
+        }
+        let expected = expected.next().ok_or("the reference has too few outputs")?;
+        compare(&operand.desc, operand.name, expected, &got, case, oxidnn::operators::AnyProblem::accumulation_length(problem))?;
+    }
+    Ok(())
+}
+
+fn run_plan(
+    plan: &Plan,
+    stream: &oxidnn::Stream,
+    case: &Case,
+    tensors: &mut [Guarded],
+    workspace: &mut Workspace,
+) -> Result<(), oxidnn::Error> {
+    let mut args = Args::new().alpha(case.alpha).beta(case.beta);
+    for (operand, tensor) in plan.operands().iter().zip(tensors) {
+        args = match operand.role {
+            Role::Input => args.input(operand.name, tensor.memory.window(GUARD, &operand.desc)?),
+            Role::Output | Role::Update => args.output(operand.name, tensor.memory.window_mut(GUARD, &operand.desc)?),
+        };
+    }
+    plan.run(stream, args, workspace)?;
+    stream.synchronize()
+}
+
+/// A tensor in the middle of poisoned memory, its own gaps poisoned too.
+struct Guarded {
+    desc: TensorDesc,
+    memory: Tensor,
+}
+
+impl Guarded {
+    fn new(context: &Context, stream: &oxidnn::Stream, desc: &TensorDesc, values: Option<&Vec<f64>>) -> Result<Self, String> {
+        let text = |e: oxidnn::Error| e.to_string();
+        let whole = TensorDesc::packed(desc.dtype(), &[desc.span_elems() + 2 * GUARD]).map_err(|e| e.to_string())?;
+        let mut memory = context.tensor(&whole).map_err(text)?;
+        let mut bytes = vec![POISON; whole.span_bytes() as usize];
+        if let Some(values) = values {
+            for (linear, &value) in values.iter().enumerate() {
+                let at = (GUARD + desc.offset_of(linear as i64)) as usize;
+                put(&mut bytes, desc.dtype(), at, value);
+            }
+        }
+        memory.write_bytes(stream, &bytes).map_err(text)?;
+        Ok(Guarded { desc: *desc, memory })
+    }
+
+    /// The elements in row-major order, after a look at everything around them.
+    fn read(&self, stream: &oxidnn::Stream) -> Result<Vec<f64>, String> {
+        let mut bytes = self.memory.to_bytes(stream).map_err(|e| e.to_string())?;
+        let dtype = self.desc.dtype();
+        let mut values = Vec::new();
+        for linear in 0..self.desc.n_elems() {
+            let at = (GUARD + self.desc.offset_of(linear)) as usize;
+            values.push(get(&bytes, dtype, at));
+        }
+        let item = dtype.size_bytes();
+        for linear in 0..self.desc.n_elems() {
+            let at = (GUARD + self.desc.offset_of(linear)) as usize * item;
+            bytes[at..at + item].fill(POISON);
+        }
+        match bytes.iter().position(|&byte| byte != POISON) {
+            None => Ok(values),
+            Some(at) => Err(format!("wrote outside its output, at byte {} from its start", at as i64 - GUARD * item as i64)),
+        }
+    }
+}
+
+fn put(bytes: &mut [u8], dtype: DType, at: usize, value: f64) {
+    use oxidnn::half::{bf16, f16};
+    match dtype {
+        DType::F64 => bytes[at * 8..][..8].copy_from_slice(&value.to_ne_bytes()),
+        DType::F32 => bytes[at * 4..][..4].copy_from_slice(&(value as f32).to_ne_bytes()),
+        DType::F16 => bytes[at * 2..][..2].copy_from_slice(&f16::from_f64(value).to_ne_bytes()),
+        DType::BF16 => bytes[at * 2..][..2].copy_from_slice(&bf16::from_f64(value).to_ne_bytes()),
+    }
+}
+
+fn get(bytes: &[u8], dtype: DType, at: usize) -> f64 {
+    use oxidnn::half::{bf16, f16};
+    let part = |size: usize| &bytes[at * size..][..size];
+    match dtype {
+        DType::F64 => f64::from_ne_bytes(part(8).try_into().unwrap_or_default()),
+        DType::F32 => f64::from(f32::from_ne_bytes(part(4).try_into().unwrap_or_default())),
+        DType::F16 => f16::from_ne_bytes(part(2).try_into().unwrap_or_default()).to_f64(),
+        DType::BF16 => bf16::from_ne_bytes(part(2).try_into().unwrap_or_default()).to_f64(),
+    }
+}
+
+fn compare(desc: &TensorDesc, name: &str, expected: &[f64], got: &[f64], case: &Case, length: f64) -> Result<(), String> {
+    let scale = (expected.iter().map(|v| v * v).sum::<f64>() / expected.len() as f64).sqrt();
+    let relative = tolerance::relative(desc.dtype(), length, case.slack);
+    let mut worst = None;
+    for (linear, (&expected, &got)) in expected.iter().zip(got).enumerate() {
+        let rounded = round(expected, desc.dtype());
+        let limit = if case.exact { 0.0 } else { relative * (expected.abs() + scale) };
+        let error = (got - if case.exact { rounded } else { expected }).abs();
+        let same = got == rounded || (got.is_nan() && rounded.is_nan());
+        // Written so that a NaN on either side alone is a failure.
+        if !same && !(error <= limit) {
+            let excess = if error.is_nan() { f64::INFINITY } else { error / limit };
+            if worst.as_ref().is_none_or(|&(_, _, _, _, _, most)| excess > most) {
+                worst = Some((linear, expected, got, error, limit, excess));
+            }
+        }
+    }
+    match worst {
+        None => Ok(()),
+        Some((linear, expected, got, error, limit, _)) => Err(format!(
+            "{name} at linear index {linear}: expected {expected}, given {got}, error {error:e}, limit {limit:e}"
+        )),
+    }
+}

@@ -1,0 +1,4 @@
+//! Random problems, by operator.
+
+pub mod activation;
+pub mod tensors;
