@@ -98,9 +98,3 @@ impl Error {
         Error::BadDescriptor(BadDescriptor::new(op, argument, reason))
     }
 }
-
-impl From<DriverError> for Error {
-    fn from(error: DriverError) -> Self {
-        Error::NoDevice { reason: error.to_string() }
-    }
-}

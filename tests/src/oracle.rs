@@ -114,8 +114,14 @@ pub fn check_case<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(), 
         }
         for candidate in able {
             let name = if context.is_gpu() { candidate.config } else { candidate.algorithm };
-            run(problem, context, name, case, &values, &expected)
-                .map_err(|what| fail(format!("{} ({}) on {}, {case:?}: {what}", candidate.algorithm, candidate.config, context.info().name)))?;
+            run(problem, context, name, case, &values, &expected).map_err(|what| {
+                fail(format!(
+                    "{} ({}) on {}, {case:?}: {what}",
+                    candidate.algorithm,
+                    candidate.config,
+                    context.info().name
+                ))
+            })?;
         }
     }
     Ok(())
@@ -156,7 +162,14 @@ fn run<P: Operation>(
             continue;
         }
         let expected = expected.next().ok_or("the reference has too few outputs")?;
-        compare(&operand.desc, operand.name, expected, &got, case, oxidnn::operators::AnyProblem::accumulation_length(problem))?;
+        compare(
+            &operand.desc,
+            operand.name,
+            expected,
+            &got,
+            case,
+            oxidnn::operators::AnyProblem::accumulation_length(problem),
+        )?;
     }
     Ok(())
 }
@@ -186,7 +199,12 @@ struct Guarded {
 }
 
 impl Guarded {
-    fn new(context: &Context, stream: &oxidnn::Stream, desc: &TensorDesc, values: Option<&Vec<f64>>) -> Result<Self, String> {
+    fn new(
+        context: &Context,
+        stream: &oxidnn::Stream,
+        desc: &TensorDesc,
+        values: Option<&Vec<f64>>,
+    ) -> Result<Self, String> {
         let text = |e: oxidnn::Error| e.to_string();
         let whole = TensorDesc::packed(desc.dtype(), &[desc.span_elems() + 2 * GUARD]).map_err(|e| e.to_string())?;
         let mut memory = context.tensor(&whole).map_err(text)?;
@@ -217,7 +235,9 @@ impl Guarded {
         }
         match bytes.iter().position(|&byte| byte != POISON) {
             None => Ok(values),
-            Some(at) => Err(format!("wrote outside its output, at byte {} from its start", at as i64 - GUARD * item as i64)),
+            Some(at) => {
+                Err(format!("wrote outside its output, at byte {} from its start", at as i64 - GUARD * item as i64))
+            }
         }
     }
 }
@@ -243,7 +263,14 @@ fn get(bytes: &[u8], dtype: DType, at: usize) -> f64 {
     }
 }
 
-fn compare(desc: &TensorDesc, name: &str, expected: &[f64], got: &[f64], case: &Case, length: f64) -> Result<(), String> {
+fn compare(
+    desc: &TensorDesc,
+    name: &str,
+    expected: &[f64],
+    got: &[f64],
+    case: &Case,
+    length: f64,
+) -> Result<(), String> {
     let scale = (expected.iter().map(|v| v * v).sum::<f64>() / expected.len() as f64).sqrt();
     let relative = tolerance::relative(desc.dtype(), length, case.slack);
     let mut worst = None;

@@ -1,24 +1,143 @@
-//! stub
-#![allow(missing_docs, dead_code)]
-pub mod cpu_gemm {
-    pub trait GemmElement {}
-    impl GemmElement for f32 {}
-    impl GemmElement for f64 {}
-}
+//! Launching kernels.
+
+pub mod cpu_gemm;
 mod kernel;
-use crate::driver::*;
-pub(crate) use kernel::*;
-pub trait KernelParams: Copy + 'static {}
-impl<T: Copy + 'static> KernelParams for T {}
-#[derive(Debug, Clone, Default)]
+
+pub(crate) use kernel::{KernelLaunch, KernelRow, kernel_for, kernel_rows, linear_grid};
+
+use crate::driver::{DriverError, Function, GpuStream};
+use cuda_loader::driver::{
+    CUlaunchAttribute, CUlaunchConfig, LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+    LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+};
+use std::ffi::c_void;
+
+/// How many threads, and what they share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchConfig {
+    /// Blocks.
     pub grid: [u32; 3],
+    /// Threads of a block.
     pub block: [u32; 3],
+    /// Dynamic shared memory of a block.
     pub shared_bytes: u32,
+    /// Blocks of a cluster (Hopper).
     pub cluster: Option<[u32; 3]>,
+    /// Whether the kernel may start before its predecessor has ended; it must then wait for it itself (Hopper).
     pub programmatic: bool,
 }
-pub fn launch<P: KernelParams>(f: &Function, _: &LaunchConfig, _: &GpuStream, _: &P) -> Result<(), DriverError> {
-    let _ = f.name();
-    Ok(())
+
+impl Default for LaunchConfig {
+    fn default() -> Self {
+        LaunchConfig { grid: [1; 3], block: [1; 3], shared_bytes: 0, cluster: None, programmatic: false }
+    }
+}
+
+impl LaunchConfig {
+    /// The limits of every GPU; those of a kernel and device are the driver's to check.
+    fn check(&self) -> Result<(), DriverError> {
+        const GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
+        let threads = self.block.iter().map(|&n| u64::from(n)).product::<u64>();
+        if self.grid.iter().zip(GRID).any(|(&n, most)| n == 0 || n > most) {
+            return Err(DriverError::invalid(format!("expected a grid of 1 to {GRID:?}, given {:?}", self.grid)));
+        }
+        if threads == 0 || threads > 1024 {
+            return Err(DriverError::invalid(format!("expected 1 to 1024 threads a block, given {:?}", self.block)));
+        }
+        Ok(())
+    }
+}
+
+/// A launch-parameter struct of `kernel-abi`: what a kernel takes by value.
+///
+/// Kernel and struct are paired by the operator's kernel list, and the fingerprint that is compared when a module is
+/// loaded guards the layout.
+pub trait KernelParams: Copy + Send + Sync + 'static {}
+
+impl<T: Copy + Send + Sync + 'static> KernelParams for T {}
+
+/// Queues a kernel that takes one struct by value. Neither allocates nor synchronizes.
+pub(crate) fn launch<P: KernelParams>(
+    function: &Function,
+    config: &LaunchConfig,
+    stream: &GpuStream,
+    params: &P,
+) -> Result<(), DriverError> {
+    let mut pointers = [(&raw const *params).cast::<c_void>().cast_mut()];
+    launch_raw(function, config, stream, &mut pointers)
+}
+
+/// An argument of a kernel that takes scalars.
+#[derive(Clone, Copy, Debug)]
+pub enum KernelArg {
+    /// 32 bits.
+    U32(u32),
+    /// 64 bits: sizes and device addresses.
+    U64(u64),
+    /// A tensor map by value.
+    Map(crate::driver::TensorMap),
+}
+
+/// Queues a kernel that takes scalars: for unit tests of single instructions.
+///
+/// # Errors
+/// From the driver.
+///
+/// # Safety
+/// The arguments are those of the kernel, and its addresses are good.
+pub unsafe fn launch_with_args(
+    function: &Function,
+    config: &LaunchConfig,
+    stream: &GpuStream,
+    args: &[KernelArg],
+) -> Result<(), DriverError> {
+    let mut pointers: Vec<*mut c_void> = args
+        .iter()
+        .map(|arg| match arg {
+            KernelArg::U32(value) => (&raw const *value).cast::<c_void>().cast_mut(),
+            KernelArg::U64(value) => (&raw const *value).cast::<c_void>().cast_mut(),
+            KernelArg::Map(map) => (&raw const *map).cast::<c_void>().cast_mut(),
+        })
+        .collect();
+    launch_raw(function, config, stream, &mut pointers)
+}
+
+fn launch_raw(
+    function: &Function,
+    config: &LaunchConfig,
+    stream: &GpuStream,
+    pointers: &mut [*mut c_void],
+) -> Result<(), DriverError> {
+    config.check()?;
+    let mut attributes = [CUlaunchAttribute { id: 0, pad: [0; 4], value: [0; 16] }; 2];
+    let mut n_attributes = 0;
+    if let Some(cluster) = config.cluster {
+        attributes[n_attributes].id = LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        attributes[n_attributes].value[..3].copy_from_slice(&cluster);
+        n_attributes += 1;
+    }
+    if config.programmatic {
+        attributes[n_attributes].id = LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        attributes[n_attributes].value[0] = 1;
+        n_attributes += 1;
+    }
+    let raw = CUlaunchConfig {
+        grid_x: config.grid[0],
+        grid_y: config.grid[1],
+        grid_z: config.grid[2],
+        block_x: config.block[0],
+        block_y: config.block[1],
+        block_z: config.block[2],
+        shared_bytes: config.shared_bytes,
+        stream: stream.raw(),
+        attributes: attributes.as_ptr(),
+        n_attributes: n_attributes as u32,
+    };
+    let _bound = function.context().bind()?;
+    // SAFETY: function and stream are alive; each pointer leads to a parameter of the kernel's type, by the kernel
+    // list or by the promise of `launch_with_args`; attributes are as many as said.
+    let status = unsafe {
+        cuda_loader::driver::launch_kernel_ex(&raw, function.raw(), pointers.as_mut_ptr(), std::ptr::null_mut())
+    };
+    if status == 0 { Ok(()) } else { Err(DriverError::new(format!("cuLaunchKernelEx of {}", function.name()), status)) }
 }

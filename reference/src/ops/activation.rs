@@ -21,7 +21,13 @@ pub fn forward(problem: &ActivationProblem, x: &[f64]) -> Vec<f64> {
             ActivationMode::Identity => x,
             ActivationMode::Relu => x.max(0.0),
             ActivationMode::ClippedRelu => x.clamp(0.0, c),
-            ActivationMode::Elu => if x > 0.0 { x } else { c * x.exp_m1() },
+            ActivationMode::Elu => {
+                if x > 0.0 {
+                    x
+                } else {
+                    c * x.exp_m1()
+                }
+            }
             ActivationMode::Sigmoid => sigmoid(x),
             ActivationMode::Tanh => x.tanh(),
             ActivationMode::Swish => x * sigmoid(c * x),
@@ -40,7 +46,13 @@ pub fn backward(problem: &ActivationProblem, x: &[f64], dy: &[f64]) -> Vec<f64> 
                 _ if x.is_nan() => x,
                 ActivationMode::Relu => f64::from(x > 0.0),
                 ActivationMode::ClippedRelu => f64::from(x > 0.0 && x < c),
-                ActivationMode::Elu => if x > 0.0 { 1.0 } else { c * x.exp() },
+                ActivationMode::Elu => {
+                    if x > 0.0 {
+                        1.0
+                    } else {
+                        c * x.exp()
+                    }
+                }
                 ActivationMode::Sigmoid => sigmoid(x) * sigmoid(-x),
                 ActivationMode::Tanh => 1.0 / (x.cosh() * x.cosh()),
                 ActivationMode::Swish => sigmoid(c * x) + c * x * sigmoid(c * x) * sigmoid(-c * x),

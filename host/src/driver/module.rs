@@ -1,0 +1,181 @@
+//! Modules and their functions.
+
+use super::GpuContext;
+use super::error::{DriverError, check};
+use cust::sys;
+use std::ffi::{CString, c_uint, c_void};
+use std::sync::Arc;
+
+/// PTX compiled and loaded by the driver. Cheap to clone; `Send + Sync`.
+#[derive(Clone, Debug)]
+pub struct Module(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    context: GpuContext,
+    raw: *mut c_void,
+}
+
+// SAFETY: the driver allows module operations from any thread.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+/// `CU_JIT_ERROR_LOG_BUFFER` and `CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES`.
+const ERROR_LOG: [c_uint; 2] = [5, 6];
+
+/// Room for what the PTX compiler has to say.
+const LOG_BYTES: usize = 4096;
+
+impl Module {
+    /// Compiles and loads a PTX text.
+    ///
+    /// # Errors
+    /// When the driver refuses it, with the PTX compiler's log.
+    pub fn load(context: &GpuContext, ptx: &str) -> Result<Self, DriverError> {
+        let text = CString::new(ptx).map_err(|_| DriverError::invalid("expected PTX without a zero byte"))?;
+        let _bound = context.bind()?;
+        let mut log = vec![0u8; LOG_BYTES];
+        let mut options = ERROR_LOG;
+        let mut values = [log.as_mut_ptr().cast::<c_void>(), LOG_BYTES as *mut c_void];
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the text is terminated; options and values have two entries each, the log as many bytes as said.
+        let status = unsafe {
+            cuda_loader::driver::module_load_data_ex(
+                &mut raw,
+                text.as_ptr().cast(),
+                options.len() as c_uint,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        if status != 0 {
+            let end = log.iter().position(|&byte| byte == 0).unwrap_or(LOG_BYTES);
+            let log = String::from_utf8_lossy(&log[..end]).trim().to_owned();
+            return Err(DriverError { log, ..DriverError::new("cuModuleLoadDataEx", status) });
+        }
+        Ok(Module(Arc::new(Inner { context: context.clone(), raw })))
+    }
+
+    /// A kernel.
+    ///
+    /// # Errors
+    /// When there is none of this name.
+    pub fn function(&self, name: &str) -> Result<Function, DriverError> {
+        let c_name = CString::new(name).map_err(|_| DriverError::invalid("expected a name without a zero byte"))?;
+        let _bound = self.0.context.bind()?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the module is alive, the name terminated, `raw` a place for a handle.
+        let status = unsafe { sys::cuModuleGetFunction(&mut raw, self.0.raw.cast(), c_name.as_ptr()) };
+        check(status as u32, || format!("cuModuleGetFunction of {name}"))?;
+        Ok(Function(Arc::new(FunctionInner { module: self.clone(), raw: raw.cast(), name: name.to_owned() })))
+    }
+
+    /// The value of an exported 64-bit number.
+    ///
+    /// # Errors
+    /// When there is none of this name and size.
+    pub fn global_u64(&self, name: &str) -> Result<u64, DriverError> {
+        let c_name = CString::new(name).map_err(|_| DriverError::invalid("expected a name without a zero byte"))?;
+        let _bound = self.0.context.bind()?;
+        let (mut address, mut bytes, mut value) = (0, 0, 0u64);
+        // SAFETY: the module is alive, the name terminated, and there are places for both results.
+        let status = unsafe { sys::cuModuleGetGlobal_v2(&mut address, &mut bytes, self.0.raw.cast(), c_name.as_ptr()) };
+        check(status as u32, || format!("cuModuleGetGlobal of {name}"))?;
+        if bytes != size_of::<u64>() {
+            return Err(DriverError::invalid(format!("expected {name} to have 8 bytes, given {bytes}")));
+        }
+        // SAFETY: the address is good for the eight bytes just checked.
+        let status = unsafe { sys::cuMemcpyDtoH_v2((&raw mut value).cast(), address, bytes) };
+        check(status as u32, || format!("cuMemcpyDtoH of {name}"))?;
+        Ok(value)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Ok(_bound) = self.context.bind() {
+            // SAFETY: no function of the module is left: each holds it. A failure here is no news.
+            let _ = unsafe { sys::cuModuleUnload(self.raw.cast()) };
+        }
+    }
+}
+
+/// A kernel of a loaded module. Cheap to clone; `Send + Sync`.
+#[derive(Clone, Debug)]
+pub struct Function(Arc<FunctionInner>);
+
+#[derive(Debug)]
+struct FunctionInner {
+    module: Module,
+    raw: *mut c_void,
+    name: String,
+}
+
+// SAFETY: the driver allows launches of one function from any thread.
+unsafe impl Send for FunctionInner {}
+// SAFETY: as above.
+unsafe impl Sync for FunctionInner {}
+
+/// What a compiled kernel needs of a multiprocessor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FunctionAttributes {
+    /// Registers of a thread.
+    pub registers: i32,
+    /// Local memory of a thread: spills and arrays.
+    pub local_bytes: i32,
+    /// Static shared memory of a block.
+    pub shared_bytes: i32,
+    /// The most threads a block may have.
+    pub max_threads: i32,
+}
+
+impl Function {
+    /// The kernel's symbol.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The driver's handle.
+    pub(crate) fn raw(&self) -> *mut c_void {
+        self.0.raw
+    }
+
+    pub(crate) fn context(&self) -> &GpuContext {
+        &self.0.module.0.context
+    }
+
+    /// Allows launches with up to `bytes` of dynamic shared memory; needed above 48 KiB.
+    ///
+    /// # Errors
+    /// When the device has less.
+    pub fn set_max_dynamic_shared(&self, bytes: usize) -> Result<(), DriverError> {
+        /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
+        const MAX_DYNAMIC_SHARED: c_uint = 8;
+        let _bound = self.context().bind()?;
+        // SAFETY: the function is alive.
+        let status = unsafe { cuda_loader::driver::func_set_attribute(self.0.raw, MAX_DYNAMIC_SHARED, bytes as i32) };
+        check(status, || format!("cuFuncSetAttribute of {} for {bytes} bytes of shared memory", self.name()))
+    }
+
+    /// What the compiled kernel needs.
+    ///
+    /// # Errors
+    /// From the driver.
+    pub fn attributes(&self) -> Result<FunctionAttributes, DriverError> {
+        use sys::CUfunction_attribute as Attribute;
+        let _bound = self.context().bind()?;
+        let get = |attribute| {
+            let mut value = 0;
+            // SAFETY: the function is alive; `value` is a place for an int.
+            let status = unsafe { sys::cuFuncGetAttribute(&mut value, attribute, self.0.raw.cast()) };
+            check(status as u32, || format!("cuFuncGetAttribute of {}", self.name())).map(|()| value)
+        };
+        Ok(FunctionAttributes {
+            registers: get(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+            local_bytes: get(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
+            shared_bytes: get(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+            max_threads: get(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        })
+    }
+}

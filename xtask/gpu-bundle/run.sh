@@ -1,0 +1,35 @@
+#!/bin/sh
+# Runs every test of the bundle on the machine's GPU and writes the counts to a file.
+# Usage: run.sh [tests.txt]; exits non-zero when a test fails, or when there is no GPU to test.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+report=${1:-$here/tests.txt}
+# Some machines keep the driver where the loader does not look.
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:/usr/local/nvidia/lib64:/usr/local/nvidia/lib"
+export OXIDNN_SKIPPED="$here/skipped.txt"
+rm -f "$OXIDNN_SKIPPED"
+cd "$here" || exit 1
+
+{
+    echo "# GPU tests of oxidnn"
+    echo "# commit: $(cat commit.txt)"
+    echo "# gpu, driver: $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo unknown)"
+    echo "# command: gpu-bundle/run.sh (made by cargo xtask gpu-bundle)"
+} >"$report"
+
+failed=0
+if ! OXIDNN_DEVICE=gpu bin/oxidnn info; then
+    echo "no GPU to test" | tee -a "$report"
+    exit 1
+fi
+for test in bin/test-*; do
+    log="$(basename "$test").log"
+    if "$test" >"$log" 2>&1; then word=ok; else word=FAILED; failed=1; fi
+    counts=$(grep '^test result' "$log" | tail -1)
+    echo "$(basename "$test"): $word: ${counts:-no result}" | tee -a "$report"
+    [ "$word" = ok ] || tail -n 60 "$log"
+done
+skipped=0
+[ -f "$OXIDNN_SKIPPED" ] && skipped=$(wc -l <"$OXIDNN_SKIPPED")
+echo "skipped: $skipped" | tee -a "$report"
+exit $failed

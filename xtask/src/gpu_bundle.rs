@@ -1,0 +1,85 @@
+//! `cargo xtask gpu-bundle`: one folder with everything needed to test and bench where there is only a driver.
+
+use crate::process;
+use anyhow::{Context as _, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The bundle must stay below this to travel easily.
+const MAX_BYTES: u64 = 60_000_000;
+
+/// Writes `gpu-bundle/` in the workspace's root.
+///
+/// `bin/` holds test executables (`test-*`), benchmarks (`bench-*`) and `oxidnn`, stripped, with PTX embedded;
+/// `run.sh` runs all tests and exits non-zero on any failure.
+pub fn run(root: &Path) -> Result<()> {
+    let bundle = root.join("gpu-bundle");
+    if bundle.exists() {
+        std::fs::remove_dir_all(&bundle).context("removing the old bundle")?;
+    }
+    let bin = bundle.join("bin");
+    std::fs::create_dir_all(&bin)?;
+    let tests = ["-p", "oxidnn", "-p", "oxidnn-tests", "-p", "oxidnn-cli", "-p", "kernel-abi"];
+    for artifact in build(root, "test", &[&tests[..], &["--no-run", "--lib", "--tests"]].concat())? {
+        if let Some(name) = artifact.test_name() {
+            std::fs::copy(&artifact.executable, bin.join(format!("test-{name}")))?;
+        }
+    }
+    for artifact in build(root, "build", &["-p", "oxidnn-cli", "-p", "oxidnn-benches", "--bins"])? {
+        let name = if artifact.target == "oxidnn" { artifact.target } else { format!("bench-{}", artifact.target) };
+        std::fs::copy(&artifact.executable, bin.join(name))?;
+    }
+    let mut total_bytes = 0;
+    for entry in std::fs::read_dir(&bin)? {
+        let path = entry?.path();
+        process::run(Command::new("strip").arg(&path))?;
+        total_bytes += path.metadata()?.len();
+    }
+    for script in ["run.sh"] {
+        let path = bundle.join(script);
+        std::fs::copy(root.join("xtask/gpu-bundle").join(script), &path).with_context(|| format!("copying {script}"))?;
+    }
+    let commit = process::output(Command::new("git").current_dir(root).args(["describe", "--always", "--dirty", "--abbrev=12"]))?;
+    std::fs::write(bundle.join("commit.txt"), commit)?;
+    println!("{}: {:.1} MB", bundle.display(), total_bytes as f64 / 1e6);
+    if total_bytes > MAX_BYTES {
+        bail!("expected a bundle of at most {MAX_BYTES} bytes, given {total_bytes}");
+    }
+    Ok(())
+}
+
+/// An executable that cargo built.
+struct Artifact {
+    package: String,
+    target: String,
+    is_test: bool,
+    executable: PathBuf,
+}
+
+impl Artifact {
+    /// The name of a test executable; None for anything else.
+    fn test_name(&self) -> Option<String> {
+        let name = if self.package == self.target { self.target.clone() } else { format!("{}-{}", self.package, self.target) };
+        self.is_test.then_some(name)
+    }
+}
+
+/// Runs a cargo build and lists the executables it made.
+fn build(root: &Path, verb: &str, args: &[&str]) -> Result<Vec<Artifact>> {
+    let text = process::output(process::cargo(root).arg(verb).args(args).args(["--message-format", "json-render-diagnostics"]))?;
+    let mut artifacts = Vec::new();
+    for line in text.lines().filter(|line| line.starts_with('{')) {
+        let message: serde_json::Value = serde_json::from_str(line).context("reading cargo's messages")?;
+        if let Some(executable) = message["executable"].as_str() {
+            let manifest = Path::new(message["manifest_path"].as_str().unwrap_or_default());
+            let package = manifest.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+            artifacts.push(Artifact {
+                package,
+                target: message["target"]["name"].as_str().unwrap_or_default().to_owned(),
+                is_test: message["profile"]["test"].as_bool().unwrap_or(false),
+                executable: PathBuf::from(executable),
+            });
+        }
+    }
+    Ok(artifacts)
+}

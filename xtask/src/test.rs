@@ -1,0 +1,24 @@
+//! `cargo xtask test`: everything CI tests, in one command.
+
+use crate::{process, setup};
+use anyhow::Result;
+use std::path::Path;
+
+/// Builds the kernels with their gates, then runs every test of the workspace and counts what was skipped.
+pub fn run(root: &Path, kernels: bool) -> Result<()> {
+    if kernels {
+        setup::run(root)?;
+        crate::build_ptx::check(root)?;
+    }
+    crate::tidy::run(root)?;
+    let skipped = root.join("target/skipped.txt");
+    if skipped.exists() {
+        std::fs::remove_file(&skipped)?;
+    }
+    let mut command = process::cargo(root);
+    command.args(["test", "--workspace", "--no-fail-fast"]).env("OXIDNN_SKIPPED", &skipped);
+    let outcome = process::run(&mut command);
+    let n_skipped = std::fs::read_to_string(&skipped).map_or(0, |text| text.lines().count());
+    println!("skipped: no GPU: {n_skipped} tests");
+    outcome
+}
