@@ -149,6 +149,14 @@ impl ConvDesc {
         for (i, axis) in axes.iter().enumerate() {
             let (input, filter) = (x.dims()[2 + i], w.dims()[2 + i]);
             let ConvAxis { padding, padding_end, stride, dilation } = *axis;
+            let sizes = index::padded_extent(input, padding, padding_end).zip(index::window_extent(filter, dilation));
+            if sizes.is_none() {
+                let reason = format!(
+                    "expected sizes below 2^63 in axis {i}, given input {input} with padding {padding} and \
+                     {padding_end}, filter {filter} with dilation {dilation}"
+                );
+                return bad("pad, dil", reason);
+            }
             let Some(extent) = index::output_extent(input, filter, padding, padding_end, stride, dilation) else {
                 let reason = format!(
                     "expected a filter no larger than the padded input in axis {i}, given {filter} with dilation \
@@ -167,12 +175,8 @@ impl ConvDesc {
         let pad_end = spread("pad_end", padding_end, n_axes, 0)?;
         let stride = spread("stride", &self.stride, n_axes, 1)?;
         let dilation = spread("dil", &self.dilation, n_axes, 1)?;
-        let axis = |i: usize| ConvAxis {
-            padding: pad[i],
-            padding_end: pad_end[i],
-            stride: stride[i],
-            dilation: dilation[i],
-        };
+        let axis =
+            |i: usize| ConvAxis { padding: pad[i], padding_end: pad_end[i], stride: stride[i], dilation: dilation[i] };
         Ok((0..n_axes).map(axis).collect())
     }
 }

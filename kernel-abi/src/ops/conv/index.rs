@@ -63,14 +63,7 @@ pub const fn filter_index(tap: i64, filter: i64, flip: bool) -> i64 {
 }
 
 /// The output positions `begin..end` at which `tap` meets the input and not its padding; `begin == end` where none.
-pub const fn valid_outputs(
-    tap: i64,
-    input: i64,
-    output: i64,
-    padding: i64,
-    stride: i64,
-    dilation: i64,
-) -> (i64, i64) {
+pub const fn valid_outputs(tap: i64, input: i64, output: i64, padding: i64, stride: i64, dilation: i64) -> (i64, i64) {
     // Input position of output 0.
     let first = tap * dilation - padding;
     let begin = if first >= 0 { 0 } else { (-first - 1) / stride + 1 };

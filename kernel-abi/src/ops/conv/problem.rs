@@ -164,9 +164,8 @@ impl ConvProblem {
     pub fn shape(&self) -> ConvShape {
         let absent = 3 - self.axes.len();
         let no_axis = ConvAxis { padding: 0, padding_end: 0, stride: 1, dilation: 1 };
-        let spatial = |desc: &TensorDesc| {
-            std::array::from_fn(|i| if i < absent { 1 } else { desc.dims()[2 + i - absent] })
-        };
+        let spatial =
+            |desc: &TensorDesc| std::array::from_fn(|i| if i < absent { 1 } else { desc.dims()[2 + i - absent] });
         ConvShape {
             n: self.x.dims()[0],
             c: self.x.dims()[1],

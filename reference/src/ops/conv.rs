@@ -1,13 +1,5 @@
 //! Convolution, formula in [`kernel_abi::ops::conv`].
 
-mod dgrad;
-mod fprop;
-mod wgrad;
-
-pub use dgrad::dgrad;
-pub use fprop::fprop;
-pub use wgrad::wgrad;
-
 use crate::Judge;
 use kernel_abi::ops::conv::{ConvMode, ConvPass, ConvProblem, ConvShape};
 
@@ -20,6 +12,27 @@ impl Judge for ConvProblem {
         };
         vec![pass(self, &operands[0], &operands[1])]
     }
+}
+
+/// y = conv(x, w).
+pub fn fprop(problem: &ConvProblem, x: &[f64], w: &[f64]) -> Vec<f64> {
+    let mut y = vec![0.0; problem.y().n_elems() as usize];
+    for_each_product(problem, |i, j, o| y[o] += x[i] * w[j]);
+    y
+}
+
+/// dx = gradient of Σ dy · conv(x, w) by x.
+pub fn dgrad(problem: &ConvProblem, dy: &[f64], w: &[f64]) -> Vec<f64> {
+    let mut dx = vec![0.0; problem.x().n_elems() as usize];
+    for_each_product(problem, |i, j, o| dx[i] += dy[o] * w[j]);
+    dx
+}
+
+/// dw = gradient of Σ dy · conv(x, w) by w.
+pub fn wgrad(problem: &ConvProblem, x: &[f64], dy: &[f64]) -> Vec<f64> {
+    let mut dw = vec![0.0; problem.w().n_elems() as usize];
+    for_each_product(problem, |i, j, o| dw[j] += x[i] * dy[o]);
+    dw
 }
 
 /// Calls `body` with the row-major indices of the elements of x, w and y of every product in the formula.
@@ -54,9 +67,8 @@ fn for_each_product(problem: &ConvProblem, mut body: impl FnMut(usize, usize, us
                                                 ConvMode::CrossCorrelation => [t, r, s],
                                                 ConvMode::Convolution => [nt - 1 - t, nr - 1 - r, ns - 1 - s],
                                             };
-                                            let x_idx = (((n * all_c + g * group_c + c) * depth + d) * height + h)
-                                                * width
-                                                + w;
+                                            let x_idx =
+                                                (((n * all_c + g * group_c + c) * depth + d) * height + h) * width + w;
                                             let w_idx = (((k * group_c + c) * nt + ft) * nr + fr) * ns + fs;
                                             let y_idx = (((n * all_k + k) * nz + z) * np + p) * nq + q;
                                             body(x_idx as usize, w_idx as usize, y_idx as usize);
