@@ -1,6 +1,7 @@
 //! The operators: one folder each.
 
 pub mod activation;
+pub mod conv;
 
 /// Layout hashes of every launch-parameter struct, in a fixed order (see [`crate::abi_fingerprint`]).
-pub const LAYOUT_HASHES: &[u64] = &[activation::ActivationParams::LAYOUT_HASH];
+pub const LAYOUT_HASHES: &[u64] = &[activation::ActivationParams::LAYOUT_HASH, conv::ConvParams::LAYOUT_HASH];

@@ -1,4 +1,5 @@
 //! Random problems, by operator.
 
 pub mod activation;
+pub mod conv;
 pub mod tensors;
