@@ -1,3 +1,5 @@
 //! The operators: one folder each, one file an algorithm, entries in `entry.rs`.
 
 mod activation;
+mod pool;
+mod softmax;
