@@ -22,6 +22,8 @@ pub(crate) struct CpuCall<'a, A> {
     pub(crate) outputs: ArrayVec<&'a mut [A], MAX_OPERANDS>,
     /// As many elements as [`CpuKernel::scratch_elems`] says, holding anything.
     pub(crate) scratch: &'a mut [A],
+    /// The run's alpha, for operators whose own formula has it (those with [`Role::Update`] operands).
+    pub(crate) alpha: f64,
 }
 
 /// A CPU algorithm's arithmetic.
@@ -212,7 +214,7 @@ impl<P: Operation, K: CpuKernel<P>, A: Real> Launch for CpuLaunch<P, K, A> {
         }
         let mut outputs = ArrayVec::new();
         outputs.extend(results.iter_mut().map(|result| &mut **result));
-        K::compute(&self.problem, CpuCall { inputs, outputs, scratch });
+        K::compute(&self.problem, CpuCall { inputs, outputs, scratch, alpha });
         let roles = self.layout.operands.iter().map(|staged| staged.operand.role).filter(|&role| role != Role::Input);
         for ((role, output), result) in roles.zip(pending).zip(results) {
             if let Some(storage) = output.storage {

@@ -1,5 +1,9 @@
 //! The operators: one folder each, one file an algorithm, entries in `entry.rs`.
 
 mod activation;
+mod bias;
+mod pointwise;
 mod pool;
+mod sgd;
 mod softmax;
+mod transform;

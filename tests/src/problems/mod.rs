@@ -1,7 +1,11 @@
 //! Random problems, by operator.
 
 pub mod activation;
+pub mod bias;
 pub mod conv;
+pub mod pointwise;
 pub mod pool;
+pub mod sgd;
 pub mod softmax;
 pub mod tensors;
+pub mod transform;
