@@ -69,21 +69,20 @@ pub(super) fn wgrad<A: Real>(geometry: &Geometry, x: &[A], dy: &[A], dw: &mut [A
     let jobs = Jobs::new(geometry);
     let n_jobs = jobs.n_jobs(geometry);
     let (sums, columns) = scratch.split_at_mut(n_jobs * jobs.sum_elems);
-    if jobs.columns_elems == 0 {
-        sums.par_chunks_mut(jobs.sum_elems)
+    match columns.len().checked_div(jobs.columns_elems) {
+        None => sums
+            .par_chunks_mut(jobs.sum_elems)
             .enumerate()
-            .for_each(|(job, sum)| one_job(geometry, &jobs, job, x, dy, sum, &mut []));
-    } else {
-        let n_lanes = columns.len() / jobs.columns_elems;
-        let lane_jobs = n_jobs.div_ceil(n_lanes);
-        sums.par_chunks_mut(jobs.sum_elems * lane_jobs)
-            .zip(columns.par_chunks_mut(jobs.columns_elems))
-            .enumerate()
-            .for_each(|(lane, (sums, columns))| {
+            .for_each(|(job, sum)| one_job(geometry, &jobs, job, x, dy, sum, &mut [])),
+        Some(n_lanes) => {
+            let lane_jobs = n_jobs.div_ceil(n_lanes);
+            let lanes = sums.par_chunks_mut(jobs.sum_elems * lane_jobs).zip(columns.par_chunks_mut(jobs.columns_elems));
+            lanes.enumerate().for_each(|(lane, (sums, columns))| {
                 for (i, sum) in sums.chunks_mut(jobs.sum_elems).enumerate() {
                     one_job(geometry, &jobs, lane * lane_jobs + i, x, dy, sum, columns);
                 }
             });
+        }
     }
     gather_sums(geometry, &jobs, sums, dw);
 }
