@@ -3,7 +3,7 @@
 //! Every row of the tensor that is written is one thread's; within it, rows of the other tensors are read along the
 //! innermost axis. Best where a product of matrices would be thin, as with depthwise filters.
 
-use super::geometry::Geometry;
+use super::cpu_geometry::Geometry;
 use super::{ConvPass, ConvProblem};
 use crate::cpu::{CpuCall, CpuKernel};
 use crate::tensor::Real;

@@ -7,8 +7,8 @@
 use crate::math::element::{Accumulator, Element, blend, load};
 use crate::math::index::{div_rem, for_each_index};
 use kernel_abi::TensorParam;
-use kernel_abi::ops::conv::index::{filter_index, input_position, output_position};
 use kernel_abi::ops::conv::ConvParams;
+use kernel_abi::ops::conv::index::{filter_index, input_position, output_position};
 
 /// y = conv(x, w).
 pub unsafe fn fprop<T: Element>(a: &ConvParams) {

@@ -1,6 +1,6 @@
 //! The matrix of input windows: one row for each (channel, filter element), one column for each output position.
 
-use crate::ops::conv::geometry::Geometry;
+use crate::ops::conv::cpu_geometry::Geometry;
 use crate::tensor::Real;
 use std::ops::Range;
 

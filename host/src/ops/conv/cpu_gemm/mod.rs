@@ -8,7 +8,7 @@
 mod columns;
 mod wgrad;
 
-use super::geometry::Geometry;
+use super::cpu_geometry::Geometry;
 use super::{ConvPass, ConvProblem};
 use crate::cpu::{CpuCall, CpuKernel};
 use crate::launch::cpu_gemm::{MatrixMut, MatrixRef};

@@ -7,7 +7,7 @@
 use super::columns::{im2col, tile};
 use super::{multiply, spans};
 use crate::launch::cpu_gemm::{MatrixMut, MatrixRef};
-use crate::ops::conv::geometry::Geometry;
+use crate::ops::conv::cpu_geometry::Geometry;
 use crate::tensor::Real;
 use rayon::prelude::*;
 
