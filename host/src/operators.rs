@@ -116,7 +116,12 @@ fn row<P: Operation>() -> Operator {
 
 /// Every operator.
 pub fn operators() -> Vec<Operator> {
-    vec![row::<ops::activation::ActivationProblem>(), row::<ops::conv::ConvProblem>()]
+    vec![
+        row::<ops::activation::ActivationProblem>(),
+        row::<ops::conv::ConvProblem>(),
+        row::<ops::pool::PoolProblem>(),
+        row::<ops::softmax::SoftmaxProblem>(),
+    ]
 }
 
 /// Reads a problem of any operator.

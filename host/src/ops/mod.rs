@@ -2,3 +2,5 @@
 
 pub mod activation;
 pub mod conv;
+pub mod pool;
+pub mod softmax;

@@ -2,3 +2,5 @@
 
 mod activation;
 mod conv;
+mod pool;
+mod softmax;

@@ -2,11 +2,15 @@
 
 pub mod activation;
 pub mod conv;
+pub mod pool;
+pub mod softmax;
 
 /// One row per operator.
 pub(crate) fn rows() -> Vec<crate::Row> {
     vec![
         crate::row::<kernel_abi::ops::activation::ActivationProblem>(),
         crate::row::<kernel_abi::ops::conv::ConvProblem>(),
+        crate::row::<kernel_abi::ops::pool::PoolProblem>(),
+        crate::row::<kernel_abi::ops::softmax::SoftmaxProblem>(),
     ]
 }

@@ -2,4 +2,6 @@
 
 pub mod activation;
 pub mod conv;
+pub mod pool;
+pub mod softmax;
 pub mod tensors;
