@@ -28,7 +28,7 @@ impl CpuKernel<ConvProblem> for CpuGemm {
         match problem.conv_pass() {
             ConvPass::Fprop | ConvPass::Dgrad => {
                 let n_lanes = (geometry.n * geometry.groups).min(rayon::current_num_threads());
-                n_lanes as u64 * columns_elems(&geometry) as u64
+                (n_lanes as u64).saturating_mul(columns_elems(&geometry) as u64)
             }
             ConvPass::Wgrad => wgrad::scratch_elems(&geometry),
         }
@@ -54,7 +54,7 @@ impl CpuKernel<ConvProblem> for CpuGemm {
 
 /// Elements of the windows that one lane holds in `fprop` and `dgrad`.
 fn columns_elems(geometry: &Geometry) -> usize {
-    if geometry.is_pointwise() { 0 } else { geometry.terms() * tile(geometry, geometry.terms()) }
+    if geometry.is_pointwise() { 0 } else { geometry.terms().saturating_mul(tile(geometry, geometry.terms())) }
 }
 
 /// Calls `body` for every (image, group), given by its number, with its part of `output` and a matrix of windows.

@@ -49,7 +49,7 @@ impl Jobs {
         let all_sums = sum_elems * n_blocks * geometry.groups;
         let n_shares =
             JOBS.div_ceil(n_blocks * geometry.groups).min(SUMS_ELEMS / all_sums.min(SUMS_ELEMS)).min(n_pairs);
-        let columns_elems = if geometry.is_pointwise() { 0 } else { block_rows * tile };
+        let columns_elems = if geometry.is_pointwise() { 0 } else { block_rows.saturating_mul(tile) };
         Jobs { block_c, n_blocks, n_shares, tile, n_pairs, sum_elems, columns_elems }
     }
 
@@ -62,7 +62,8 @@ pub(super) fn scratch_elems(geometry: &Geometry) -> u64 {
     let jobs = Jobs::new(geometry);
     let n_jobs = jobs.n_jobs(geometry);
     let n_lanes = n_jobs.min(rayon::current_num_threads());
-    n_jobs as u64 * jobs.sum_elems as u64 + n_lanes as u64 * jobs.columns_elems as u64
+    let sums = (n_jobs as u64).saturating_mul(jobs.sum_elems as u64);
+    (n_lanes as u64).saturating_mul(jobs.columns_elems as u64).saturating_add(sums)
 }
 
 pub(super) fn wgrad<A: Real>(geometry: &Geometry, x: &[A], dy: &[A], dw: &mut [A], scratch: &mut [A]) {
