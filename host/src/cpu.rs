@@ -123,26 +123,28 @@ impl Layout {
         let operands = problem.operands();
         let computing = accumulator(operands.iter().map(|operand| operand.desc.dtype()));
         let item = computing.size_bytes() as u64;
-        let mut total_bytes = 0;
+        let mut total_bytes = 0u64;
         let operands = operands
             .into_iter()
             .map(|operand| {
                 let direct = operand.desc.dtype() == computing && operand.desc.is_packed();
                 // Outputs need a copy even when they lie well: beta wants the prior value beside the result.
                 if !(direct && operand.role == Role::Input) {
-                    total_bytes += aligned(operand.desc.n_elems() as u64 * item);
+                    total_bytes = aligned(operand.desc.n_elems() as u64 * item).saturating_add(total_bytes);
                 }
                 Staged { operand, elems: operand.desc.n_elems() as usize, direct }
             })
             .collect();
         let scratch_elems = K::scratch_elems(problem);
-        total_bytes += aligned(scratch_elems * item);
+        total_bytes = aligned(scratch_elems.saturating_mul(item)).saturating_add(total_bytes);
         Layout { computing, operands, scratch_elems: scratch_elems as usize, total_bytes }
     }
 }
 
+/// Saturates: inputs that repeat elements can have more of them than any memory, and asking for that much is then
+/// refused as such.
 fn aligned(bytes: u64) -> u64 {
-    bytes.next_multiple_of(ALIGN)
+    bytes.checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX)
 }
 
 struct CpuLaunch<P, K, A> {

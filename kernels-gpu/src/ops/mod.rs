@@ -2,6 +2,7 @@
 
 mod activation;
 mod bias;
+mod conv;
 mod pointwise;
 mod pool;
 mod sgd;
