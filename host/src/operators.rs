@@ -116,7 +116,7 @@ fn row<P: Operation>() -> Operator {
 
 /// Every operator.
 pub fn operators() -> Vec<Operator> {
-    vec![row::<ops::activation::ActivationProblem>()]
+    vec![row::<ops::activation::ActivationProblem>(), row::<ops::matmul::MatmulProblem>()]
 }
 
 /// Reads a problem of any operator.

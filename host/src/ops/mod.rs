@@ -1,3 +1,4 @@
 //! The operators: one folder each. Problems and formulas are those of `kernel-abi`.
 
 pub mod activation;
+pub mod matmul;

@@ -1,4 +1,5 @@
 //! Random problems, by operator.
 
 pub mod activation;
+pub mod matmul;
 pub mod tensors;
