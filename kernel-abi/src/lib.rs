@@ -7,6 +7,7 @@
 
 pub mod dtype;
 pub mod layout;
+mod names;
 pub mod ops;
 
 #[cfg(not(target_arch = "nvptx64"))]

@@ -1,0 +1,95 @@
+//! 16-bit floating-point types as bits: conversions to and from `f32`, rounding to nearest even.
+
+use core::arch::asm;
+
+/// f16 bits to `f32`: `cvt.f32.f16`.
+#[inline(always)]
+pub fn f32_from_f16(bits: u16) -> f32 {
+    let y: f32;
+    // SAFETY: arithmetic on registers.
+    unsafe { asm!("cvt.f32.f16 {0}, {1};", out(reg32) y, in(reg16) bits, options(pure, nomem, nostack)) };
+    y
+}
+
+/// `f32` to f16 bits: `cvt.rn.f16.f32`.
+#[inline(always)]
+pub fn f16_from_f32(x: f32) -> u16 {
+    let bits: u16;
+    // SAFETY: arithmetic on registers.
+    unsafe { asm!("cvt.rn.f16.f32 {0}, {1};", out(reg16) bits, in(reg32) x, options(pure, nomem, nostack)) };
+    bits
+}
+
+/// `f64` to f16 bits, rounded once: `cvt.rn.f16.f64`.
+#[inline(always)]
+pub fn f16_from_f64(x: f64) -> u16 {
+    let bits: u16;
+    // SAFETY: arithmetic on registers.
+    unsafe { asm!("cvt.rn.f16.f64 {0}, {1};", out(reg16) bits, in(reg64) x, options(pure, nomem, nostack)) };
+    bits
+}
+
+/// bf16 bits to `f32`: a shift.
+#[inline(always)]
+pub fn f32_from_bf16(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
+}
+
+/// `f32` to bf16 bits: `cvt.rn.bf16.f32`.
+#[inline(always)]
+pub fn bf16_from_f32(x: f32) -> u16 {
+    let bits: u16;
+    // SAFETY: arithmetic on registers.
+    unsafe { asm!("cvt.rn.bf16.f32 {0}, {1};", out(reg16) bits, in(reg32) x, options(pure, nomem, nostack)) };
+    bits
+}
+
+/// `f64` to bf16 bits, rounded once: through `f32` rounded to odd, which keeps what decides the second rounding.
+#[inline(always)]
+pub fn bf16_from_f64(x: f64) -> u16 {
+    let nearest = x as f32;
+    let back = f64::from(nearest);
+    let bits = nearest.to_bits();
+    // Round to odd: where the conversion was inexact, take the neighbour towards zero with the last bit set.
+    let odd = if back == x || x != x || bits << 1 == 0xff00_0000 {
+        bits
+    } else if (back.abs() > x.abs()) && bits & 1 == 0 {
+        bits - 1
+    } else {
+        bits | 1
+    };
+    bf16_from_f32(f32::from_bits(odd))
+}
+
+/// Two `f32` to packed f16, `low` in the low half: `cvt.rn.f16x2.f32`.
+#[inline(always)]
+pub fn f16x2_from_f32(low: f32, high: f32) -> u32 {
+    let bits: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        asm!("cvt.rn.f16x2.f32 {0}, {1}, {2};", out(reg32) bits, in(reg32) high, in(reg32) low,
+             options(pure, nomem, nostack));
+    };
+    bits
+}
+
+/// Two `f32` to packed bf16, `low` in the low half: `cvt.rn.bf16x2.f32`.
+#[inline(always)]
+pub fn bf16x2_from_f32(low: f32, high: f32) -> u32 {
+    let bits: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        asm!("cvt.rn.bf16x2.f32 {0}, {1}, {2};", out(reg32) bits, in(reg32) high, in(reg32) low,
+             options(pure, nomem, nostack));
+    };
+    bits
+}
+
+/// `f32` rounded to tf32, ties away from zero: `cvt.rna.tf32.f32`.
+#[inline(always)]
+pub fn tf32_from_f32(x: f32) -> u32 {
+    let bits: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe { asm!("cvt.rna.tf32.f32 {0}, {1};", out(reg32) bits, in(reg32) x, options(pure, nomem, nostack)) };
+    bits
+}

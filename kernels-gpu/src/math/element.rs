@@ -1,0 +1,230 @@
+//! Element types as kernels see them: storage, and the accumulator all arithmetic is done in.
+
+use core::ops::{Add, Div, Mul, Neg, Sub};
+use cuda_std::{convert, elementary, math};
+
+/// The type arithmetic is done in: `f32`, or `f64` for `f64` storage.
+pub trait Accumulator:
+    Copy
+    + PartialOrd
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+{
+    const ZERO: Self;
+    const ONE: Self;
+    const NEG_INFINITY: Self;
+    fn from_f64(value: f64) -> Self;
+    fn from_i64(value: i64) -> Self;
+    fn mul_add(self, b: Self, c: Self) -> Self;
+    fn exp(self) -> Self;
+    fn exp_m1(self) -> Self;
+    fn ln(self) -> Self;
+    fn tanh(self) -> Self;
+    fn sigmoid(self) -> Self;
+    fn sqrt(self) -> Self;
+    fn shuffle_xor(self, lane: u32) -> Self;
+
+    fn abs(self) -> Self {
+        if self < Self::ZERO { -self } else { self }
+    }
+
+    /// Not a number.
+    #[allow(clippy::eq_op)]
+    fn is_nan(self) -> bool {
+        self != self
+    }
+
+    /// Larger of both; NaN if either is.
+    fn max(self, other: Self) -> Self {
+        if self > other || self.is_nan() { self } else { other }
+    }
+
+    /// Smaller of both; NaN if either is.
+    fn min(self, other: Self) -> Self {
+        if self < other || self.is_nan() { self } else { other }
+    }
+}
+
+macro_rules! accumulator {
+    ($t:ident, $fma:path, $exp:path, $expm1:path, $ln:path, $tanh:path, $sigmoid:path, $sqrt:path, $shuffle:path) => {
+        impl Accumulator for $t {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const NEG_INFINITY: Self = $t::NEG_INFINITY;
+            #[inline(always)]
+            fn from_f64(value: f64) -> Self {
+                value as $t
+            }
+            #[inline(always)]
+            fn from_i64(value: i64) -> Self {
+                value as $t
+            }
+            #[inline(always)]
+            fn mul_add(self, b: Self, c: Self) -> Self {
+                $fma(self, b, c)
+            }
+            #[inline]
+            fn exp(self) -> Self {
+                $exp(self)
+            }
+            #[inline]
+            fn exp_m1(self) -> Self {
+                $expm1(self)
+            }
+            #[inline]
+            fn ln(self) -> Self {
+                $ln(self)
+            }
+            #[inline]
+            fn tanh(self) -> Self {
+                $tanh(self)
+            }
+            #[inline]
+            fn sigmoid(self) -> Self {
+                $sigmoid(self)
+            }
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                $sqrt(self)
+            }
+            #[inline(always)]
+            fn shuffle_xor(self, lane: u32) -> Self {
+                $shuffle(self, lane)
+            }
+        }
+    };
+}
+
+accumulator!(f32, math::fma_f32, elementary::exp_f32, elementary::expm1_f32, elementary::ln_f32, elementary::tanh_f32,
+    elementary::sigmoid_f32, math::sqrt_f32, cuda_std::warp::shuffle_xor_f32);
+accumulator!(f64, math::fma_f64, elementary::exp_f64, elementary::expm1_f64, elementary::ln_f64, elementary::tanh_f64,
+    elementary::sigmoid_f64, math::sqrt_f64, cuda_std::warp::shuffle_xor_f64);
+
+/// A storage type.
+pub trait Element: Copy {
+    /// What it is computed in.
+    type Acc: Accumulator;
+    fn widen(self) -> Self::Acc;
+    fn narrow(value: Self::Acc) -> Self;
+    fn to_f64(self) -> f64;
+    /// Rounded once.
+    fn from_f64(value: f64) -> Self;
+}
+
+impl Element for f32 {
+    type Acc = f32;
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self
+    }
+    #[inline(always)]
+    fn narrow(value: f32) -> Self {
+        value
+    }
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self as f64
+    }
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        value as f32
+    }
+}
+
+impl Element for f64 {
+    type Acc = f64;
+    #[inline(always)]
+    fn widen(self) -> f64 {
+        self
+    }
+    #[inline(always)]
+    fn narrow(value: f64) -> Self {
+        value
+    }
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self
+    }
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        value
+    }
+}
+
+/// IEEE binary16, as bits.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+#[allow(non_camel_case_types)]
+pub struct f16(u16);
+
+impl Element for f16 {
+    type Acc = f32;
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        convert::f32_from_f16(self.0)
+    }
+    #[inline(always)]
+    fn narrow(value: f32) -> Self {
+        f16(convert::f16_from_f32(value))
+    }
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self.widen() as f64
+    }
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        f16(convert::f16_from_f64(value))
+    }
+}
+
+/// bfloat16, as bits.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+#[allow(non_camel_case_types)]
+pub struct bf16(u16);
+
+impl Element for bf16 {
+    type Acc = f32;
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        convert::f32_from_bf16(self.0)
+    }
+    #[inline(always)]
+    fn narrow(value: f32) -> Self {
+        bf16(convert::bf16_from_f32(value))
+    }
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self.widen() as f64
+    }
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        bf16(convert::bf16_from_f64(value))
+    }
+}
+
+/// Element `offset` of a tensor at `address`, widened.
+///
+/// # Safety
+/// The element exists.
+#[inline(always)]
+pub unsafe fn load<T: Element>(address: u64, offset: i64) -> T::Acc {
+    (*(address as *const T).offset(offset as isize)).widen()
+}
+
+/// Writes `alpha · result + beta · prior` to element `offset`; the prior value is not read when beta is 0.
+///
+/// # Safety
+/// The element exists and no other thread touches it.
+#[inline(always)]
+pub unsafe fn blend<T: Element>(address: u64, offset: i64, result: T::Acc, alpha: f64, beta: f64) {
+    let to = (address as *mut T).offset(offset as isize);
+    let mut value = T::Acc::from_f64(alpha) * result;
+    if beta != 0.0 {
+        value = T::Acc::from_f64(beta).mul_add((*to).widen(), value);
+    }
+    *to = T::narrow(value);
+}

@@ -1,0 +1,4 @@
+//! Element types and index arithmetic.
+
+pub mod element;
+pub mod index;

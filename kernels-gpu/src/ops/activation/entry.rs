@@ -1,0 +1,19 @@
+//! Activation kernels: the rows of `activation_kernels!`.
+
+use super::naive;
+use crate::math::element::{bf16, f16};
+use cuda_std::kernel;
+use kernel_abi::ops::activation::ActivationParams;
+
+macro_rules! entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`.
+        #[kernel(threads = 256)]
+        pub unsafe fn $symbol(params: ActivationParams) {
+            naive::$pass::<$dtype>(&params)
+        }
+    )* };
+}
+
+kernel_abi::activation_kernels!(entries);

@@ -1,0 +1,4 @@
+//! Activation, formula in `kernel_abi::ops::activation`.
+
+mod entry;
+mod naive;

@@ -1,0 +1,3 @@
+//! The operators: one folder each, one file an algorithm, entries in `entry.rs`.
+
+mod activation;
