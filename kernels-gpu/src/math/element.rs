@@ -98,10 +98,28 @@ macro_rules! accumulator {
     };
 }
 
-accumulator!(f32, math::fma_f32, elementary::exp_f32, elementary::expm1_f32, elementary::ln_f32, elementary::tanh_f32,
-    elementary::sigmoid_f32, math::sqrt_f32, cuda_std::warp::shuffle_xor_f32);
-accumulator!(f64, math::fma_f64, elementary::exp_f64, elementary::expm1_f64, elementary::ln_f64, elementary::tanh_f64,
-    elementary::sigmoid_f64, math::sqrt_f64, cuda_std::warp::shuffle_xor_f64);
+accumulator!(
+    f32,
+    math::fma_f32,
+    elementary::exp_f32,
+    elementary::expm1_f32,
+    elementary::ln_f32,
+    elementary::tanh_f32,
+    elementary::sigmoid_f32,
+    math::sqrt_f32,
+    cuda_std::warp::shuffle_xor_f32
+);
+accumulator!(
+    f64,
+    math::fma_f64,
+    elementary::exp_f64,
+    elementary::expm1_f64,
+    elementary::ln_f64,
+    elementary::tanh_f64,
+    elementary::sigmoid_f64,
+    math::sqrt_f64,
+    cuda_std::warp::shuffle_xor_f64
+);
 
 /// A storage type.
 pub trait Element: Copy {
