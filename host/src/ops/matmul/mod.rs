@@ -25,7 +25,6 @@
 
 mod algorithms;
 mod cpu;
-mod maps;
 mod naive;
 mod tma_wgmma;
 

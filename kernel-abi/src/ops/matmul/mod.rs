@@ -17,11 +17,13 @@ mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+mod raster;
 mod tiles;
 
 pub use params::{MatmulOperand, MatmulParams, MatmulTmaParams};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{MatmulDesc, MatmulProblem};
+pub use raster::{Place, Raster};
 pub use tiles::{MatmulTile, NAIVE_TILE, TILE_128X128, TILE_128X256};
 
 /// The most batch dimensions a problem may have.

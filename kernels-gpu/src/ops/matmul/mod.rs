@@ -2,5 +2,4 @@
 
 mod entry;
 mod naive;
-mod raster;
 mod tma_wgmma;

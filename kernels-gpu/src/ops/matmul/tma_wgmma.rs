@@ -10,13 +10,12 @@
 //! dimension, panels of `[k][64 mn]`, which the product reads transposed. Copies clip at the matrices' ends: outside
 //! reads as zero and is not written, so tails in M, N and K need no code.
 
-use super::raster::{Place, Raster};
 use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor, wgmma_wait};
 use cuda_std::{ldmatrix, mbarrier, schedule, shared, warp};
-use kernel_abi::ops::matmul::{MatmulTile, MatmulTmaParams};
+use kernel_abi::ops::matmul::{MatmulTile, MatmulTmaParams, Place, Raster};
 
 /// Where the tensor maps are.
 pub(super) struct Maps {
@@ -152,7 +151,7 @@ pub(super) unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulTmaParams, map
 #[inline(always)]
 unsafe fn produce<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: &Maps, raster: Raster, mut ring: Ring) {
     let mut index = block_idx_x();
-    while index < raster.n_tiles {
+    while index < raster.n_tiles() {
         let place = raster.place(index);
         let a_batch = coordinates(place.batch, p.a_batch_steps);
         let b_batch = coordinates(place.batch, p.b_batch_steps);
@@ -233,21 +232,21 @@ unsafe fn consume<P: Product<R>, const R: usize>(
     mut ring: Ring,
     consumer: u32,
 ) {
-    // The leading distance only matters between panels; where k is contiguous it is ignored.
-    let leading = PANEL_BYTES;
+    // The leading distance is that between panels; where k is contiguous the hardware ignores it.
+    let leading = |mn_major: bool| if mn_major { PANEL_BYTES } else { 16 };
     let k_blocks = p.gemm_k.div_ceil(P::TILE.gemm_k);
     let elected = thread_idx_x() % 32 == 0;
     let panels = ring.base + P::TILE.panels_at() + consumer * MatmulTile::PANEL_BUFFERS * P::TILE.panel_bytes();
     let mut index = block_idx_x();
-    while index < raster.n_tiles {
+    while index < raster.n_tiles() {
         let place = raster.place(index);
         let mut d: [f32; R] = core::mem::zeroed();
         let mut freed = ring.empty();
         let mut block = 0;
         while block < k_blocks {
             mbarrier::wait(ring.full(), ring.parity);
-            let a = descriptor(ring.a() + consumer * PANEL_BYTES, leading, SWIZZLE_PERIOD, Swizzle::B128);
-            let b = descriptor(ring.a() + P::TILE.a_bytes(), leading, SWIZZLE_PERIOD, Swizzle::B128);
+            let a = descriptor(ring.a() + consumer * PANEL_BYTES, leading(P::A_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
+            let b = descriptor(ring.a() + P::TILE.a_bytes(), leading(P::B_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
             P::multiply(&mut d, a, b, u32::from(block > 0));
             // One block of products stays queued; the one before it is done and has read its stage.
             wgmma_wait!(d = &mut d, registers = 0, pending = 1);

@@ -1,7 +1,7 @@
 //! Matmul operands as tensor maps describe them.
 
-use super::MatmulProblem;
-use super::tma_wgmma::ALIGN_BYTES;
+use super::ALIGN_BYTES;
+use crate::ops::matmul::MatmulProblem;
 use crate::driver::{GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::select::Refusal;
 use crate::{DType, Error, TensorDesc};

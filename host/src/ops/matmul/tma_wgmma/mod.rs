@@ -5,13 +5,15 @@
 //! then; an address is known only to the run, and a misaligned one is an error that names the alignment, since
 //! another kernel would be slower by an order of magnitude without a word.
 
+mod maps;
+
 use super::MatmulProblem;
-use super::maps::{Major, Maps};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem, Stream};
+use maps::{Major, Maps};
 use kernel_abi::ops::matmul::{MatmulOperand, MatmulTile, MatmulTmaParams, TILE_128X128, TILE_128X256};
 
 /// A row of the kernel list.
@@ -189,7 +191,7 @@ impl Launch for TmaLaunch {
 }
 
 /// What the hardware asks of addresses and strides.
-pub(super) const ALIGN_BYTES: u64 = 16;
+const ALIGN_BYTES: u64 = 16;
 
 #[cfg(test)]
 mod tests {
