@@ -46,6 +46,12 @@ pub(crate) trait CpuKernel<P>: Sync + Copy + 'static {
         1.0
     }
 
+    /// The same, where it depends on the problem.
+    fn slowness_on(problem: &P) -> f64 {
+        let _ = problem;
+        Self::slowness()
+    }
+
     /// Computes the outputs, alpha and beta left out.
     fn compute<A: Real>(problem: &P, call: CpuCall<'_, A>);
 }
@@ -81,7 +87,9 @@ impl<P: Operation, K: CpuKernel<P>> Algorithm<P> for CpuAlgorithm<K> {
 
     fn estimate_us(&self, problem: &P, _: Config, context: &Context) -> f64 {
         let info = context.info();
-        OVERHEAD_US + problem.bytes() / info.bytes_per_us + problem.flops() / info.flops_per_us * K::slowness()
+        OVERHEAD_US
+            + problem.bytes() / info.bytes_per_us
+            + problem.flops() / info.flops_per_us * K::slowness_on(problem)
     }
 
     fn prepare(&self, problem: &P, _: Config, _: &Context) -> Result<Box<dyn Launch>, Error> {

@@ -116,7 +116,11 @@ fn row<P: Operation>() -> Operator {
 
 /// Every operator.
 pub fn operators() -> Vec<Operator> {
-    vec![row::<ops::activation::ActivationProblem>(), row::<ops::matmul::MatmulProblem>()]
+    vec![
+        row::<ops::activation::ActivationProblem>(),
+        row::<ops::conv::ConvProblem>(),
+        row::<ops::matmul::MatmulProblem>(),
+    ]
 }
 
 /// Reads a problem of any operator.

@@ -1,5 +1,6 @@
 //! Random problems, by operator.
 
 pub mod activation;
+pub mod conv;
 pub mod matmul;
 pub mod tensors;

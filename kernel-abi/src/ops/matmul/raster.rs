@@ -52,11 +52,7 @@ impl Raster {
         let (column, row) = div_rem(index, rows);
         let (rest, inner) = div_rem(matrix, self.batch_dims[2]);
         let (outer, middle) = div_rem(rest, self.batch_dims[1]);
-        Place {
-            m: (first_row + row) * self.tile.gemm_m,
-            n: column * self.tile.gemm_n,
-            batch: [outer, middle, inner],
-        }
+        Place { m: (first_row + row) * self.tile.gemm_m, n: column * self.tile.gemm_n, batch: [outer, middle, inner] }
     }
 }
 

@@ -245,7 +245,8 @@ unsafe fn consume<P: Product<R>, const R: usize>(
         let mut block = 0;
         while block < k_blocks {
             mbarrier::wait(ring.full(), ring.parity);
-            let a = descriptor(ring.a() + consumer * PANEL_BYTES, leading(P::A_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
+            let a =
+                descriptor(ring.a() + consumer * PANEL_BYTES, leading(P::A_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
             let b = descriptor(ring.a() + P::TILE.a_bytes(), leading(P::B_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
             P::multiply(&mut d, a, b, u32::from(block > 0));
             // One block of products stays queued; the one before it is done and has read its stage.

@@ -1,8 +1,8 @@
 //! Matmul operands as tensor maps describe them.
 
 use super::ALIGN_BYTES;
-use crate::ops::matmul::MatmulProblem;
 use crate::driver::{GpuContext, Swizzle, TensorMap, Tiled, TmaType};
+use crate::ops::matmul::MatmulProblem;
 use crate::select::Refusal;
 use crate::{DType, Error, TensorDesc};
 use kernel_abi::ops::matmul::{MAX_BATCH_DIMS, MatmulTile};

@@ -13,8 +13,8 @@ use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem, Stream};
-use maps::{Major, Maps};
 use kernel_abi::ops::matmul::{MatmulOperand, MatmulTile, MatmulTmaParams, TILE_128X128, TILE_128X256};
+use maps::{Major, Maps};
 
 /// A row of the kernel list.
 struct Row {
