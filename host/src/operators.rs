@@ -120,6 +120,8 @@ pub fn operators() -> Vec<Operator> {
         row::<ops::activation::ActivationProblem>(),
         row::<ops::conv::ConvProblem>(),
         row::<ops::matmul::MatmulProblem>(),
+        row::<ops::pool::PoolProblem>(),
+        row::<ops::softmax::SoftmaxProblem>(),
     ]
 }
 

@@ -3,3 +3,5 @@
 pub mod activation;
 pub mod conv;
 pub mod matmul;
+pub mod pool;
+pub mod softmax;

@@ -3,6 +3,8 @@
 pub mod activation;
 pub mod conv;
 pub mod matmul;
+pub mod pool;
+pub mod softmax;
 
 /// Layout hashes of every launch-parameter struct, in a fixed order (see [`crate::abi_fingerprint`]).
 pub const LAYOUT_HASHES: &[u64] = &[
@@ -10,4 +12,6 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::ConvParams::LAYOUT_HASH,
     matmul::MatmulParams::LAYOUT_HASH,
     matmul::MatmulTmaParams::LAYOUT_HASH,
+    pool::PoolParams::LAYOUT_HASH,
+    softmax::SoftmaxParams::LAYOUT_HASH,
 ];

@@ -2,3 +2,5 @@
 
 mod activation;
 mod matmul;
+mod pool;
+mod softmax;

@@ -3,6 +3,8 @@
 pub mod activation;
 pub mod conv;
 pub mod matmul;
+pub mod pool;
+pub mod softmax;
 
 /// One row per operator.
 pub(crate) fn rows() -> Vec<crate::Row> {
@@ -10,5 +12,7 @@ pub(crate) fn rows() -> Vec<crate::Row> {
         crate::row::<kernel_abi::ops::activation::ActivationProblem>(),
         crate::row::<kernel_abi::ops::conv::ConvProblem>(),
         crate::row::<kernel_abi::ops::matmul::MatmulProblem>(),
+        crate::row::<kernel_abi::ops::pool::PoolProblem>(),
+        crate::row::<kernel_abi::ops::softmax::SoftmaxProblem>(),
     ]
 }

@@ -1,11 +1,10 @@
 //! The convolution kernels that accept every legal problem.
 
 use super::{ConvMode, ConvProblem};
-use crate::launch::{KernelLaunch, KernelRow, kernel_for, kernel_rows, linear_grid};
+use crate::launch::{KernelLaunch, KernelRow, channels_innermost, kernel_for, kernel_rows, linear_grid, spatial_param};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, Error, Problem, TensorDesc};
-use kernel_abi::TensorParam;
+use crate::{Context, Error, Problem};
 use kernel_abi::ops::conv::ConvParams;
 
 const KERNELS: &[KernelRow] = kernel_abi::conv_kernels!(kernel_rows);
@@ -56,9 +55,9 @@ impl Algorithm<ConvProblem> for Naive {
                 channels_innermost: u32::from(channels_innermost(written)),
                 alpha: 1.0,
                 beta: 0.0,
-                x: five_dimensional(problem.x()),
-                w: five_dimensional(problem.w()),
-                y: five_dimensional(problem.y()),
+                x: spatial_param(problem.x()),
+                w: spatial_param(problem.w()),
+                y: spatial_param(problem.y()),
             },
             bind: match problem.conv_pass() {
                 super::ConvPass::Fprop => |params, call| {
@@ -82,22 +81,4 @@ impl Algorithm<ConvProblem> for Naive {
             },
         }))
     }
-}
-
-/// The tensor with three spatial dimensions, at address 0.
-fn five_dimensional(desc: &TensorDesc) -> TensorParam {
-    let mut param = desc.param(0);
-    let n_axes = desc.rank() - 2;
-    let absent = 3 - n_axes;
-    param.dims[2..5].fill(1);
-    param.strides[2..5].fill(0);
-    param.dims[2 + absent..5].copy_from_slice(&desc.dims()[2..]);
-    param.strides[2 + absent..5].copy_from_slice(&desc.strides()[2..]);
-    param
-}
-
-/// Whether neighbouring channels lie closer in memory than neighbouring positions.
-fn channels_innermost(desc: &TensorDesc) -> bool {
-    let nearest = (2..desc.rank()).filter(|&i| desc.dims()[i] > 1).map(|i| desc.strides()[i]).min();
-    desc.dims()[1] > 1 && nearest.is_none_or(|nearest| desc.strides()[1] < nearest)
 }
