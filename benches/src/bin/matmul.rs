@@ -114,7 +114,7 @@ impl<'a> Bench<'a> {
             ("ours", max_rel_err),
             ("cuBLAS", if self.cublas.is_some() { self.error(&first.theirs, stream)? } else { 0.0 }),
         ] {
-            if !(error <= limit) {
+            if error.is_nan() || error > limit {
                 bail!("{side} is wrong: relative error {error:e}, limit {limit:e}");
             }
         }

@@ -171,7 +171,7 @@ impl Matrix {
                 continue;
             }
             let bytes = stride as u64 * ELEMENT_BYTES;
-            if stride == 0 || bytes % ALIGN_BYTES != 0 || bytes >= MAX_STRIDE_BYTES {
+            if stride == 0 || !bytes.is_multiple_of(ALIGN_BYTES) || bytes >= MAX_STRIDE_BYTES {
                 return Err(Refusal::new(format!(
                     "needs {name} with strides of a multiple of {ALIGN_BYTES} bytes below 2^40, one is {bytes}"
                 )));

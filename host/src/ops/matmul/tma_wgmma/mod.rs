@@ -168,7 +168,7 @@ impl Launch for TmaLaunch {
         };
         for (operand, name) in ["a", "b", "c"].into_iter().enumerate() {
             let address = call.address(operand);
-            if address % ALIGN_BYTES != 0 {
+            if !address.is_multiple_of(ALIGN_BYTES) {
                 let reason = format!(
                     "expected an address that is a multiple of {ALIGN_BYTES} for the algorithm tma_wgmma (naive takes \
                      any), given {address:#x}"
