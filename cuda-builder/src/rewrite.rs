@@ -191,8 +191,7 @@ fn shared_definition(line: &str) -> String {
 fn shared_uses(line: &str, shared: &HashSet<&str>) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
-    while let Some(at) = rest.find("ptr @") {
-        let start = at + 4;
+    while let Some(start) = rest.find('@') {
         let end = rest[start + 1..]
             .find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '-' | '"')))
             .map_or(rest.len(), |end| start + 1 + end);
@@ -304,5 +303,9 @@ mod tests {
             "  store i8 0, ptr addrspacecast (ptr addrspace(3) @X to ptr), align 1"
         );
         assert_eq!(shared_uses(lines.next().unwrap(), &shared), "  store i8 0, ptr @XY, align 1");
+        assert_eq!(
+            shared_uses("  call void @f(ptr noundef @X)", &shared),
+            "  call void @f(ptr noundef addrspacecast (ptr addrspace(3) @X to ptr))"
+        );
     }
 }

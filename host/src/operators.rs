@@ -120,6 +120,7 @@ pub fn operators() -> Vec<Operator> {
         row::<ops::activation::ActivationProblem>(),
         row::<ops::bias::BiasProblem>(),
         row::<ops::conv::ConvProblem>(),
+        row::<ops::matmul::MatmulProblem>(),
         row::<ops::pointwise::PointwiseProblem>(),
         row::<ops::pool::PoolProblem>(),
         row::<ops::sgd::SgdProblem>(),

@@ -3,6 +3,7 @@
 pub mod activation;
 pub mod bias;
 pub mod conv;
+pub mod matmul;
 pub mod pointwise;
 pub mod pool;
 pub mod sgd;
@@ -14,6 +15,8 @@ pub const LAYOUT_HASHES: &[u64] = &[
     activation::ActivationParams::LAYOUT_HASH,
     bias::BiasParams::LAYOUT_HASH,
     conv::ConvParams::LAYOUT_HASH,
+    matmul::MatmulParams::LAYOUT_HASH,
+    matmul::MatmulTmaParams::LAYOUT_HASH,
     pointwise::PointwiseParams::LAYOUT_HASH,
     pool::PoolParams::LAYOUT_HASH,
     sgd::SgdParams::LAYOUT_HASH,

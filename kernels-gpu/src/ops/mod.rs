@@ -3,6 +3,7 @@
 mod activation;
 mod bias;
 mod conv;
+mod matmul;
 mod pointwise;
 mod pool;
 mod sgd;

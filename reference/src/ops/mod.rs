@@ -3,6 +3,7 @@
 pub mod activation;
 pub mod bias;
 pub mod conv;
+pub mod matmul;
 pub mod pointwise;
 pub mod pool;
 pub mod sgd;
@@ -15,6 +16,7 @@ pub(crate) fn rows() -> Vec<crate::Row> {
         crate::row::<kernel_abi::ops::activation::ActivationProblem>(),
         crate::row::<kernel_abi::ops::bias::BiasProblem>(),
         crate::row::<kernel_abi::ops::conv::ConvProblem>(),
+        crate::row::<kernel_abi::ops::matmul::MatmulProblem>(),
         crate::row::<kernel_abi::ops::pointwise::PointwiseProblem>(),
         crate::row::<kernel_abi::ops::pool::PoolProblem>(),
         crate::row::<kernel_abi::ops::sgd::SgdProblem>(),
