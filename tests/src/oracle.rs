@@ -97,7 +97,7 @@ pub fn check_case<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(), 
             values
         })
         .collect();
-    let bare = problem.judge(&values);
+    let bare = problem.judge_with_alpha(&values, case.alpha);
     let mut expected = Vec::new();
     let written = operands.iter().zip(&values).filter(|(operand, _)| operand.role != Role::Input);
     for ((operand, prior), result) in written.zip(bare) {

@@ -18,6 +18,7 @@ pub trait Accumulator:
     const NEG_INFINITY: Self;
     fn from_f64(value: f64) -> Self;
     fn from_i64(value: i64) -> Self;
+    fn to_f64(self) -> f64;
     fn mul_add(self, b: Self, c: Self) -> Self;
     fn exp(self) -> Self;
     fn exp_m1(self) -> Self;
@@ -61,6 +62,10 @@ macro_rules! accumulator {
             #[inline(always)]
             fn from_i64(value: i64) -> Self {
                 value as $t
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self as f64
             }
             #[inline(always)]
             fn mul_add(self, b: Self, c: Self) -> Self {

@@ -71,6 +71,12 @@ const SHAPES: &[&str] = &[
     "pad=0x0 stride=1x1 x=1x1x1x1:T w=1x1x1x1:T",
     // More output positions than a tile of windows holds.
     "pad=1x1 stride=1x1 x=1x40x34x31:T w=2x40x3x3:T",
+    "pad=1x1 stride=1x1 x=1x8x50x45:T w=2x8x3x3:T",
+    "pad=0x0 stride=1x1 x=1x64x47x45:T w=1x64x1x1:T",
+    // More images, and more groups, than there are parts that work is cut into.
+    "pad=1x1 stride=1x1 x=131x2x5x4:T w=3x2x3x3:T",
+    "pad=0x0 stride=1x1 x=131x2x3x2:T w=3x2x1x1:T",
+    "pad=0x1 stride=1x1 groups=70 x=3x70x4x4:T w=70x1x2x2:T",
 ];
 
 #[test]

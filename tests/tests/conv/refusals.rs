@@ -86,3 +86,15 @@ fn each_pass_judges_what_it_writes() {
     assert!(text("conv:fprop dx=2x8x7x7:f32 x=2x8x7x7:f32 w=4x8x3x3:f32").contains("unknown or repeated key \"dx\""));
     assert!(text("conv:fprop pad=2305843009213693952 x=1x1x1:f32 w=4x1x1:f32").contains("2^63"));
 }
+
+/// Inputs that repeat elements are legal at any size; their algorithms may need more memory than there is.
+#[test]
+fn more_workspace_than_memory_is_an_error() {
+    let problem: ConvProblem =
+        "conv:fprop x=1x9007199254740992x128:f32:s0x0x1 w=1x9007199254740992x32:f32:s0x0x1".parse().unwrap();
+    let context = oxidnn::Context::cpu();
+    for algorithm in ["cpu_gemm", "cpu_direct"] {
+        let plan = context.plan(&problem, oxidnn::Policy::fixed(algorithm)).unwrap();
+        assert!(matches!(plan.workspace(), Err(oxidnn::Error::OutOfMemory { .. })), "{algorithm}");
+    }
+}

@@ -27,7 +27,7 @@
 mod algorithms;
 mod cpu_direct;
 mod cpu_gemm;
-mod geometry;
+mod cpu_geometry;
 mod naive;
 
 pub use kernel_abi::ops::conv::{ConvAxis, ConvDesc, ConvMode, ConvPass, ConvProblem, ConvShape};

@@ -53,7 +53,11 @@ pub const fn output_position(input: i64, tap: i64, padding: i64, stride: i64, di
     if stride == 1 {
         return scaled;
     }
-    if scaled < 0 || scaled % stride != 0 { -1 } else { scaled / stride }
+    // Unsigned and checked: a division that could panic would bring the panic's code into the kernels.
+    match (scaled as u64).checked_div(stride as u64) {
+        Some(output) if scaled >= 0 && output * stride as u64 == scaled as u64 => output as i64,
+        _ => -1,
+    }
 }
 
 /// The index in the filter of `tap`: the same, or counted from the far end when `flip`.
@@ -66,6 +70,11 @@ pub const fn filter_index(tap: i64, filter: i64, flip: bool) -> i64 {
 pub const fn valid_outputs(tap: i64, input: i64, output: i64, padding: i64, stride: i64, dilation: i64) -> (i64, i64) {
     // Input position of output 0.
     let first = tap * dilation - padding;
+    if stride == 1 {
+        let begin = if first < 0 { -first } else { 0 };
+        let end = if input - first < output { input - first } else { output };
+        return if begin < end { (begin, end) } else { (0, 0) };
+    }
     let begin = if first >= 0 { 0 } else { (-first - 1) / stride + 1 };
     let end = if first >= input { 0 } else { (input - 1 - first) / stride + 1 };
     let end = if end < output { end } else { output };

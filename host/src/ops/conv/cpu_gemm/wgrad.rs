@@ -7,7 +7,7 @@
 use super::columns::{im2col, tile};
 use super::{multiply, spans};
 use crate::launch::cpu_gemm::{MatrixMut, MatrixRef};
-use crate::ops::conv::geometry::Geometry;
+use crate::ops::conv::cpu_geometry::Geometry;
 use crate::tensor::Real;
 use rayon::prelude::*;
 
@@ -49,7 +49,7 @@ impl Jobs {
         let all_sums = sum_elems * n_blocks * geometry.groups;
         let n_shares =
             JOBS.div_ceil(n_blocks * geometry.groups).min(SUMS_ELEMS / all_sums.min(SUMS_ELEMS)).min(n_pairs);
-        let columns_elems = if geometry.is_pointwise() { 0 } else { block_rows * tile };
+        let columns_elems = if geometry.is_pointwise() { 0 } else { block_rows.saturating_mul(tile) };
         Jobs { block_c, n_blocks, n_shares, tile, n_pairs, sum_elems, columns_elems }
     }
 
@@ -62,28 +62,28 @@ pub(super) fn scratch_elems(geometry: &Geometry) -> u64 {
     let jobs = Jobs::new(geometry);
     let n_jobs = jobs.n_jobs(geometry);
     let n_lanes = n_jobs.min(rayon::current_num_threads());
-    n_jobs as u64 * jobs.sum_elems as u64 + n_lanes as u64 * jobs.columns_elems as u64
+    let sums = (n_jobs as u64).saturating_mul(jobs.sum_elems as u64);
+    (n_lanes as u64).saturating_mul(jobs.columns_elems as u64).saturating_add(sums)
 }
 
 pub(super) fn wgrad<A: Real>(geometry: &Geometry, x: &[A], dy: &[A], dw: &mut [A], scratch: &mut [A]) {
     let jobs = Jobs::new(geometry);
     let n_jobs = jobs.n_jobs(geometry);
     let (sums, columns) = scratch.split_at_mut(n_jobs * jobs.sum_elems);
-    if jobs.columns_elems == 0 {
-        sums.par_chunks_mut(jobs.sum_elems)
+    match columns.len().checked_div(jobs.columns_elems) {
+        None => sums
+            .par_chunks_mut(jobs.sum_elems)
             .enumerate()
-            .for_each(|(job, sum)| one_job(geometry, &jobs, job, x, dy, sum, &mut []));
-    } else {
-        let n_lanes = columns.len() / jobs.columns_elems;
-        let lane_jobs = n_jobs.div_ceil(n_lanes);
-        sums.par_chunks_mut(jobs.sum_elems * lane_jobs)
-            .zip(columns.par_chunks_mut(jobs.columns_elems))
-            .enumerate()
-            .for_each(|(lane, (sums, columns))| {
+            .for_each(|(job, sum)| one_job(geometry, &jobs, job, x, dy, sum, &mut [])),
+        Some(n_lanes) => {
+            let lane_jobs = n_jobs.div_ceil(n_lanes);
+            let lanes = sums.par_chunks_mut(jobs.sum_elems * lane_jobs).zip(columns.par_chunks_mut(jobs.columns_elems));
+            lanes.enumerate().for_each(|(lane, (sums, columns))| {
                 for (i, sum) in sums.chunks_mut(jobs.sum_elems).enumerate() {
                     one_job(geometry, &jobs, lane * lane_jobs + i, x, dy, sum, columns);
                 }
             });
+        }
     }
     gather_sums(geometry, &jobs, sums, dw);
 }
