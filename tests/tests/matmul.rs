@@ -45,6 +45,10 @@ fn tensor_core_shapes_come_out_exactly() {
         "a=64x64:bf16 b=64x33:bf16:s40x1 c=64x33:bf16:s48x1",
         "a=64x64:bf16 b=64x128:bf16 c=64x128:bf16:s1x64",
         "a=8x16:bf16 b=16x1:bf16",
+        // A sum that ends within 16 bytes, with poison behind it.
+        "a=64x67:bf16:s72x1 b=67x64:bf16",
+        "trans=nt a=64x67:f16:s72x1 b=48x67:f16:s80x1",
+        "trans=tn a=67x60:bf16:s64x1 b=67x40:bf16",
         // Rows that are no multiple of 16 bytes: tensor maps refuse them, the naive kernel must take over.
         "a=65x67:bf16 b=67x129:bf16",
     ] {
