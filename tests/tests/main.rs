@@ -3,9 +3,12 @@
 mod activation;
 mod bias;
 mod conv;
+mod errors;
 mod matmul;
 mod pointwise;
 mod pool;
+mod registry;
 mod sgd;
+mod sharing;
 mod softmax;
 mod transform;
