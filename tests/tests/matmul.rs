@@ -50,6 +50,10 @@ fn tensor_core_shapes_come_out_exactly() {
         "a=40x130x72:bf16 b=40x72x264:bf16",
         "trans=nt a=24x260x200:f16 b=24x136x200:f16",
         "a=136x1608:bf16 b=1608x264:bf16",
+        // A sum that ends within 16 bytes, with poison behind it.
+        "a=64x67:bf16:s72x1 b=67x64:bf16",
+        "trans=nt a=64x67:f16:s72x1 b=48x67:f16:s80x1",
+        "trans=tn a=67x60:bf16:s64x1 b=67x40:bf16",
         // Rows that are no multiple of 16 bytes: tensor maps refuse them, the naive kernel must take over.
         "a=65x67:bf16 b=67x129:bf16",
     ] {

@@ -82,6 +82,12 @@ impl Maps {
         };
         // Names are the caller's.
         let (a_name, b_name) = if exchanged { ("b", "a") } else { ("a", "b") };
+        // Loads end with the element; stores were seen to end with the 16 bytes (H200, driver 580.159).
+        let row_bytes = c.cols as u64 * data_type.size_bytes();
+        if row_bytes % ALIGN_BYTES as u64 != 0 {
+            let reason = format!("writes rows of a multiple of {ALIGN_BYTES} bytes, c's have {row_bytes}");
+            return Err(Refusal::new(reason));
+        }
         let c_batch = batch(problem.c());
         let mut batch_strides_elems = [0; MAX_BATCH_DIMS];
         batch_strides_elems[MAX_BATCH_DIMS - c_batch.len()..].copy_from_slice(&c_batch);
