@@ -104,7 +104,7 @@ pub fn product(input: TokenStream) -> syn::Result<TokenStream> {
         Error::new_spanned(&types, format!("expected one of {}", known.join(", ")))
     })?;
     let n = pairs.number("n", None)?;
-    let fits = n >= 8 && n <= 256 && if inputs.integer && n > 32 { n % 16 == 0 } else { n % 8 == 0 };
+    let fits = (8..=256).contains(&n) && if inputs.integer && n > 32 { n % 16 == 0 } else { n % 8 == 0 };
     if !fits {
         let reason = "n is a multiple of 8 from 8 to 256; for integers above 32, of 16";
         return Err(Error::new(proc_macro2::Span::call_site(), reason));
