@@ -1,9 +1,70 @@
-//! stub
+//! Embeds PTX: the committed files when they are those of the sources, else a new build where there is a kernel
+//! compiler, else the reason why there is none.
+
+use cuda_builder::{Build, CudaBuilder, Freshness};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
 fn main() {
-    let out = std::env::var("OUT_DIR").unwrap();
-    std::fs::write(
-        format!("{out}/embedded.rs"),
-        "pub static MODULES: &[EmbeddedModule] = &[]; pub static KERNELS_STATE: super::KernelsState = Err(\"none\");",
-    )
-    .unwrap();
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("host lies in the workspace").to_path_buf();
+    let sources = ["kernels-gpu", "kernel-abi", "cuda-std", "cuda-std-macros"].map(|name| root.join(name));
+    for dir in &sources {
+        println!("cargo:rerun-if-changed={}", dir.join("src").display());
+        println!("cargo:rerun-if-changed={}", dir.join("Cargo.toml").display());
+    }
+    let committed = root.join("kernels-gpu/ptx");
+    println!("cargo:rerun-if-changed={}", committed.join("manifest.json").display());
+    println!("cargo:rerun-if-env-changed=OXIDNN_KERNEL_RUSTC");
+    let text = match kernels(&committed, &sources, &out) {
+        Ok((build, origin)) => embed(&build, &origin),
+        Err(reason) => {
+            println!("cargo:warning=no kernels embedded, GPUs cannot be used: {reason}");
+            format!(
+                "pub static MODULES: &[EmbeddedModule] = &[];\npub static KERNELS_STATE: super::KernelsState = Err({reason:?});\n"
+            )
+        }
+    };
+    std::fs::write(out.join("embedded.rs"), text).expect("OUT_DIR is writable");
+}
+
+fn kernels(committed: &Path, sources: &[PathBuf], out: &Path) -> Result<(Build, String), String> {
+    let fresh = cuda_builder::freshness(committed, sources).map_err(|e| e.to_string())?;
+    if fresh == Freshness::Fresh {
+        let build = cuda_builder::load(committed).map_err(|e| e.to_string())?;
+        let origin = format!("kernels-gpu/ptx, source {}", build.source_hash);
+        return Ok((build, origin));
+    }
+    let state = match fresh {
+        Freshness::Stale { expected, found } => {
+            format!("kernels-gpu/ptx is of the sources {found}, they are now {expected}")
+        }
+        _ => "kernels-gpu/ptx is missing".to_owned(),
+    };
+    let build = CudaBuilder::new(&sources[0])
+        .depends_on(sources[1..].iter().cloned())
+        .export_global("OXIDNN_ABI_FINGERPRINT")
+        .work_dir(out.join("kernels"))
+        .copy_to(out.join("ptx"))
+        .build()
+        .map_err(|e| format!("{state}; {e}"))?;
+    let origin = format!("built with the host crate, source {}", build.source_hash);
+    Ok((build, origin))
+}
+
+fn embed(build: &Build, origin: &str) -> String {
+    let mut text = "pub static MODULES: &[EmbeddedModule] = &[\n".to_owned();
+    for file in &build.files {
+        let kernels: Vec<&str> = file.kernels.iter().map(|kernel| kernel.symbol.as_str()).collect();
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "    EmbeddedModule {{ name: {:?}, arch: {}, ptx: include_str!({:?}), kernels: &{kernels:?} }},",
+            file.family,
+            file.arch,
+            build.dir.join(&file.name)
+        );
+    }
+    let _ = writeln!(text, "];\npub static KERNELS_STATE: super::KernelsState = Ok({origin:?});");
+    text
 }

@@ -1,1 +1,186 @@
-//! Builds a Rust kernel crate into checked PTX with rustc's own NVPTX back end, behind rust-cuda's CudaBuilder interface.
+//! Builds a Rust kernel crate into checked PTX.
+//!
+//! The interface is rust-cuda's; behind it stands rustc's own NVPTX code generator and LLVM's `opt` and `llc`:
+//!
+//! 1. cargo compiles the kernel crate and `core` to one LLVM module, without optimization ([`toolchain`], `compile`);
+//! 2. the module's text is rewritten where rustc has no words for what a GPU needs (`rewrite`);
+//! 3. for each PTX file - the kernels of one family and architecture - `opt` and `llc` make PTX, which gets its launch
+//!    bounds (`ptx`);
+//! 4. gates look at every kernel, with `ptxas` where there is one (`gates`).
+//!
+//! Nothing runs when sources and compiler are those of the last build.
+//!
+//! ```no_run
+//! use cuda_builder::{Arch, CudaBuilder};
+//! let build = CudaBuilder::new("kernels-gpu").archs([Arch::Sm80, Arch::Sm90a]).copy_to("kernels-gpu/ptx").build()?;
+//! println!("{}", build.table());
+//! # Ok::<(), cuda_builder::Error>(())
+//! ```
+
+mod compile;
+mod gates;
+mod manifest;
+mod ptx;
+mod rewrite;
+pub mod toolchain;
+
+pub use manifest::{Build, Freshness, KernelReport, PtxFile, freshness, load, source_hash};
+
+use std::path::{Path, PathBuf};
+
+/// An architecture that PTX is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Arch {
+    /// The portable baseline: Ampere and everything after it.
+    Sm80,
+    /// Hopper's own instructions; runs on Hopper only.
+    Sm90a,
+}
+
+impl Arch {
+    /// `sm_80` or `sm_90a`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arch::Sm80 => "sm_80",
+            Arch::Sm90a => "sm_90a",
+        }
+    }
+
+    /// The number kernels name it by.
+    pub fn number(self) -> u32 {
+        match self {
+            Arch::Sm80 => 80,
+            Arch::Sm90a => 90,
+        }
+    }
+
+    /// The PTX version asked of `llc`.
+    fn ptx_feature(self) -> &'static str {
+        match self {
+            Arch::Sm80 => "+ptx80",
+            Arch::Sm90a => "+ptx86",
+        }
+    }
+}
+
+/// Why there is no PTX.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No compiler for kernels was found.
+    #[error("no kernel compiler: {0}")]
+    NoCompiler(String),
+    /// A program of the pipeline failed.
+    #[error("{program} failed:\n{output}")]
+    Tool {
+        /// The program.
+        program: String,
+        /// The end of what it printed.
+        output: String,
+    },
+    /// The module's text is not what the pipeline expects.
+    #[error("unexpected LLVM module: {0}")]
+    Module(String),
+    /// Kernels broke a gate.
+    #[error("kernels refused:\n{}", .0.join("\n"))]
+    Gates(Vec<String>),
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error + '_ {
+        move |source| Error::Io { path: path.to_path_buf(), source }
+    }
+}
+
+/// Builds a kernel crate.
+#[derive(Clone, Debug)]
+pub struct CudaBuilder {
+    crate_dir: PathBuf,
+    source_dirs: Vec<PathBuf>,
+    archs: Vec<Arch>,
+    out_dir: PathBuf,
+    work_dir: PathBuf,
+    globals: Vec<String>,
+}
+
+impl CudaBuilder {
+    /// A build of the crate in `crate_dir` for both architectures into `<crate_dir>/ptx`.
+    pub fn new(crate_dir: impl AsRef<Path>) -> Self {
+        let crate_dir = crate_dir.as_ref().to_path_buf();
+        CudaBuilder {
+            source_dirs: vec![crate_dir.clone()],
+            archs: vec![Arch::Sm80, Arch::Sm90a],
+            out_dir: crate_dir.join("ptx"),
+            work_dir: crate_dir.join("target"),
+            globals: Vec::new(),
+            crate_dir,
+        }
+    }
+
+    /// Builds for one architecture only.
+    pub fn arch(mut self, arch: Arch) -> Self {
+        self.archs = vec![arch];
+        self
+    }
+
+    /// Builds for these architectures.
+    pub fn archs(mut self, archs: impl IntoIterator<Item = Arch>) -> Self {
+        self.archs = archs.into_iter().collect();
+        self
+    }
+
+    /// Where PTX files and manifest go.
+    pub fn copy_to(mut self, dir: impl AsRef<Path>) -> Self {
+        self.out_dir = dir.as_ref().to_path_buf();
+        self
+    }
+
+    /// Where compiled crates and intermediate files go.
+    pub fn work_dir(mut self, dir: impl AsRef<Path>) -> Self {
+        self.work_dir = dir.as_ref().to_path_buf();
+        self
+    }
+
+    /// Further folders whose sources the kernels depend on.
+    pub fn depends_on(mut self, dirs: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.source_dirs.extend(dirs);
+        self
+    }
+
+    /// Keeps a global of this name in every PTX file.
+    pub fn export_global(mut self, name: &str) -> Self {
+        self.globals.push(name.to_owned());
+        self
+    }
+
+    /// Builds, unless the manifest in the output folder is of the same sources and compiler.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn build(&self) -> Result<Build, Error> {
+        let compiler = toolchain::discover().map_err(Error::NoCompiler)?;
+        let ptxas = toolchain::ptxas();
+        let hash = source_hash(&self.source_dirs)?;
+        if let Ok(build) = load(&self.out_dir)
+            && build.source_hash == hash
+            && build.compiler == compiler.version
+            // A build without ptxas has not passed its gates.
+            && (build.ptxas.is_some() || ptxas.is_none())
+        {
+            return Ok(build);
+        }
+        std::fs::create_dir_all(&self.work_dir).map_err(Error::io(&self.work_dir))?;
+        let module = compile::llvm_module(&compiler, &self.crate_dir, &self.work_dir)?;
+        let module = rewrite::module(&module)?;
+        let files = ptx::files(&compiler, &module, &self.archs, &self.globals, &self.work_dir)?;
+        let checked = gates::check(files, &self.globals, ptxas.as_ref(), &self.work_dir)?;
+        manifest::write(&self.out_dir, checked, hash, compiler.version, ptxas.map(|ptxas| ptxas.version))
+    }
+}

@@ -22,6 +22,8 @@ pub(crate) struct CpuCall<'a, A> {
     pub(crate) outputs: ArrayVec<&'a mut [A], MAX_OPERANDS>,
     /// As many elements as [`CpuKernel::scratch_elems`] says, holding anything.
     pub(crate) scratch: &'a mut [A],
+    /// The run's alpha, for operators whose own formula has it (those with [`Role::Update`] operands).
+    pub(crate) alpha: f64,
 }
 
 /// A CPU algorithm's arithmetic.
@@ -44,6 +46,12 @@ pub(crate) trait CpuKernel<P>: Sync + Copy + 'static {
     /// How many times slower than the device's plain rates it computes.
     fn slowness() -> f64 {
         1.0
+    }
+
+    /// The same, where it depends on the problem.
+    fn slowness_on(problem: &P) -> f64 {
+        let _ = problem;
+        Self::slowness()
     }
 
     /// Computes the outputs, alpha and beta left out.
@@ -81,7 +89,9 @@ impl<P: Operation, K: CpuKernel<P>> Algorithm<P> for CpuAlgorithm<K> {
 
     fn estimate_us(&self, problem: &P, _: Config, context: &Context) -> f64 {
         let info = context.info();
-        OVERHEAD_US + problem.bytes() / info.bytes_per_us + problem.flops() / info.flops_per_us * K::slowness()
+        OVERHEAD_US
+            + problem.bytes() / info.bytes_per_us
+            + problem.flops() / info.flops_per_us * K::slowness_on(problem)
     }
 
     fn prepare(&self, problem: &P, _: Config, _: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -113,26 +123,28 @@ impl Layout {
         let operands = problem.operands();
         let computing = accumulator(operands.iter().map(|operand| operand.desc.dtype()));
         let item = computing.size_bytes() as u64;
-        let mut total_bytes = 0;
+        let mut total_bytes = 0u64;
         let operands = operands
             .into_iter()
             .map(|operand| {
                 let direct = operand.desc.dtype() == computing && operand.desc.is_packed();
                 // Outputs need a copy even when they lie well: beta wants the prior value beside the result.
                 if !(direct && operand.role == Role::Input) {
-                    total_bytes += aligned(operand.desc.n_elems() as u64 * item);
+                    total_bytes = aligned(operand.desc.n_elems() as u64 * item).saturating_add(total_bytes);
                 }
                 Staged { operand, elems: operand.desc.n_elems() as usize, direct }
             })
             .collect();
         let scratch_elems = K::scratch_elems(problem);
-        total_bytes += aligned(scratch_elems * item);
+        total_bytes = aligned(scratch_elems.saturating_mul(item)).saturating_add(total_bytes);
         Layout { computing, operands, scratch_elems: scratch_elems as usize, total_bytes }
     }
 }
 
+/// Saturates: inputs that repeat elements can have more of them than any memory, and asking for that much is then
+/// refused as such.
 fn aligned(bytes: u64) -> u64 {
-    bytes.next_multiple_of(ALIGN)
+    bytes.checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX)
 }
 
 struct CpuLaunch<P, K, A> {
@@ -204,7 +216,7 @@ impl<P: Operation, K: CpuKernel<P>, A: Real> Launch for CpuLaunch<P, K, A> {
         }
         let mut outputs = ArrayVec::new();
         outputs.extend(results.iter_mut().map(|result| &mut **result));
-        K::compute(&self.problem, CpuCall { inputs, outputs, scratch });
+        K::compute(&self.problem, CpuCall { inputs, outputs, scratch, alpha });
         let roles = self.layout.operands.iter().map(|staged| staged.operand.role).filter(|&role| role != Role::Input);
         for ((role, output), result) in roles.zip(pending).zip(results) {
             if let Some(storage) = output.storage {

@@ -116,7 +116,17 @@ fn row<P: Operation>() -> Operator {
 
 /// Every operator.
 pub fn operators() -> Vec<Operator> {
-    vec![row::<ops::activation::ActivationProblem>()]
+    vec![
+        row::<ops::activation::ActivationProblem>(),
+        row::<ops::bias::BiasProblem>(),
+        row::<ops::conv::ConvProblem>(),
+        row::<ops::matmul::MatmulProblem>(),
+        row::<ops::pointwise::PointwiseProblem>(),
+        row::<ops::pool::PoolProblem>(),
+        row::<ops::sgd::SgdProblem>(),
+        row::<ops::softmax::SoftmaxProblem>(),
+        row::<ops::transform::TransformProblem>(),
+    ]
 }
 
 /// Reads a problem of any operator.

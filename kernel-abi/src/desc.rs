@@ -260,8 +260,13 @@ impl TensorDesc {
 /// one are merged: index arithmetic is what such kernels spend their time on. Packed tensors of one layout become
 /// one-dimensional. Addresses are 0.
 pub fn collapse<const N: usize>(tensors: [&TensorDesc; N]) -> [TensorParam; N] {
+    collapse_dims(tensors, &(0..tensors[0].rank()).collect::<Vec<_>>())
+}
+
+/// [`collapse`] for some of the dimensions only.
+pub fn collapse_dims<const N: usize>(tensors: [&TensorDesc; N], dims: &[usize]) -> [TensorParam; N] {
     let first = tensors[0];
-    let mut axes: Vec<usize> = (0..first.rank()).filter(|&i| first.dims()[i] > 1).collect();
+    let mut axes: Vec<usize> = dims.iter().copied().filter(|&i| first.dims()[i] > 1).collect();
     axes.sort_by_key(|&i| std::cmp::Reverse(first.strides()[i]));
     let mut merged: Vec<(i64, [i64; N])> = Vec::new();
     for i in axes {

@@ -14,23 +14,29 @@ pub trait Judge: Problem {
     ///
     /// `operands` holds every operand in that order, with the prior values of those that are written.
     fn judge(&self, operands: &[Vec<f64>]) -> Vec<Vec<f64>>;
+
+    /// The same, for operators whose own formula has alpha: those with update operands.
+    fn judge_with_alpha(&self, operands: &[Vec<f64>], alpha: f64) -> Vec<Vec<f64>> {
+        let _ = alpha;
+        self.judge(operands)
+    }
 }
 
 /// One operator's row: its name and how to judge a problem given as text.
-type Row = (&'static str, fn(&str, &[Vec<f64>]) -> Result<Vec<Vec<f64>>, BadDescriptor>);
+type Row = (&'static str, fn(&str, &[Vec<f64>], f64) -> Result<Vec<Vec<f64>>, BadDescriptor>);
 
 fn row<P: Judge>() -> Row {
-    (P::OP, |text, operands| Ok(text.parse::<P>()?.judge(operands)))
+    (P::OP, |text, operands, alpha| Ok(text.parse::<P>()?.judge_with_alpha(operands, alpha)))
 }
 
 /// Judges a problem of any operator, given by its text form.
 ///
 /// # Errors
 /// `BadDescriptor` for an unknown operator or an illegal problem.
-pub fn judge(text: &str, operands: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, BadDescriptor> {
+pub fn judge(text: &str, operands: &[Vec<f64>], alpha: f64) -> Result<Vec<Vec<f64>>, BadDescriptor> {
     let name = text.split([':', ' ']).next().unwrap_or_default();
     match ops::rows().into_iter().find(|(op, _)| *op == name) {
-        Some((_, judge)) => judge(text, operands),
+        Some((_, judge)) => judge(text, operands, alpha),
         None => Err(BadDescriptor::new("reference", "op", format!("expected a known operator, given {name:?}"))),
     }
 }

@@ -37,9 +37,15 @@ pub fn run(root: &Path) -> Result<()> {
     }
     for script in ["run.sh"] {
         let path = bundle.join(script);
-        std::fs::copy(root.join("xtask/gpu-bundle").join(script), &path).with_context(|| format!("copying {script}"))?;
+        std::fs::copy(root.join("xtask/gpu-bundle").join(script), &path)
+            .with_context(|| format!("copying {script}"))?;
     }
-    let commit = process::output(Command::new("git").current_dir(root).args(["describe", "--always", "--dirty", "--abbrev=12"]))?;
+    let commit = process::output(Command::new("git").current_dir(root).args([
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=12",
+    ]))?;
     std::fs::write(bundle.join("commit.txt"), commit)?;
     println!("{}: {:.1} MB", bundle.display(), total_bytes as f64 / 1e6);
     if total_bytes > MAX_BYTES {
@@ -59,20 +65,24 @@ struct Artifact {
 impl Artifact {
     /// The name of a test executable; None for anything else.
     fn test_name(&self) -> Option<String> {
-        let name = if self.package == self.target { self.target.clone() } else { format!("{}-{}", self.package, self.target) };
+        let name =
+            if self.package == self.target { self.target.clone() } else { format!("{}-{}", self.package, self.target) };
         self.is_test.then_some(name)
     }
 }
 
 /// Runs a cargo build and lists the executables it made.
 fn build(root: &Path, verb: &str, args: &[&str]) -> Result<Vec<Artifact>> {
-    let text = process::output(process::cargo(root).arg(verb).args(args).args(["--message-format", "json-render-diagnostics"]))?;
+    let text = process::output(
+        process::cargo(root).arg(verb).args(args).args(["--message-format", "json-render-diagnostics"]),
+    )?;
     let mut artifacts = Vec::new();
     for line in text.lines().filter(|line| line.starts_with('{')) {
         let message: serde_json::Value = serde_json::from_str(line).context("reading cargo's messages")?;
         if let Some(executable) = message["executable"].as_str() {
             let manifest = Path::new(message["manifest_path"].as_str().unwrap_or_default());
-            let package = manifest.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+            let package =
+                manifest.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
             artifacts.push(Artifact {
                 package,
                 target: message["target"]["name"].as_str().unwrap_or_default().to_owned(),

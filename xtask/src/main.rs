@@ -1,1 +1,62 @@
-fn main() {}
+//! The project's chores, as `cargo xtask <chore>`.
+
+mod build_ptx;
+mod demo;
+mod gpu_bundle;
+mod process;
+mod setup;
+mod test;
+mod tidy;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::path::Path;
+
+/// The project's chores.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Install what building kernels needs: a rustc with the source of core, LLVM's tools, ptxas
+    Setup,
+    /// Compile the kernels into kernels-gpu/ptx, checking every one, and print what each needs
+    BuildPtx {
+        /// Only check: that the committed files are those of the sources, and that a new build passes every gate
+        #[arg(long)]
+        check: bool,
+    },
+    /// Run every test of the workspace; on the GPU too, where there is one
+    Test {
+        /// Leave out the build of the kernels and its gates
+        #[arg(long)]
+        no_kernels: bool,
+    },
+    /// Train the digits network on the best device and write a report
+    Demo {
+        /// Passed on to `oxidnn train`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Write gpu-bundle/: everything needed to test and bench on a machine that has only a driver
+    GpuBundle,
+    /// Check the rules of ARCHITECTURE.md that a compiler does not know
+    Tidy,
+}
+
+fn main() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    match Cli::parse().chore {
+        Chore::Setup => setup::run(root),
+        Chore::BuildPtx { check: false } => build_ptx::run(root),
+        Chore::BuildPtx { check: true } => build_ptx::check(root),
+        Chore::Test { no_kernels } => test::run(root, !no_kernels),
+        Chore::Demo { args } => demo::run(root, &args),
+        Chore::GpuBundle => gpu_bundle::run(root),
+        Chore::Tidy => tidy::run(root),
+    }
+}

@@ -24,7 +24,8 @@ pub fn run(command: &mut Command) -> Result<()> {
 /// Runs a program to its end and gives its standard output.
 pub fn output(command: &mut Command) -> Result<String> {
     let shown = format!("{command:?}");
-    let output = command.stderr(std::process::Stdio::inherit()).output().with_context(|| format!("could not start {shown}"))?;
+    let output =
+        command.stderr(std::process::Stdio::inherit()).output().with_context(|| format!("could not start {shown}"))?;
     if !output.status.success() {
         bail!("{shown} failed: {}", output.status);
     }

@@ -127,7 +127,10 @@ fn check_operators(root: &Path, faults: &mut Vec<String>) -> Result<()> {
             }
         }
         let stems = |layer: &str, others: &[&str]| -> Result<BTreeSet<String>> {
-            Ok(modules(&root.join(layer).join(op))?.into_iter().filter(|stem| !others.contains(&stem.as_str())).collect())
+            Ok(modules(&root.join(layer).join(op))?
+                .into_iter()
+                .filter(|stem| !others.contains(&stem.as_str()))
+                .collect())
         };
         let host: BTreeSet<String> = stems("host/src/ops", &["mod", "algorithms", "desc"])?
             .into_iter()

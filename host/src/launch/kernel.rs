@@ -4,7 +4,8 @@ use super::{KernelParams, LaunchConfig, launch};
 use crate::driver::Function;
 use crate::plan::{Call, Launch};
 use crate::select::{Config, Refusal};
-use crate::{Context, DType, Error, Stream};
+use crate::{Context, DType, Error, Stream, TensorDesc};
+use kernel_abi::TensorParam;
 
 /// A row of an operator's kernel list.
 #[derive(Clone, Copy, Debug)]
@@ -70,4 +71,21 @@ pub(crate) fn linear_grid(n_threads: i64, block: u32) -> LaunchConfig {
     const MAX_BLOCKS: i64 = 1 << 20;
     let blocks = (n_threads.max(1) as u64).div_ceil(u64::from(block)).min(MAX_BLOCKS as u64);
     LaunchConfig { grid: [blocks as u32, 1, 1], block: [block, 1, 1], ..LaunchConfig::default() }
+}
+
+/// A tensor `[N, C, spatial...]` as `[N, C, D, H, W]`, at address 0; absent axes have extent 1.
+pub(crate) fn spatial_param(desc: &TensorDesc) -> TensorParam {
+    let mut param = desc.param(0);
+    let absent = 5 - desc.rank();
+    param.dims[2..5].fill(1);
+    param.strides[2..5].fill(0);
+    param.dims[2 + absent..5].copy_from_slice(&desc.dims()[2..]);
+    param.strides[2 + absent..5].copy_from_slice(&desc.strides()[2..]);
+    param
+}
+
+/// Whether neighbouring channels lie closer in memory than neighbouring positions.
+pub(crate) fn channels_innermost(desc: &TensorDesc) -> bool {
+    let nearest = (2..desc.rank()).filter(|&i| desc.dims()[i] > 1).map(|i| desc.strides()[i]).min();
+    desc.dims()[1] > 1 && nearest.is_none_or(|nearest| desc.strides()[1] < nearest)
 }

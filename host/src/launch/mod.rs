@@ -3,7 +3,9 @@
 pub mod cpu_gemm;
 mod kernel;
 
-pub(crate) use kernel::{KernelLaunch, KernelRow, kernel_for, kernel_rows, linear_grid};
+pub(crate) use kernel::{
+    KernelLaunch, KernelRow, channels_innermost, kernel_for, kernel_rows, linear_grid, spatial_param,
+};
 
 use crate::driver::{DriverError, Function, GpuStream};
 use cuda_loader::driver::{

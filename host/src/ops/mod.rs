@@ -1,3 +1,11 @@
 //! The operators: one folder each. Problems and formulas are those of `kernel-abi`.
 
 pub mod activation;
+pub mod bias;
+pub mod conv;
+pub mod matmul;
+pub mod pointwise;
+pub mod pool;
+pub mod sgd;
+pub mod softmax;
+pub mod transform;

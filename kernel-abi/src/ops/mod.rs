@@ -1,6 +1,25 @@
 //! The operators: one folder each.
 
 pub mod activation;
+pub mod bias;
+pub mod conv;
+pub mod matmul;
+pub mod pointwise;
+pub mod pool;
+pub mod sgd;
+pub mod softmax;
+pub mod transform;
 
 /// Layout hashes of every launch-parameter struct, in a fixed order (see [`crate::abi_fingerprint`]).
-pub const LAYOUT_HASHES: &[u64] = &[activation::ActivationParams::LAYOUT_HASH];
+pub const LAYOUT_HASHES: &[u64] = &[
+    activation::ActivationParams::LAYOUT_HASH,
+    bias::BiasParams::LAYOUT_HASH,
+    conv::ConvParams::LAYOUT_HASH,
+    matmul::MatmulParams::LAYOUT_HASH,
+    matmul::MatmulTmaParams::LAYOUT_HASH,
+    pointwise::PointwiseParams::LAYOUT_HASH,
+    pool::PoolParams::LAYOUT_HASH,
+    sgd::SgdParams::LAYOUT_HASH,
+    softmax::SoftmaxParams::LAYOUT_HASH,
+    transform::TransformParams::LAYOUT_HASH,
+];

@@ -18,6 +18,7 @@ pub trait Accumulator:
     const NEG_INFINITY: Self;
     fn from_f64(value: f64) -> Self;
     fn from_i64(value: i64) -> Self;
+    fn to_f64(self) -> f64;
     fn mul_add(self, b: Self, c: Self) -> Self;
     fn exp(self) -> Self;
     fn exp_m1(self) -> Self;
@@ -63,6 +64,10 @@ macro_rules! accumulator {
                 value as $t
             }
             #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+            #[inline(always)]
             fn mul_add(self, b: Self, c: Self) -> Self {
                 $fma(self, b, c)
             }
@@ -98,10 +103,28 @@ macro_rules! accumulator {
     };
 }
 
-accumulator!(f32, math::fma_f32, elementary::exp_f32, elementary::expm1_f32, elementary::ln_f32, elementary::tanh_f32,
-    elementary::sigmoid_f32, math::sqrt_f32, cuda_std::warp::shuffle_xor_f32);
-accumulator!(f64, math::fma_f64, elementary::exp_f64, elementary::expm1_f64, elementary::ln_f64, elementary::tanh_f64,
-    elementary::sigmoid_f64, math::sqrt_f64, cuda_std::warp::shuffle_xor_f64);
+accumulator!(
+    f32,
+    math::fma_f32,
+    elementary::exp_f32,
+    elementary::expm1_f32,
+    elementary::ln_f32,
+    elementary::tanh_f32,
+    elementary::sigmoid_f32,
+    math::sqrt_f32,
+    cuda_std::warp::shuffle_xor_f32
+);
+accumulator!(
+    f64,
+    math::fma_f64,
+    elementary::exp_f64,
+    elementary::expm1_f64,
+    elementary::ln_f64,
+    elementary::tanh_f64,
+    elementary::sigmoid_f64,
+    math::sqrt_f64,
+    cuda_std::warp::shuffle_xor_f64
+);
 
 /// A storage type.
 pub trait Element: Copy {

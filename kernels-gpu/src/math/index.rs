@@ -54,3 +54,35 @@ pub fn offsets<const N: usize>(tensors: [&TensorParam; N], linear: i64) -> [i64;
     }
     offsets
 }
+
+/// Indices of an element of a tensor `[N, C, D, H, W]`.
+pub struct Spatial {
+    /// Image.
+    pub n: i64,
+    /// Channel.
+    pub c: i64,
+    /// Depth, height, width.
+    pub at: [i64; 3],
+}
+
+/// Takes a linear index apart, channels or positions running fastest.
+#[inline(always)]
+pub fn spatial(linear: i64, channels: i64, extents: [i64; 3], channels_innermost: bool) -> Spatial {
+    let (mut rest, mut c) = (linear, 0);
+    if channels_innermost {
+        (rest, c) = div_rem(rest, channels);
+    }
+    let (rest, w) = div_rem(rest, extents[2]);
+    let (rest, h) = div_rem(rest, extents[1]);
+    let (mut rest, d) = div_rem(rest, extents[0]);
+    if !channels_innermost {
+        (rest, c) = div_rem(rest, channels);
+    }
+    Spatial { n: rest, c, at: [d, h, w] }
+}
+
+/// Offset of a position in a tensor `[N, C, D, H, W]`.
+#[inline(always)]
+pub fn spatial_offset(tensor: &TensorParam, at: [i64; 3]) -> i64 {
+    at[0] * tensor.strides[2] + at[1] * tensor.strides[3] + at[2] * tensor.strides[4]
+}

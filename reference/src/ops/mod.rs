@@ -1,8 +1,26 @@
 //! The operators: one file each, or a folder where there are several passes of some length.
 
 pub mod activation;
+pub mod bias;
+pub mod conv;
+pub mod matmul;
+pub mod pointwise;
+pub mod pool;
+pub mod sgd;
+pub mod softmax;
+pub mod transform;
 
 /// One row per operator.
 pub(crate) fn rows() -> Vec<crate::Row> {
-    vec![crate::row::<kernel_abi::ops::activation::ActivationProblem>()]
+    vec![
+        crate::row::<kernel_abi::ops::activation::ActivationProblem>(),
+        crate::row::<kernel_abi::ops::bias::BiasProblem>(),
+        crate::row::<kernel_abi::ops::conv::ConvProblem>(),
+        crate::row::<kernel_abi::ops::matmul::MatmulProblem>(),
+        crate::row::<kernel_abi::ops::pointwise::PointwiseProblem>(),
+        crate::row::<kernel_abi::ops::pool::PoolProblem>(),
+        crate::row::<kernel_abi::ops::sgd::SgdProblem>(),
+        crate::row::<kernel_abi::ops::softmax::SoftmaxProblem>(),
+        crate::row::<kernel_abi::ops::transform::TransformProblem>(),
+    ]
 }

@@ -1,4 +1,12 @@
 //! Random problems, by operator.
 
 pub mod activation;
+pub mod bias;
+pub mod conv;
+pub mod matmul;
+pub mod pointwise;
+pub mod pool;
+pub mod sgd;
+pub mod softmax;
 pub mod tensors;
+pub mod transform;

@@ -9,7 +9,7 @@ macro_rules! entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
         /// # Safety
         /// The host passes live tensors of the extents and strides in `params`.
-        #[kernel(threads = 256)]
+        #[kernel(threads = 256, min_blocks = 1)]
         pub unsafe fn $symbol(params: ActivationParams) {
             naive::$pass::<$dtype>(&params)
         }

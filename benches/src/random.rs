@@ -1,0 +1,66 @@
+//! Random normal numbers, many of them fast.
+
+use oxidnn::DType;
+use oxidnn::half::{bf16, f16};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// A pool of standard normal numbers in storage form, from which buffers are filled by pieces.
+///
+/// Drawing every number of a gigabyte anew would take longer than the benchmark; pieces from random places of a pool
+/// that is larger than any row look the same to a GPU.
+#[derive(Debug)]
+pub struct Pool {
+    bytes: Vec<u8>,
+    item: usize,
+    rng: Xoshiro256PlusPlus,
+}
+
+/// Numbers in the pool.
+const POOL_ELEMS: usize = 1 << 22;
+
+/// Numbers of a piece, on average.
+const PIECE_ELEMS: usize = 1 << 14;
+
+impl Pool {
+    /// Draws the numbers.
+    pub fn new(dtype: DType, seed: u64) -> Self {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut bytes = Vec::with_capacity(POOL_ELEMS * dtype.size_bytes());
+        for _ in 0..POOL_ELEMS {
+            let (u, v): (f64, f64) = (rng.random(), rng.random());
+            let value = (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos();
+            match dtype {
+                DType::F32 => bytes.extend((value as f32).to_ne_bytes()),
+                DType::F64 => bytes.extend(value.to_ne_bytes()),
+                DType::F16 => bytes.extend(f16::from_f64(value).to_ne_bytes()),
+                DType::BF16 => bytes.extend(bf16::from_f64(value).to_ne_bytes()),
+            }
+        }
+        Pool { bytes, item: dtype.size_bytes(), rng }
+    }
+
+    /// Bytes of `n` numbers.
+    pub fn bytes(&mut self, n: usize) -> Vec<u8> {
+        let mut out = Vec::with_capacity(n * self.item);
+        while out.len() < n * self.item {
+            let elems = self.rng.random_range(1..2 * PIECE_ELEMS).min(n - out.len() / self.item);
+            let start = self.rng.random_range(0..POOL_ELEMS - 2 * PIECE_ELEMS);
+            out.extend(&self.bytes[start * self.item..(start + elems) * self.item]);
+        }
+        out
+    }
+}
+
+/// Number `at` of a buffer.
+pub fn number(bytes: &[u8], dtype: DType, at: usize) -> f64 {
+    let item = dtype.size_bytes();
+    let part = &bytes[at * item..][..item];
+    match (dtype, part) {
+        (DType::F64, &[a, b, c, d, e, f, g, h]) => f64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        (DType::F32, &[a, b, c, d]) => f64::from(f32::from_ne_bytes([a, b, c, d])),
+        (DType::F16, &[a, b]) => f16::from_ne_bytes([a, b]).to_f64(),
+        (DType::BF16, &[a, b]) => bf16::from_ne_bytes([a, b]).to_f64(),
+        _ => f64::NAN,
+    }
+}

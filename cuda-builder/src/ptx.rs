@@ -1,0 +1,143 @@
+//! From the rewritten module to PTX files with launch bounds.
+
+use crate::compile::run;
+use crate::rewrite::{Kernel, Module};
+use crate::toolchain::Compiler;
+use crate::{Arch, Error};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// One PTX file: the kernels of one family for one architecture.
+#[derive(Debug)]
+pub struct File {
+    /// The family.
+    pub family: String,
+    /// The architecture.
+    pub arch: Arch,
+    /// Its kernels.
+    pub kernels: Vec<Kernel>,
+    /// The text.
+    pub ptx: String,
+}
+
+impl File {
+    /// `conv.sm_80.ptx`.
+    pub fn name(&self) -> String {
+        format!("{}.{}.ptx", self.family, self.arch.name())
+    }
+}
+
+/// Makes every PTX file.
+pub fn files(
+    compiler: &Compiler,
+    module: &Module,
+    archs: &[Arch],
+    globals: &[String],
+    work_dir: &Path,
+) -> Result<Vec<File>, Error> {
+    let input = work_dir.join("module.ll");
+    std::fs::write(&input, &module.text).map_err(Error::io(&input))?;
+    let mut families: BTreeMap<(String, Arch), Vec<Kernel>> = BTreeMap::new();
+    for kernel in module.kernels.iter().filter(|kernel| archs.contains(&kernel.arch)) {
+        families.entry((kernel.family().to_owned(), kernel.arch)).or_default().push(kernel.clone());
+    }
+    // One thread a file: the programs are what takes the time.
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = families
+            .into_iter()
+            .map(|((family, arch), kernels)| {
+                let input = &input;
+                scope.spawn(move || file(compiler, input, family, arch, kernels, globals, work_dir))
+            })
+            .collect();
+        handles
+            .into_iter()
+            .map(|handle| handle.join().unwrap_or_else(|_| Err(Error::Module("a build thread panicked".to_owned()))))
+            .collect()
+    })
+}
+
+fn file(
+    compiler: &Compiler,
+    input: &Path,
+    family: String,
+    arch: Arch,
+    kernels: Vec<Kernel>,
+    globals: &[String],
+    work_dir: &Path,
+) -> Result<File, Error> {
+    let stem = format!("{family}.{}", arch.name());
+    let (optimized, assembled) = (work_dir.join(format!("{stem}.ll")), work_dir.join(format!("{stem}.raw.ptx")));
+    let keep: Vec<&str> =
+        kernels.iter().map(|kernel| kernel.symbol.as_str()).chain(globals.iter().map(String::as_str)).collect();
+    let cpu = format!("-mcpu={}", arch.name());
+    let mut opt = Command::new(&compiler.opt);
+    opt.args([&cpu, "-passes=internalize,globaldce,default<O3>"])
+        .arg(format!("-internalize-public-api-list={}", keep.join(",")))
+        .args(["-S", "-o"])
+        .arg(&optimized)
+        .arg(input);
+    if arch == Arch::Sm90a {
+        // Loops over accumulators must unroll: an array indexed by a variable lies in local memory.
+        opt.arg("-unroll-threshold=8000");
+    }
+    run(&mut opt)?;
+    run(Command::new(&compiler.llc)
+        .args([&cpu, &format!("-mattr={}", arch.ptx_feature()), "-O3", "-fp-contract=fast", "-o"])
+        .arg(&assembled)
+        .arg(&optimized))?;
+    let text = std::fs::read_to_string(&assembled).map_err(Error::io(&assembled))?;
+    let mut ptx = text;
+    for kernel in &kernels {
+        ptx = with_bounds(&ptx, kernel)?;
+    }
+    Ok(File { family, arch, kernels, ptx })
+}
+
+/// Inserts launch bounds between a kernel's parameters and its body, and aligns a parameter that holds tensor maps.
+fn with_bounds(ptx: &str, kernel: &Kernel) -> Result<String, Error> {
+    let head = format!(".entry {}(", kernel.symbol);
+    let missing = || Error::Module(format!("the PTX has no entry {}", kernel.symbol));
+    let start = ptx.find(&head).ok_or_else(missing)?;
+    let body = start + ptx[start..].find('{').ok_or_else(missing)?;
+    let mut params = ptx[start..body].to_owned();
+    if kernel.tensor_maps > 0 {
+        // The hardware wants tensor maps at multiples of 64; rustc cannot pass such a struct by value.
+        params = params.replace(".param .align 8 .b8", ".param .align 64 .b8");
+    }
+    let mut bounds = String::new();
+    if kernel.threads > 0 {
+        bounds.push_str(&format!(".maxntid {}, 1, 1\n", kernel.threads));
+    }
+    if kernel.min_blocks > 0 {
+        bounds.push_str(&format!(".minnctapersm {}\n", kernel.min_blocks));
+    }
+    if kernel.cluster > 0 {
+        bounds.push_str(&format!(".reqnctapercluster {}, 1, 1\n", kernel.cluster));
+    }
+    Ok(format!("{}{}\n{bounds}{}", &ptx[..start], params.trim_end(), &ptx[body..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_stand_before_the_body() {
+        let kernel = Kernel {
+            symbol: "k".to_owned(),
+            threads: 384,
+            min_blocks: 1,
+            cluster: 2,
+            arch: Arch::Sm90a,
+            allow_local: false,
+            tensor_maps: 1,
+        };
+        let ptx =
+            ".visible .entry kk(\n)\n{\n}\n.visible .entry k(\n\t.param .align 8 .b8 k_param_0[256]\n)\n{\n\tret;\n}\n";
+        let patched = with_bounds(ptx, &kernel).unwrap();
+        assert!(patched.starts_with(".visible .entry kk(\n)\n{\n}\n"), "{patched}");
+        assert!(patched.ends_with("(\n\t.param .align 64 .b8 k_param_0[256]\n)\n.maxntid 384, 1, 1\n.minnctapersm 1\n.reqnctapercluster 2, 1, 1\n{\n\tret;\n}\n"), "{patched}");
+    }
+}

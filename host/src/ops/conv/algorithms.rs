@@ -1,0 +1,17 @@
+//! The ordered list of convolution algorithms.
+
+use super::{ConvProblem, cpu_direct, cpu_gemm, naive};
+use crate::DType;
+use crate::cpu::CpuAlgorithm;
+use crate::operators::Operation;
+use crate::select::Algorithm;
+
+#[allow(private_interfaces)]
+impl Operation for ConvProblem {
+    const PASSES: &'static [&'static str] = &["fprop", "dgrad", "wgrad"];
+    const DTYPES: &'static [DType] = &DType::ALL;
+
+    fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
+        &[&CpuAlgorithm(cpu_gemm::CpuGemm), &CpuAlgorithm(cpu_direct::CpuDirect), &naive::Naive]
+    }
+}

@@ -1,0 +1,17 @@
+//! The ordered list of matmul algorithms.
+
+use super::{MatmulProblem, cpu, naive, tma_wgmma};
+use crate::DType;
+use crate::cpu::CpuAlgorithm;
+use crate::operators::Operation;
+use crate::select::Algorithm;
+
+#[allow(private_interfaces)]
+impl Operation for MatmulProblem {
+    const PASSES: &'static [&'static str] = &["forward"];
+    const DTYPES: &'static [DType] = &DType::ALL;
+
+    fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
+        &[&CpuAlgorithm(cpu::Gemm), &tma_wgmma::TmaWgmma, &naive::Naive]
+    }
+}

@@ -1,0 +1,83 @@
+//! The matmul kernel that accepts every legal problem.
+
+use super::MatmulProblem;
+use crate::launch::{KernelLaunch, KernelRow, LaunchConfig, kernel_for, kernel_rows};
+use crate::plan::Launch;
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, Error, Problem, TensorDesc};
+use kernel_abi::ops::matmul::{MAX_BATCH_DIMS, MatmulOperand, MatmulParams, NAIVE_TILE};
+
+const KERNELS: &[KernelRow] = kernel_abi::matmul_kernels!(kernel_rows);
+
+/// Threads of a block, each with 2 × 2 elements of its tile.
+const BLOCK: u32 = 256;
+
+/// The share of the device's scalar rate that a tile of this size in shared memory lets through.
+const SHARE: f64 = 0.1;
+
+/// Shared-memory tiles, any strides.
+pub(super) struct Naive;
+
+impl Algorithm<MatmulProblem> for Naive {
+    fn name(&self) -> &'static str {
+        "naive"
+    }
+
+    fn configs(&self, problem: &MatmulProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        kernel_for(KERNELS, problem.pass(), problem.c().dtype(), context)
+    }
+
+    fn workspace_bytes(&self, _: &MatmulProblem, _: Config) -> u64 {
+        0
+    }
+
+    fn estimate_us(&self, problem: &MatmulProblem, _: Config, context: &Context) -> f64 {
+        crate::select::cost::scalar_us(problem, context, SHARE)
+    }
+
+    fn prepare(&self, problem: &MatmulProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let tile = i64::from(NAIVE_TILE) as u64;
+        let [gemm_m, gemm_n, n_batch] =
+            [problem.gemm_m(), problem.gemm_n(), problem.n_batch()].map(|extent| extent as u64);
+        // The kernel strides over the tiles that the grid does not cover.
+        let n_tiles = gemm_m.div_ceil(tile).saturating_mul(gemm_n.div_ceil(tile)).saturating_mul(n_batch);
+        Ok(Box::new(KernelLaunch {
+            function: context.function(config.0)?,
+            config: LaunchConfig {
+                grid: [n_tiles.min(1 << 20) as u32, 1, 1],
+                block: [BLOCK, 1, 1],
+                ..LaunchConfig::default()
+            },
+            params: MatmulParams {
+                gemm_m: problem.gemm_m(),
+                gemm_n: problem.gemm_n(),
+                gemm_k: problem.gemm_k(),
+                batch_dims: batch(problem.batch_dims(), 1),
+                alpha: 1.0,
+                beta: 0.0,
+                a: operand(&problem.a_matrix()),
+                b: operand(&problem.b_matrix()),
+                c: operand(problem.c()),
+            },
+            bind: |params, call| {
+                (params.alpha, params.beta) = (call.alpha, call.beta);
+                params.a.address = call.address(0);
+                params.b.address = call.address(1);
+                params.c.address = call.address(2);
+            },
+        }))
+    }
+}
+
+/// A batch of matrices without its address.
+fn operand(desc: &TensorDesc) -> MatmulOperand {
+    let (batch_strides, matrix) = desc.strides().split_at(desc.rank() - 2);
+    MatmulOperand { address: 0, batch_strides: batch(batch_strides, 0), row_stride: matrix[0], col_stride: matrix[1] }
+}
+
+/// Right-aligned batch extents or strides.
+fn batch(given: &[i64], unused: i64) -> [i64; MAX_BATCH_DIMS] {
+    let mut all = [unused; MAX_BATCH_DIMS];
+    all[MAX_BATCH_DIMS - given.len()..].copy_from_slice(given);
+    all
+}

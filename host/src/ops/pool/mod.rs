@@ -1,0 +1,7 @@
+//! Pooling, forward and backward: formula and modes in [`kernel_abi::ops::pool`].
+
+mod algorithms;
+mod cpu;
+mod naive;
+
+pub use kernel_abi::ops::pool::{PoolDesc, PoolMode, PoolPass, PoolProblem};

@@ -1,0 +1,17 @@
+//! The ordered list of sgd algorithms.
+
+use super::{SgdProblem, cpu, naive};
+use crate::DType;
+use crate::cpu::CpuAlgorithm;
+use crate::operators::Operation;
+use crate::select::Algorithm;
+
+#[allow(private_interfaces)]
+impl Operation for SgdProblem {
+    const PASSES: &'static [&'static str] = &["update"];
+    const DTYPES: &'static [DType] = &DType::ALL;
+
+    fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
+        &[&CpuAlgorithm(cpu::Elementwise), &naive::Naive]
+    }
+}

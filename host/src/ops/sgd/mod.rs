@@ -1,0 +1,7 @@
+//! Stochastic gradient descent: formula in [`kernel_abi::ops::sgd`].
+
+mod algorithms;
+mod cpu;
+mod naive;
+
+pub use kernel_abi::ops::sgd::SgdProblem;

@@ -1,0 +1,17 @@
+//! The ordered list of transform algorithms.
+
+use super::{TransformProblem, cpu, naive, vectorized_copy};
+use crate::DType;
+use crate::cpu::CpuAlgorithm;
+use crate::operators::Operation;
+use crate::select::Algorithm;
+
+#[allow(private_interfaces)]
+impl Operation for TransformProblem {
+    const PASSES: &'static [&'static str] = &["forward"];
+    const DTYPES: &'static [DType] = &DType::ALL;
+
+    fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
+        &[&CpuAlgorithm(cpu::Copy), &vectorized_copy::VectorizedCopy, &naive::Naive]
+    }
+}

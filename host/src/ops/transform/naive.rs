@@ -1,0 +1,72 @@
+//! The transform kernels that accept every legal problem.
+
+use super::TransformProblem;
+use crate::driver::Function;
+use crate::launch::{KernelLaunch, linear_grid};
+use crate::plan::Launch;
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, DType, Error};
+use kernel_abi::desc::collapse;
+use kernel_abi::ops::transform::TransformParams;
+
+const BLOCK: u32 = 256;
+
+/// Symbol, type of x, type of y.
+type Row = (&'static str, DType, DType);
+
+macro_rules! rows {
+    ($(($symbol:ident, $x:ident, $y:ident)),* $(,)?) => {
+        &[$((stringify!($symbol), kernel_abi::dtype_of!($x), kernel_abi::dtype_of!($y))),*]
+    };
+}
+const KERNELS: &[Row] = kernel_abi::transform_kernels!(rows);
+
+/// One thread an element, any strides and types.
+pub(super) struct Naive;
+
+impl Algorithm<TransformProblem> for Naive {
+    fn name(&self) -> &'static str {
+        "naive"
+    }
+
+    fn configs(&self, problem: &TransformProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        if !context.is_gpu() {
+            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
+        }
+        Ok(vec![Config(symbol(problem)?)])
+    }
+
+    fn workspace_bytes(&self, _: &TransformProblem, _: Config) -> u64 {
+        0
+    }
+
+    fn estimate_us(&self, problem: &TransformProblem, _: Config, context: &Context) -> f64 {
+        crate::select::cost::streaming_us(problem, context)
+    }
+
+    fn prepare(&self, problem: &TransformProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        Ok(Box::new(launch(problem, context.function(config.0)?)))
+    }
+}
+
+/// The kernel for the problem's types.
+pub(super) fn symbol(problem: &TransformProblem) -> Result<&'static str, Refusal> {
+    let (x, y) = (problem.x().dtype(), problem.y().dtype());
+    let row = KERNELS.iter().find(|row| (row.1, row.2) == (x, y));
+    row.map(|row| row.0).ok_or_else(|| Refusal::new(format!("has no kernel from {x} to {y}")))
+}
+
+/// The launch of that kernel.
+pub(super) fn launch(problem: &TransformProblem, function: Function) -> KernelLaunch<TransformParams> {
+    let [y, x] = collapse([problem.y(), problem.x()]);
+    let n_elems = problem.x().n_elems();
+    KernelLaunch {
+        function,
+        config: linear_grid(n_elems, BLOCK),
+        params: TransformParams { n_elems, tail_bytes: 0, alpha: 1.0, beta: 0.0, x, y },
+        bind: |params, call| {
+            (params.alpha, params.beta) = (call.alpha, call.beta);
+            (params.x.address, params.y.address) = (call.address(0), call.address(1));
+        },
+    }
+}

@@ -1,0 +1,67 @@
+//! Convolution of 1, 2 or 3 spatial dimensions, with groups.
+//!
+//! For batch n, group g, output channel k of that group, and output position (z, p, q):
+//!
+//! `y[n, k, z, p, q] = alpha · Σ_{c, t, r, s} x[n, g·C/G + c, d, h, w] · w[k, c, t, r, s] + beta · y[n, k, z, p, q]`
+//!
+//! with `d = z · stride + t · dilation - padding`, and likewise h from (p, r) and w from (q, s); terms whose position
+//! lies outside of x are left out. This is mode `cross_correlation`; mode `convolution` reads the filter from its far
+//! end, `w[k, c, T - 1 - t, R - 1 - r, S - 1 - s]`.
+//!
+//! | pass | from | to | sum over |
+//! | --- | --- | --- | --- |
+//! | `fprop` | x, w | y | c, t, r, s |
+//! | `dgrad` | dy, w | dx, the gradient by x | k of the group, and every (t, r, s) that meets an output position |
+//! | `wgrad` | x, dy | dw, the gradient by w | n, z, p, q |
+//!
+//! | tensor | extents |
+//! | --- | --- |
+//! | x, dx | `[N, C, D, H, W]` |
+//! | w, dw | `[K, C / G, T, R, S]` |
+//! | y, dy | `[N, K, Z, P, Q]`, where `Q = (W + padding + padding_end - (S - 1) · dilation - 1) / stride + 1` |
+//!
+//! Tensors of rank 4 lack D, T and Z; those of rank 3 also H, R and P. Padding is given for the begin and the end of
+//! each axis. Strides of all tensors are free, so NCHW, NHWC, KCRS and KRSC are all one kind of problem. Operands
+//! share an element type; sums are kept in its accumulator. Deterministic.
+
+pub mod index;
+
+mod kernels;
+mod params;
+
+#[cfg(not(target_arch = "nvptx64"))]
+mod desc;
+#[cfg(not(target_arch = "nvptx64"))]
+mod problem;
+
+pub use params::ConvParams;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use desc::{ConvAxis, ConvDesc};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use problem::{ConvProblem, ConvShape};
+
+/// Which pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConvPass {
+    /// `x` and `w` to `y`.
+    Fprop,
+    /// `dy` and `w` to `dx`.
+    Dgrad,
+    /// `x` and `dy` to `dw`.
+    Wgrad,
+}
+
+crate::text_enum!(ConvPass { Fprop = "fprop", Dgrad = "dgrad", Wgrad = "wgrad" });
+
+/// Which end of the filter meets the begin of the image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ConvMode {
+    /// The filter's begin: what networks call a convolution.
+    #[default]
+    CrossCorrelation,
+    /// The filter's end: what mathematics calls a convolution.
+    Convolution,
+}
+
+crate::text_enum!(ConvMode { CrossCorrelation = "cross_correlation", Convolution = "convolution" });

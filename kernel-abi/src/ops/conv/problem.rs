@@ -1,0 +1,332 @@
+//! The convolution problem and its text form.
+
+use super::desc::{ConvAxis, ConvDesc, OP};
+use super::{ConvMode, ConvPass};
+use crate::desc::{BadDescriptor, TensorDesc};
+use crate::problem::{Operand, Problem, no_overlap, same_dtype};
+use crate::text::{Fields, join};
+use std::fmt;
+use std::str::FromStr;
+
+/// One pass of a convolution. See the [module](super) for the formula.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ConvProblem {
+    pass: ConvPass,
+    axes: Vec<ConvAxis>,
+    groups: i64,
+    mode: ConvMode,
+    x: TensorDesc,
+    w: TensorDesc,
+    y: TensorDesc,
+}
+
+/// All extents of a convolution with three spatial axes, in the order depth, height, width. An absent axis has extent,
+/// stride and dilation 1 and no padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConvShape {
+    /// N.
+    pub n: i64,
+    /// C, of all groups.
+    pub c: i64,
+    /// K, of all groups.
+    pub k: i64,
+    /// G.
+    pub groups: i64,
+    /// D, H, W.
+    pub image: [i64; 3],
+    /// T, R, S.
+    pub filter: [i64; 3],
+    /// Z, P, Q.
+    pub output: [i64; 3],
+    /// The axes.
+    pub axes: [ConvAxis; 3],
+}
+
+impl ConvShape {
+    /// Input channels of a group.
+    pub fn group_c(&self) -> i64 {
+        self.c / self.groups
+    }
+
+    /// Output channels of a group.
+    pub fn group_k(&self) -> i64 {
+        self.k / self.groups
+    }
+}
+
+/// Names of the three tensors in a pass's formula.
+fn names(pass: ConvPass) -> [&'static str; 3] {
+    match pass {
+        ConvPass::Fprop => ["x", "w", "y"],
+        ConvPass::Dgrad => ["dx", "w", "dy"],
+        ConvPass::Wgrad => ["x", "dw", "dy"],
+    }
+}
+
+impl ConvProblem {
+    /// `y = alpha · conv(x, w) + beta · y`.
+    ///
+    /// # Errors
+    /// `BadDescriptor` as [`ConvDesc::output_dims`]; also when `y` has other extents than those, the element types
+    /// differ, or `y` overlaps itself.
+    pub fn fprop(desc: &ConvDesc, x: &TensorDesc, w: &TensorDesc, y: &TensorDesc) -> Result<Self, BadDescriptor> {
+        Self::new(ConvPass::Fprop, desc, x, w, y)
+    }
+
+    /// `dx = alpha · (gradient of Σ dy · conv(x, w) by x) + beta · dx`.
+    ///
+    /// # Errors
+    /// As [`ConvProblem::fprop`], for `dx`.
+    pub fn dgrad(desc: &ConvDesc, dy: &TensorDesc, w: &TensorDesc, dx: &TensorDesc) -> Result<Self, BadDescriptor> {
+        Self::new(ConvPass::Dgrad, desc, dx, w, dy)
+    }
+
+    /// `dw = alpha · (gradient of Σ dy · conv(x, w) by w) + beta · dw`.
+    ///
+    /// # Errors
+    /// As [`ConvProblem::fprop`], for `dw`.
+    pub fn wgrad(desc: &ConvDesc, x: &TensorDesc, dy: &TensorDesc, dw: &TensorDesc) -> Result<Self, BadDescriptor> {
+        Self::new(ConvPass::Wgrad, desc, x, dw, dy)
+    }
+
+    fn new(
+        pass: ConvPass,
+        desc: &ConvDesc,
+        x: &TensorDesc,
+        w: &TensorDesc,
+        y: &TensorDesc,
+    ) -> Result<Self, BadDescriptor> {
+        let [x_name, w_name, y_name] = names(pass);
+        let (axes, dims) = desc.resolve((x_name, x), (w_name, w))?;
+        if y.dims() != dims {
+            let reason = format!(
+                "expected the extents {} that {x_name} and {w_name} give, given {}",
+                join(&dims),
+                join(y.dims())
+            );
+            return Err(BadDescriptor::new(OP, y_name, reason));
+        }
+        same_dtype(OP, w_name, w, x_name, x)?;
+        same_dtype(OP, y_name, y, x_name, x)?;
+        match pass {
+            ConvPass::Fprop => no_overlap(OP, y_name, y)?,
+            ConvPass::Dgrad => no_overlap(OP, x_name, x)?,
+            ConvPass::Wgrad => no_overlap(OP, w_name, w)?,
+        }
+        Ok(ConvProblem { pass, axes, groups: desc.n_groups(), mode: desc.conv_mode(), x: *x, w: *w, y: *y })
+    }
+
+    /// Which pass.
+    pub fn conv_pass(&self) -> ConvPass {
+        self.pass
+    }
+
+    /// The mode.
+    pub fn mode(&self) -> ConvMode {
+        self.mode
+    }
+
+    /// The number of groups.
+    pub fn groups(&self) -> i64 {
+        self.groups
+    }
+
+    /// The spatial axes, outermost first.
+    pub fn axes(&self) -> &[ConvAxis] {
+        &self.axes
+    }
+
+    /// x, or dx in `dgrad`.
+    pub fn x(&self) -> &TensorDesc {
+        &self.x
+    }
+
+    /// w, or dw in `wgrad`.
+    pub fn w(&self) -> &TensorDesc {
+        &self.w
+    }
+
+    /// y in `fprop`, else dy.
+    pub fn y(&self) -> &TensorDesc {
+        &self.y
+    }
+
+    /// The tensor that is written.
+    pub fn written(&self) -> &TensorDesc {
+        match self.pass {
+            ConvPass::Fprop => &self.y,
+            ConvPass::Dgrad => &self.x,
+            ConvPass::Wgrad => &self.w,
+        }
+    }
+
+    /// All extents, with three spatial axes.
+    pub fn shape(&self) -> ConvShape {
+        let absent = 3 - self.axes.len();
+        let no_axis = ConvAxis { padding: 0, padding_end: 0, stride: 1, dilation: 1 };
+        let spatial =
+            |desc: &TensorDesc| std::array::from_fn(|i| if i < absent { 1 } else { desc.dims()[2 + i - absent] });
+        ConvShape {
+            n: self.x.dims()[0],
+            c: self.x.dims()[1],
+            k: self.w.dims()[0],
+            groups: self.groups,
+            image: spatial(&self.x),
+            filter: spatial(&self.w),
+            output: spatial(&self.y),
+            axes: std::array::from_fn(|i| if i < absent { no_axis } else { self.axes[i - absent] }),
+        }
+    }
+
+    fn list(&self, f: &mut fmt::Formatter<'_>, key: &str, value: fn(&ConvAxis) -> i64) -> fmt::Result {
+        let values: Vec<i64> = self.axes.iter().map(value).collect();
+        write!(f, " {key}={}", join(&values))
+    }
+}
+
+impl Problem for ConvProblem {
+    const OP: &'static str = OP;
+
+    fn pass(&self) -> &'static str {
+        self.pass.name()
+    }
+
+    fn operands(&self) -> Vec<Operand> {
+        let (x, w, y) = (self.x, self.w, self.y);
+        match self.pass {
+            ConvPass::Fprop => vec![Operand::input("x", x), Operand::input("w", w), Operand::output("y", y)],
+            ConvPass::Dgrad => vec![Operand::input("dy", y), Operand::input("w", w), Operand::output("dx", x)],
+            ConvPass::Wgrad => vec![Operand::input("x", x), Operand::input("dy", y), Operand::output("dw", w)],
+        }
+    }
+
+    /// That of `fprop` in every pass, padding counted as if it were multiplied.
+    fn flops(&self) -> f64 {
+        let terms: f64 = self.w.dims()[1..].iter().map(|&extent| extent as f64).product();
+        2.0 * self.y.n_elems() as f64 * terms
+    }
+
+    fn accumulation_length(&self) -> f64 {
+        let product = |extents: &[i64]| extents.iter().map(|&extent| extent as f64).product::<f64>();
+        let taps = product(&self.w.dims()[2..]);
+        match self.pass {
+            ConvPass::Fprop => taps * self.w.dims()[1] as f64,
+            ConvPass::Dgrad => taps * (self.w.dims()[0] / self.groups) as f64,
+            ConvPass::Wgrad => product(&self.y.dims()[2..]) * self.y.dims()[0] as f64,
+        }
+    }
+}
+
+impl fmt::Display for ConvProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{OP}:{}", self.pass)?;
+        self.list(f, "pad", |axis| axis.padding)?;
+        if self.axes.iter().any(|axis| axis.padding_end != axis.padding) {
+            self.list(f, "pad_end", |axis| axis.padding_end)?;
+        }
+        self.list(f, "stride", |axis| axis.stride)?;
+        self.list(f, "dil", |axis| axis.dilation)?;
+        write!(f, " groups={}", self.groups)?;
+        if self.mode != ConvMode::default() {
+            write!(f, " mode={}", self.mode)?;
+        }
+        crate::problem::write_operands(f, self)
+    }
+}
+
+impl FromStr for ConvProblem {
+    type Err = BadDescriptor;
+
+    /// Left-out keys have [`ConvDesc`]'s defaults; a left-out `y` (`dy`) is laid out like `x` (`dx`).
+    fn from_str(text: &str) -> Result<Self, BadDescriptor> {
+        let mut fields = Fields::parse(OP, text)?;
+        let pass = fields.parse_pass()?;
+        let mut desc = ConvDesc::new();
+        if let Some(padding) = fields.take_numbers("pad")? {
+            desc = desc.padding(&padding);
+        }
+        if let Some(padding_end) = fields.take_numbers("pad_end")? {
+            desc = desc.padding_end(&padding_end);
+        }
+        if let Some(stride) = fields.take_numbers("stride")? {
+            desc = desc.stride(&stride);
+        }
+        if let Some(dilation) = fields.take_numbers("dil")? {
+            desc = desc.dilation(&dilation);
+        }
+        if let Some(groups) = fields.take_optional("groups")? {
+            desc = desc.groups(groups);
+        }
+        if let Some(mode) = fields.take_optional("mode")? {
+            desc = desc.mode(mode);
+        }
+        let [x_name, w_name, y_name] = names(pass);
+        let x = fields.take_tensor(x_name)?;
+        let w = fields.take_tensor(w_name)?;
+        let y = match fields.take_optional(y_name)? {
+            Some(y) => y,
+            None => {
+                let (_, dims) = desc.resolve((x_name, &x), (w_name, &w))?;
+                laid_out_like(&x, &dims)?
+            }
+        };
+        fields.finish()?;
+        Self::new(pass, &desc, &x, &w, &y)
+    }
+}
+
+/// A tensor without gaps whose dimensions lie in the order of `model`'s.
+fn laid_out_like(model: &TensorDesc, dims: &[i64]) -> Result<TensorDesc, BadDescriptor> {
+    let dtype = model.dtype();
+    // Exact equality first: with an extent of 1 a tensor can be both, and its strides then say which was meant.
+    if TensorDesc::packed(dtype, model.dims()).as_ref() == Ok(model) {
+        return TensorDesc::packed(dtype, dims);
+    }
+    if TensorDesc::channels_last(dtype, model.dims()).as_ref() == Ok(model) {
+        return TensorDesc::channels_last(dtype, dims);
+    }
+    let mut order: Vec<usize> = (0..model.rank()).rev().collect();
+    order.sort_by_key(|&i| model.strides()[i]);
+    let mut strides = vec![0; dims.len()];
+    let mut stride = 1i64;
+    for i in order {
+        strides[i] = stride;
+        // A saturated stride is refused by the size check of `strided`.
+        stride = stride.saturating_mul(dims[i]);
+    }
+    TensorDesc::strided(dtype, dims, &strides)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_left_out_output_lies_like_the_input() {
+        for (text, y) in [
+            ("conv:fprop pad=1 x=2x16x7x7:f16:nhwc w=32x16x3x3:f16:nhwc", "2x32x7x7:f16:nhwc"),
+            ("conv:fprop pad=1 x=2x16x7x7:f16 w=32x16x3x3:f16:nhwc", "2x32x7x7:f16"),
+            ("conv:wgrad stride=2 x=2x3x9:f32:s27x1x3 dw=4x3x2:f32", "2x4x4:f32:nhwc"),
+            ("conv:dgrad dx=2x3x4x5:f32:s1x2x6x24 w=7x3x1x1:f32", "2x7x4x5:f32:s1x2x14x56"),
+            ("conv:fprop x=2x1x4x5:f32:nhwc w=7x1x1x1:f32", "2x7x4x5:f32:nhwc"),
+        ] {
+            assert_eq!(text.parse::<ConvProblem>().unwrap().y().to_string(), y, "{text}");
+        }
+    }
+
+    #[test]
+    fn counts() {
+        let problem = |text: &str| text.parse::<ConvProblem>().unwrap();
+        let fprop = problem("conv:fprop pad=1x1 groups=2 x=2x16x7x7:f16 w=32x8x3x3:f16");
+        assert_eq!(fprop.flops(), 2.0 * 2.0 * 32.0 * 49.0 * 8.0 * 9.0);
+        assert_eq!(fprop.accumulation_length(), 72.0);
+        let dgrad = problem("conv:dgrad pad=1x1 groups=2 dx=2x16x7x7:f16 w=32x8x3x3:f16");
+        assert_eq!(dgrad.accumulation_length(), 16.0 * 9.0);
+        let wgrad = problem("conv:wgrad pad=1x1 groups=2 x=2x16x7x7:f16 dw=32x8x3x3:f16");
+        assert_eq!(wgrad.accumulation_length(), 98.0);
+        assert_eq!(
+            fprop.to_string(),
+            "conv:fprop pad=1x1 stride=1x1 dil=1x1 groups=2 x=2x16x7x7:f16 w=32x8x3x3:f16 y=2x32x7x7:f16"
+        );
+    }
+}

@@ -1,0 +1,30 @@
+//! Batched matrix product.
+//!
+//! `c[…, m, n] = alpha · Σₖ a[…, m, k] · b[…, k, n] + beta · c[…, m, n]`
+//!
+//! | extent | meaning |
+//! | --- | --- |
+//! | `…` | 0 to 3 batch dimensions, equal in all operands; an input repeats along one with a stride of 0 |
+//! | `gemm_m` | rows of a and c |
+//! | `gemm_n` | columns of b and c |
+//! | `gemm_k` | columns of a, rows of b: the length of the sum |
+//!
+//! An operand that [`MatmulDesc`] names as transposed is stored `[…, k, m]` or `[…, n, k]`; strides say the same, so
+//! this only saves the caller the exchange. All operands have one element type; sums are kept in its accumulator.
+//! Strides are free; c must not overlap itself. Deterministic: every algorithm sums in a fixed order.
+
+mod kernels;
+mod params;
+#[cfg(not(target_arch = "nvptx64"))]
+mod problem;
+mod raster;
+mod tiles;
+
+pub use params::{MatmulOperand, MatmulParams, MatmulTmaParams};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use problem::{MatmulDesc, MatmulProblem};
+pub use raster::{Place, Raster};
+pub use tiles::{MatmulTile, NAIVE_TILE, TILE_128X128, TILE_128X256};
+
+/// The most batch dimensions a problem may have.
+pub const MAX_BATCH_DIMS: usize = 3;

@@ -1,0 +1,118 @@
+//! The order in which blocks walk the tiles of the Hopper kernels.
+
+use super::{MAX_BATCH_DIMS, MatmulTile, MatmulTmaParams};
+
+/// A tile's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// First row.
+    pub m: u32,
+    /// First column.
+    pub n: u32,
+    /// Indices of the matrix, outermost first.
+    pub batch: [u32; MAX_BATCH_DIMS],
+}
+
+/// Tile counts of a problem.
+#[derive(Clone, Copy, Debug)]
+pub struct Raster {
+    tile: MatmulTile,
+    m_blocks: u32,
+    n_blocks: u32,
+    group_rows: u32,
+    batch_dims: [u32; MAX_BATCH_DIMS],
+    n_tiles: u32,
+}
+
+impl Raster {
+    /// The tiles of a problem.
+    #[inline(always)]
+    pub const fn new(tile: MatmulTile, p: &MatmulTmaParams) -> Self {
+        let (m_blocks, n_blocks) = (p.gemm_m.div_ceil(tile.gemm_m), p.gemm_n.div_ceil(tile.gemm_n));
+        let n_tiles = m_blocks * n_blocks * p.n_batch;
+        Raster { tile, m_blocks, n_blocks, group_rows: p.raster_rows, batch_dims: p.batch_dims, n_tiles }
+    }
+
+    /// All tiles of all matrices.
+    #[inline(always)]
+    pub const fn n_tiles(&self) -> u32 {
+        self.n_tiles
+    }
+
+    /// The place of a tile: matrix after matrix; in each, groups of block rows; in a group, column after column.
+    ///
+    /// Blocks at work at once then cover about as many rows as columns, and what they load repeats in the L2 cache.
+    #[inline(always)]
+    pub const fn place(&self, index: u32) -> Place {
+        let (matrix, index) = div_rem(index, self.m_blocks * self.n_blocks);
+        let (group, index) = div_rem(index, self.group_rows * self.n_blocks);
+        let first_row = group * self.group_rows;
+        let rest = self.m_blocks - first_row;
+        let rows = if rest < self.group_rows { rest } else { self.group_rows };
+        let (column, row) = div_rem(index, rows);
+        let (rest, inner) = div_rem(matrix, self.batch_dims[2]);
+        let (outer, middle) = div_rem(rest, self.batch_dims[1]);
+        Place { m: (first_row + row) * self.tile.gemm_m, n: column * self.tile.gemm_n, batch: [outer, middle, inner] }
+    }
+}
+
+/// Quotient and remainder. Extents are at least 1; without the check, device code would carry a panic for 0.
+#[inline(always)]
+const fn div_rem(a: u32, b: u32) -> (u32, u32) {
+    match a.checked_div(b) {
+        Some(quotient) => (quotient, a - quotient * b),
+        None => (0, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{MatmulOperand, TILE_128X256};
+    use super::*;
+    use std::collections::HashSet;
+
+    fn raster(gemm_m: u32, gemm_n: u32, batch_dims: [u32; 3], raster_rows: u32) -> Raster {
+        let c = MatmulOperand { address: 0, batch_strides: [0; 3], row_stride: 0, col_stride: 1 };
+        let params = MatmulTmaParams {
+            a_map: [0; 16],
+            b_map: [0; 16],
+            c_map: [0; 16],
+            c,
+            gemm_m,
+            gemm_n,
+            gemm_k: 1,
+            n_batch: batch_dims.iter().product(),
+            batch_dims,
+            raster_rows,
+            a_batch_steps: [1; 3],
+            alpha: 1.0,
+            b_batch_steps: [1; 3],
+            beta: 0.0,
+        };
+        Raster::new(TILE_128X256, &params)
+    }
+
+    #[test]
+    fn every_tile_is_visited_once() {
+        for (m, n, batch_dims, rows) in [(1, 1, [1, 1, 1], 16), (1300, 900, [1, 1, 1], 8), (300, 2000, [2, 3, 5], 16)] {
+            let raster = raster(m, n, batch_dims, rows);
+            let places: HashSet<_> = (0..raster.n_tiles())
+                .map(|index| {
+                    let Place { m: row, n: col, batch } = raster.place(index);
+                    assert!(row < m && col < n && batch.iter().zip(batch_dims).all(|(index, dim)| *index < dim));
+                    (row, col, batch)
+                })
+                .collect();
+            assert_eq!(places.len() as u32, raster.n_tiles());
+        }
+    }
+
+    #[test]
+    fn a_group_sweeps_its_columns() {
+        let raster = raster(128 * 20, 256 * 4, [1; 3], 16);
+        assert_eq!((raster.place(15).m, raster.place(15).n), (15 * 128, 0));
+        assert_eq!((raster.place(16).m, raster.place(16).n), (0, 256));
+        // The last group has the four rows that are left.
+        assert_eq!((raster.place(64 + 5).m, raster.place(64 + 5).n), (17 * 128, 256));
+    }
+}

@@ -1,0 +1,92 @@
+//! Tiles of the matmul kernels: one formula for launcher and kernel.
+
+/// What one block of the Hopper kernel computes at a time, and how deep its pipeline is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatmulTile {
+    /// Rows, shared equally by the consumer warpgroups.
+    pub gemm_m: u32,
+    /// Columns.
+    pub gemm_n: u32,
+    /// Length of the sums between two barriers: 64 elements of 2 bytes are one swizzled row of 128 bytes.
+    pub gemm_k: u32,
+    /// Tiles of a and b that are loaded ahead.
+    pub stages: u32,
+}
+
+/// For large problems: fewest bytes loaded a product.
+pub const TILE_128X256: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 256, gemm_k: 64, stages: 4 };
+
+/// For problems with few tiles.
+pub const TILE_128X128: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 128, gemm_k: 64, stages: 6 };
+
+/// Rows and columns that a block of the naive kernel computes at a time.
+pub const NAIVE_TILE: u32 = 32;
+
+impl MatmulTile {
+    /// Bytes of an element of a, b and c.
+    const ELEMENT_BYTES: u32 = 2;
+    /// Columns of a panel of c: one swizzled row of 128 bytes.
+    pub const PANEL: u32 = 64;
+    /// Warpgroups that compute.
+    pub const CONSUMERS: u32 = 2;
+    /// Panels of c that each consumer keeps under way.
+    pub const PANEL_BUFFERS: u32 = 2;
+    /// What the shared buffers are aligned to: the period of the 128-byte swizzle.
+    const ALIGN: u32 = 1024;
+
+    /// Threads of a block: one producer warpgroup and the consumers.
+    pub const fn threads(self) -> u32 {
+        128 * (1 + Self::CONSUMERS)
+    }
+
+    /// Bytes of a's tile in one stage.
+    pub const fn a_bytes(self) -> u32 {
+        self.gemm_m * self.gemm_k * Self::ELEMENT_BYTES
+    }
+
+    /// Bytes of b's tile in one stage.
+    pub const fn b_bytes(self) -> u32 {
+        self.gemm_n * self.gemm_k * Self::ELEMENT_BYTES
+    }
+
+    /// Bytes of one stage.
+    pub const fn stage_bytes(self) -> u32 {
+        self.a_bytes() + self.b_bytes()
+    }
+
+    /// Rows of c that one consumer computes.
+    pub const fn consumer_rows(self) -> u32 {
+        self.gemm_m / Self::CONSUMERS
+    }
+
+    /// Bytes of one panel of c of one consumer.
+    pub const fn panel_bytes(self) -> u32 {
+        self.consumer_rows() * Self::PANEL * Self::ELEMENT_BYTES
+    }
+
+    /// Where the panels of c begin, behind the stages.
+    pub const fn panels_at(self) -> u32 {
+        self.stages * self.stage_bytes()
+    }
+
+    /// Where the barriers begin: a full and an empty one of 8 bytes a stage.
+    pub const fn barriers_at(self) -> u32 {
+        self.panels_at() + Self::CONSUMERS * Self::PANEL_BUFFERS * self.panel_bytes()
+    }
+
+    /// Dynamic shared memory of a block, with room for aligning its start.
+    pub const fn smem_bytes(self) -> u32 {
+        self.barriers_at() + 2 * 8 * self.stages + Self::ALIGN
+    }
+
+    /// Tiles of a product.
+    pub const fn n_tiles(self, gemm_m: u64, gemm_n: u64, n_batch: u64) -> u64 {
+        gemm_m.div_ceil(self.gemm_m as u64) * gemm_n.div_ceil(self.gemm_n as u64) * n_batch
+    }
+}
+
+/// The most dynamic shared memory a block of compute capability 9.0 may have.
+const MAX_SHARED_BYTES: u32 = 232_448;
+
+const _: () = assert!(TILE_128X256.smem_bytes() <= MAX_SHARED_BYTES);
+const _: () = assert!(TILE_128X128.smem_bytes() <= MAX_SHARED_BYTES);

@@ -1,0 +1,34 @@
+//! Launch parameters of the softmax kernels.
+
+use crate::TensorParam;
+
+crate::abi_struct! {
+    /// Launch parameters of the softmax kernels, both passes. Each tensor stands twice: with the dimensions that
+    /// number the rows, and with those within a row, unused dimensions first.
+    pub struct SoftmaxParams {
+        /// Rows.
+        pub n_rows: i64,
+        /// Elements of a row.
+        pub row_elems: i64,
+        /// A [`SoftmaxKind`](super::SoftmaxKind) as a number.
+        pub kind: u32,
+        /// Unused, keeps the next field aligned.
+        pub reserved: u32,
+        /// Factor of the result.
+        pub alpha: f64,
+        /// Factor of the output's prior value.
+        pub beta: f64,
+        /// Rows of what is written.
+        pub out_rows: TensorParam,
+        /// Rows of x, or of y backward.
+        pub in_rows: TensorParam,
+        /// Rows of dy; not used forward.
+        pub dy_rows: TensorParam,
+        /// Within a row of what is written.
+        pub out_row: TensorParam,
+        /// Within a row of x, or of y backward.
+        pub in_row: TensorParam,
+        /// Within a row of dy.
+        pub dy_row: TensorParam,
+    }
+}

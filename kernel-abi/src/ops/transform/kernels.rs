@@ -1,0 +1,39 @@
+//! The only lists of transform kernels.
+
+/// Calls `$callback!` with one row per naive kernel: symbol, type of x, type of y.
+#[macro_export]
+macro_rules! transform_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (transform_forward_naive_f32_f32, f32, f32),
+            (transform_forward_naive_f32_f64, f32, f64),
+            (transform_forward_naive_f32_f16, f32, f16),
+            (transform_forward_naive_f32_bf16, f32, bf16),
+            (transform_forward_naive_f64_f32, f64, f32),
+            (transform_forward_naive_f64_f64, f64, f64),
+            (transform_forward_naive_f64_f16, f64, f16),
+            (transform_forward_naive_f64_bf16, f64, bf16),
+            (transform_forward_naive_f16_f32, f16, f32),
+            (transform_forward_naive_f16_f64, f16, f64),
+            (transform_forward_naive_f16_f16, f16, f16),
+            (transform_forward_naive_f16_bf16, f16, bf16),
+            (transform_forward_naive_bf16_f32, bf16, f32),
+            (transform_forward_naive_bf16_f64, bf16, f64),
+            (transform_forward_naive_bf16_f16, bf16, f16),
+            (transform_forward_naive_bf16_bf16, bf16, bf16),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per vectorized copy: symbol, 16-byte words a thread moves at a time, block size.
+#[macro_export]
+macro_rules! transform_copy_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (transform_forward_vectorized_copy_x4_b512, 4, 512),
+            (transform_forward_vectorized_copy_x8_b256, 8, 256),
+            (transform_forward_vectorized_copy_x4_b256, 4, 256),
+            (transform_forward_vectorized_copy_x2_b1024, 2, 1024),
+        }
+    };
+}

@@ -1,0 +1,13 @@
+//! Transform: a tensor in another layout, another element type, or both.
+//!
+//! `y = alpha · x + beta · y` for equal extents, any strides, and any two of the element types. Computed in f64 when
+//! either is f64, else in f32; rounded once. Deterministic.
+
+mod kernels;
+mod params;
+#[cfg(not(target_arch = "nvptx64"))]
+mod problem;
+
+pub use params::TransformParams;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use problem::TransformProblem;

@@ -1,0 +1,21 @@
+//! Launch parameters of the transform kernels.
+
+use crate::TensorParam;
+
+crate::abi_struct! {
+    /// Launch parameters of the transform kernels.
+    pub struct TransformParams {
+        /// Number of elements; of 16-byte words for the vectorized copy.
+        pub n_elems: i64,
+        /// Bytes behind the last whole word, for the vectorized copy.
+        pub tail_bytes: i64,
+        /// Factor of x.
+        pub alpha: f64,
+        /// Factor of the output's prior value.
+        pub beta: f64,
+        /// Input.
+        pub x: TensorParam,
+        /// Output.
+        pub y: TensorParam,
+    }
+}

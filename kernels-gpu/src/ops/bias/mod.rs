@@ -1,0 +1,4 @@
+//! Bias, formula in `kernel_abi::ops::bias`.
+
+mod entry;
+mod naive;

@@ -1,0 +1,4 @@
+//! Convolution, formula in `kernel_abi::ops::conv`.
+
+mod entry;
+mod naive;

@@ -1,0 +1,107 @@
+//! Matmul kernels: the rows of `matmul_kernels!` and `matmul_tma_wgmma_kernels!`.
+
+use super::naive;
+use super::tma_wgmma::{Maps, Product, run};
+use crate::math::element::{bf16, f16};
+use cuda_std::wgmma::{wgmma, wgmma_wait};
+use cuda_std::{kernel, shared_array};
+use kernel_abi::ops::matmul::{MatmulParams, MatmulTile, MatmulTmaParams, TILE_128X128, TILE_128X256};
+
+macro_rules! naive_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live matrices of the extents and strides in `params`.
+        #[kernel(threads = 256)]
+        pub unsafe fn $symbol(params: MatmulParams) {
+            type Acc = <$dtype as crate::math::element::Element>::Acc;
+            let a = shared_array![Acc; naive::SLICE_ELEMS];
+            let b = shared_array![Acc; naive::SLICE_ELEMS];
+            naive::$pass::<$dtype>(&params, a, b)
+        }
+    )* };
+}
+
+kernel_abi::matmul_kernels!(naive_entries);
+
+macro_rules! tma_wgmma_entries {
+    ($(($symbol:ident, $dtype:ident, $tile:ident, $a:ident, $b:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes maps and extents of live matrices in `params`.
+        #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, tensor_maps = 3)]
+        pub unsafe fn $symbol(params: MatmulTmaParams) {
+            struct This;
+            product!(This, $dtype, $tile, $a, $b);
+            let maps = Maps {
+                a: cuda_std::param_tensor_map!($symbol, 0),
+                b: cuda_std::param_tensor_map!($symbol, 1),
+                c: cuda_std::param_tensor_map!($symbol, 2),
+            };
+            run::<This, { ($tile.gemm_n / 2) as usize }>(&params, maps)
+        }
+    )* };
+}
+
+/// Implements [`Product`]: the instruction's shape, orientations and steps must be literals.
+macro_rules! product {
+    ($this:ident, $dtype:ident, TILE_128X256, $a:ident, $b:ident) => {
+        product!($this, $dtype, TILE_128X256, 256, 128, $a, $b);
+    };
+    ($this:ident, $dtype:ident, TILE_128X128, $a:ident, $b:ident) => {
+        product!($this, $dtype, TILE_128X128, 128, 64, $a, $b);
+    };
+    ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, k, k) => {
+        product!($this, $dtype, $tile, $n, $registers, 0, 2, 0, 2);
+    };
+    ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, k, mn) => {
+        product!($this, $dtype, $tile, $n, $registers, 0, 2, 1, 128);
+    };
+    ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, mn, k) => {
+        product!($this, $dtype, $tile, $n, $registers, 1, 128, 0, 2);
+    };
+    ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, mn, mn) => {
+        product!($this, $dtype, $tile, $n, $registers, 1, 128, 1, 128);
+    };
+    ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt,
+        $a_mn:tt, $a_step:tt, $b_mn:tt, $b_step:tt) => {
+        impl Product<$registers> for $this {
+            const TILE: MatmulTile = $tile;
+            const A_IS_MN_MAJOR: bool = $a_mn == 1;
+            const B_IS_MN_MAJOR: bool = $b_mn == 1;
+
+            #[inline(always)]
+            unsafe fn multiply(d: &mut [f32; $registers], a: u64, b: u64, accumulate: u32) {
+                wgmma!(types = $dtype, n = $n, steps = 4, d = d, a = a, a_step = $a_step, transpose_a = $a_mn,
+                    b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate);
+            }
+
+            #[inline(always)]
+            unsafe fn finish(d: &mut [f32; $registers]) {
+                wgmma_wait!(d = d, registers = $registers, pending = 0);
+            }
+
+            product!(@pack $dtype);
+        }
+    };
+    (@pack bf16) => {
+        #[inline(always)]
+        fn pack(low: f32, high: f32) -> u32 {
+            cuda_std::convert::bf16x2_from_f32(low, high)
+        }
+        #[inline(always)]
+        fn unpack(bits: u16) -> f32 {
+            cuda_std::convert::f32_from_bf16(bits)
+        }
+    };
+    (@pack f16) => {
+        #[inline(always)]
+        fn pack(low: f32, high: f32) -> u32 {
+            cuda_std::convert::f16x2_from_f32(low, high)
+        }
+        #[inline(always)]
+        fn unpack(bits: u16) -> f32 {
+            cuda_std::convert::f32_from_f16(bits)
+        }
+    };
+}
+
+kernel_abi::matmul_tma_wgmma_kernels!(tma_wgmma_entries);

@@ -1,0 +1,4 @@
+//! Pointwise, formula in `kernel_abi::ops::pointwise`.
+
+mod entry;
+mod naive;

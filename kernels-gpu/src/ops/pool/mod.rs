@@ -1,0 +1,4 @@
+//! Pooling, formula in `kernel_abi::ops::pool`.
+
+mod entry;
+mod naive;

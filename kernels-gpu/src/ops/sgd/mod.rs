@@ -1,0 +1,4 @@
+//! Sgd, formula in `kernel_abi::ops::sgd`.
+
+mod entry;
+mod naive;

@@ -1,0 +1,4 @@
+//! Softmax, formula in `kernel_abi::ops::softmax`.
+
+mod entry;
+mod naive;

@@ -1,0 +1,107 @@
+//! Random convolutions.
+
+use super::tensors::{dtype, layout};
+use kernel_abi::DType;
+use kernel_abi::ops::conv::{ConvDesc, ConvMode, ConvPass, ConvProblem, index};
+use proptest::prelude::*;
+
+/// Products that the reference may be asked for.
+const MAX_PRODUCTS: f64 = 150_000.0;
+
+/// One axis: input, filter, padding, padding at the end, stride, dilation.
+type Axis = [i64; 6];
+
+/// An axis of any kind: filters larger than the image, strides larger than the filter, dilation and padding beyond
+/// either, down to all extents 1.
+fn axis() -> impl Strategy<Value = Axis> {
+    let common = (1i64..=11, 1i64..=3, 0i64..=2, 0i64..=2, 1i64..=2, 1i64..=2);
+    let odd = (1i64..=6, 1i64..=7, 0i64..=8, 0i64..=8, 1i64..=5, 1i64..=3);
+    prop_oneof![3 => common, 2 => odd].prop_map(|(input, filter, padding, mut padding_end, stride, dilation)| {
+        if index::output_extent(input, filter, padding, padding_end, stride, dilation).is_none() {
+            padding_end = (filter - 1) * dilation + 1 - input - padding;
+        }
+        [input, filter, padding, padding_end, stride, dilation]
+    })
+}
+
+/// Batch, groups, input and output channels of a group; plain, grouped and depthwise.
+fn channels() -> impl Strategy<Value = [i64; 4]> {
+    prop_oneof![
+        3 => (1i64..=3, Just(1i64), 1i64..=17, 1i64..=19),
+        2 => (1i64..=3, 2i64..=4, 1i64..=5, 1i64..=5),
+        2 => (1i64..=3, 1i64..=13, Just(1i64), 1i64..=2),
+        1 => (5i64..=9, Just(1i64), 1i64..=4, 1i64..=4),
+    ]
+    .prop_map(|(n, g, c, k)| [n, g, c, k])
+}
+
+/// Any convolution of the given type and pass.
+pub fn of(
+    dtype: impl Strategy<Value = DType>,
+    pass: impl Strategy<Value = ConvPass>,
+) -> impl Strategy<Value = ConvProblem> {
+    let spatial = prop::collection::vec(axis(), 1..=3);
+    let words = (dtype, pass, prop::sample::select(ConvMode::ALL));
+    (words, channels(), spatial, [layout(), layout(), layout()]).prop_map(
+        |((dtype, pass, mode), [mut n, groups, mut group_c, mut group_k], axes, layouts)| {
+            let column = |i: usize| axes.iter().map(|axis| axis[i]).collect::<Vec<_>>();
+            let desc = ConvDesc::new()
+                .padding(&column(2))
+                .padding_end(&column(3))
+                .stride(&column(4))
+                .dilation(&column(5))
+                .groups(groups)
+                .mode(mode);
+            loop {
+                let extents = |outer: [i64; 2], i: usize| outer.into_iter().chain(column(i)).collect::<Vec<_>>();
+                let x = layouts[0].apply(dtype, &extents([n, groups * group_c], 0));
+                let w = layouts[1].apply(dtype, &extents([groups * group_k, group_c], 1));
+                let y_dims = desc.output_dims(&x, &w).expect("random axes are legal");
+                let y = layouts[2].apply(dtype, &y_dims);
+                let taps: i64 = column(1).iter().product();
+                if y.n_elems() as f64 * (taps * group_c) as f64 > MAX_PRODUCTS && n * group_c * group_k > 1 {
+                    [n, group_c, group_k] = [n, group_c, group_k].map(|extent| (extent + 1) / 2);
+                    continue;
+                }
+                return match pass {
+                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
+                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
+                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
+                }
+                .expect("a random problem is legal");
+            }
+        },
+    )
+}
+
+/// Any convolution.
+pub fn any() -> impl Strategy<Value = ConvProblem> {
+    of(dtype(), prop::sample::select(ConvPass::ALL))
+}
+
+/// The problem of another pass over the same three tensors.
+///
+/// # Panics
+/// When the tensor that the other pass writes overlaps itself.
+pub fn with_pass(problem: &ConvProblem, pass: ConvPass) -> ConvProblem {
+    let desc = desc_of(problem).mode(problem.mode());
+    let (x, w, y) = (problem.x(), problem.w(), problem.y());
+    match pass {
+        ConvPass::Fprop => ConvProblem::fprop(&desc, x, w, y),
+        ConvPass::Dgrad => ConvProblem::dgrad(&desc, y, w, x),
+        ConvPass::Wgrad => ConvProblem::wgrad(&desc, x, y, w),
+    }
+    .expect("the tensors fit each other")
+}
+
+/// What the problem was made of, the mode left out.
+pub fn desc_of(problem: &ConvProblem) -> ConvDesc {
+    let list =
+        |value: fn(&kernel_abi::ops::conv::ConvAxis) -> i64| problem.axes().iter().map(value).collect::<Vec<_>>();
+    ConvDesc::new()
+        .padding(&list(|axis| axis.padding))
+        .padding_end(&list(|axis| axis.padding_end))
+        .stride(&list(|axis| axis.stride))
+        .dilation(&list(|axis| axis.dilation))
+        .groups(problem.groups())
+}

@@ -1,0 +1,154 @@
+//! What holds between the passes and between the modes.
+
+use kernel_abi::ops::conv::{ConvDesc, ConvMode, ConvPass, ConvProblem};
+use kernel_abi::{DType, Problem, TensorDesc};
+use oxidnn::{Args, Context, Policy, Role, Verdict};
+use oxidnn_reference::Judge;
+use oxidnn_tests::{Fill, contexts, problems};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(oxidnn_tests::config())]
+
+    /// ⟨dy, fprop(x, w)⟩ = ⟨dgrad(dy, w), x⟩ = ⟨wgrad(x, dy), w⟩, exactly on integers.
+    #[test]
+    fn gradients_are_adjoints(problem in problems::conv::of(Just(DType::F64), Just(ConvPass::Fprop)), seed in any::<u64>()) {
+        let [x, w, dy] = [problem.x(), problem.w(), problem.y()]
+            .map(|desc| Fill::Integers { max: 8 }.values(desc.n_elems() as usize, DType::F64, seed ^ desc.n_elems() as u64));
+        let [fprop, dgrad, wgrad] =
+            [ConvPass::Fprop, ConvPass::Dgrad, ConvPass::Wgrad].map(|pass| problems::conv::with_pass(&problem, pass));
+        let expected = {
+            let judge = |problem: &ConvProblem, a: &Vec<f64>, b: &Vec<f64>| problem.judge(&[a.clone(), b.clone(), vec![]]).remove(0);
+            let expected = dot(&dy, &judge(&fprop, &x, &w));
+            prop_assert_eq!(dot(&x, &judge(&dgrad, &dy, &w)), expected);
+            prop_assert_eq!(dot(&w, &judge(&wgrad, &x, &dy)), expected);
+            expected
+        };
+        for context in contexts() {
+            for algorithm in algorithms(context, &fprop) {
+                prop_assert_eq!(dot(&dy, &run(context, algorithm, &fprop, &x, &w)), expected, "{} {}", algorithm, fprop);
+            }
+            for algorithm in algorithms(context, &dgrad) {
+                prop_assert_eq!(dot(&x, &run(context, algorithm, &dgrad, &dy, &w)), expected, "{} {}", algorithm, dgrad);
+            }
+            for algorithm in algorithms(context, &wgrad) {
+                prop_assert_eq!(dot(&w, &run(context, algorithm, &wgrad, &x, &dy)), expected, "{} {}", algorithm, wgrad);
+            }
+        }
+    }
+
+    /// Mode convolution is mode cross_correlation with the filter turned around, in every pass.
+    #[test]
+    fn convolution_is_correlation_with_the_flipped_filter(problem in problems::conv::of(Just(DType::F64), prop::sample::select(ConvPass::ALL)), seed in any::<u64>()) {
+        let other = match problem.mode() {
+            ConvMode::Convolution => ConvMode::CrossCorrelation,
+            ConvMode::CrossCorrelation => ConvMode::Convolution,
+        };
+        let turned = problems::conv::desc_of(&problem).mode(other);
+        let (x, w, y) = (problem.x(), problem.w(), problem.y());
+        let turned = match problem.conv_pass() {
+            ConvPass::Fprop => ConvProblem::fprop(&turned, x, w, y),
+            ConvPass::Dgrad => ConvProblem::dgrad(&turned, y, w, x),
+            ConvPass::Wgrad => ConvProblem::wgrad(&turned, x, y, w),
+        }.expect("the tensors fit each other");
+        let operands = problem.operands();
+        let values = |i: usize| Fill::Integers { max: 8 }.values(operands[i].desc.n_elems() as usize, DType::F64, seed ^ i as u64);
+        let (a, b) = (values(0), values(1));
+        for context in contexts() {
+            for algorithm in algorithms(context, &problem) {
+                let plain = run(context, algorithm, &problem, &a, &b);
+                let other = match problem.conv_pass() {
+                    ConvPass::Wgrad => flip(w, &run(context, algorithm, &turned, &a, &b)),
+                    ConvPass::Fprop | ConvPass::Dgrad => run(context, algorithm, &turned, &a, &flip(w, &b)),
+                };
+                prop_assert_eq!(plain, other, "{} {}", algorithm, problem);
+            }
+        }
+    }
+}
+
+/// The result does not depend on how the threads share the work.
+#[test]
+fn every_run_gives_the_same_bits() {
+    for text in [
+        "conv:fprop pad=1 x=3x20x13x11:f64 w=33x20x3x3:f64",
+        "conv:dgrad pad=1 dx=3x20x13x11:f64 w=33x20x3x3:f64",
+        "conv:wgrad pad=1 x=9x20x13x11:f64 dw=33x20x3x3:f64",
+    ] {
+        let problem: ConvProblem = text.parse().unwrap();
+        let operands = problem.operands();
+        let values = |i: usize| Fill::Normal.values(operands[i].desc.n_elems() as usize, DType::F64, i as u64);
+        for context in contexts() {
+            for algorithm in algorithms(context, &problem) {
+                let first = run(context, algorithm, &problem, &values(0), &values(1));
+                for _ in 0..4 {
+                    assert!(first == run(context, algorithm, &problem, &values(0), &values(1)), "{algorithm} {text}");
+                }
+            }
+        }
+    }
+}
+
+/// Strides of 0 and windows that share elements are as good as the tensors they stand for.
+#[test]
+fn inputs_may_repeat_elements() {
+    let desc = |text: &str| text.parse::<TensorDesc>().unwrap();
+    let (x, w, y) = (desc("2x4x5x6:f64:s0x30x6x1"), desc("3x4x3x3:f64:s0x9x0x1"), desc("2x3x3x4:f64:s0x0x3x1"));
+    let plain = |desc: &TensorDesc| desc.to_packed();
+    let values = |desc: &TensorDesc, seed: u64| {
+        let stored = Fill::Integers { max: 8 }.values(desc.span_elems() as usize, DType::F64, seed);
+        (0..desc.n_elems()).map(|i| stored[desc.offset_of(i) as usize]).collect::<Vec<_>>()
+    };
+    let (x_values, w_values, y_values) = (values(&x, 1), values(&w, 2), values(&y, 3));
+    let conv = ConvDesc::new();
+    let cases = [
+        (ConvProblem::fprop(&conv, &x, &w, &plain(&y)), &x_values, &w_values),
+        (ConvProblem::dgrad(&conv, &y, &w, &plain(&x)), &y_values, &w_values),
+        (ConvProblem::wgrad(&conv, &x, &y, &plain(&w)), &x_values, &y_values),
+    ];
+    for (problem, a, b) in cases {
+        let problem = problem.unwrap();
+        let expected = problem.judge(&[a.clone(), b.clone(), vec![]]).remove(0);
+        for context in contexts() {
+            for algorithm in algorithms(context, &problem) {
+                assert_eq!(run(context, algorithm, &problem, a, b), expected, "{algorithm} {problem}");
+            }
+        }
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// Every filter channel from its end, as a row-major list.
+fn flip(w: &TensorDesc, values: &[f64]) -> Vec<f64> {
+    let taps: i64 = w.dims()[2..].iter().product();
+    values.chunks(taps as usize).flat_map(|filter| filter.iter().rev().copied()).collect()
+}
+
+fn algorithms(context: &Context, problem: &ConvProblem) -> Vec<&'static str> {
+    let able = oxidnn::operators::AnyProblem::candidates(problem, context);
+    let able = able.iter().filter(|candidate| matches!(candidate.verdict, Verdict::Able { .. }));
+    let names: Vec<_> = able.map(|candidate| candidate.algorithm).collect();
+    assert!(!names.is_empty());
+    names
+}
+
+/// The result, row-major.
+fn run(context: &Context, algorithm: &str, problem: &ConvProblem, a: &[f64], b: &[f64]) -> Vec<f64> {
+    let stream = context.stream().unwrap();
+    let plan = context.plan(problem, Policy::fixed(algorithm)).unwrap();
+    let operands = plan.operands().to_vec();
+    let mut inputs =
+        operands.iter().filter(|operand| operand.role == Role::Input).zip([a, b]).map(|(operand, values)| {
+            let mut tensor = context.tensor(&operand.desc).unwrap();
+            tensor.write(&stream, values).unwrap();
+            (operand.name, tensor)
+        });
+    let ((a_name, a), (b_name, b)) = (inputs.next().unwrap(), inputs.next().unwrap());
+    let mut output = context.tensor(&operands[2].desc).unwrap();
+    let args = Args::new().input(a_name, &a).input(b_name, &b).output(operands[2].name, &mut output);
+    plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
+    output.to_vec::<f64>(&stream).unwrap()
+}

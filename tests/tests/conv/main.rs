@@ -1,0 +1,5 @@
+//! Convolution: against the reference, its laws and its refusals.
+
+mod laws;
+mod reference;
+mod refusals;

@@ -1,0 +1,112 @@
+//! Every algorithm against the reference.
+
+use kernel_abi::ops::conv::{ConvPass, ConvProblem};
+use kernel_abi::{DType, Problem};
+use oxidnn_tests::{check, check_exact, problems};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(oxidnn_tests::config())]
+
+    #[test]
+    fn fprop_matches_the_reference(problem in random(ConvPass::Fprop), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
+    #[test]
+    fn dgrad_matches_the_reference(problem in random(ConvPass::Dgrad), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
+    #[test]
+    fn wgrad_matches_the_reference(problem in random(ConvPass::Wgrad), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
+    #[test]
+    fn integers_come_out_exactly(problem in problems::conv::any(), seed in any::<u64>()) {
+        check_integers(&problem, seed)?;
+    }
+}
+
+fn random(pass: ConvPass) -> impl Strategy<Value = ConvProblem> {
+    problems::conv::of(problems::tensors::dtype(), Just(pass))
+}
+
+/// Integers of such a size that every sum, blended with its prior value, is stored exactly; where the sums are too
+/// long for the type, accumulators are still exact and the storage rounds once, as the oracle does.
+fn check_integers(problem: &ConvProblem, seed: u64) -> Result<(), TestCaseError> {
+    let room = problem.x().dtype().max_exact_integer() as f64 / (3.0 * problem.accumulation_length());
+    let max = room.sqrt().clamp(1.0, 16.0) as i64;
+    check_exact(problem, seed, max)
+}
+
+/// Shapes that random ones seldom reach.
+const SHAPES: &[&str] = &[
+    // Pointwise, and pointwise but for a stride or a border.
+    "pad=0x0 stride=1x1 x=3x17x5x7:T w=19x17x1x1:T",
+    "pad=0x0 stride=2x3 x=2x8x9x7:T w=5x8x1x1:T",
+    "pad=1x0 pad_end=0x2 stride=1x1 x=2x8x9x7:T w=5x8x1x1:T",
+    // Networks' common layers, cut down.
+    "pad=1x1 stride=1x1 x=2x16x7x7:T:nhwc w=32x16x3x3:T:nhwc",
+    "pad=3x3 stride=2x2 x=1x3x31x29:T w=8x3x7x7:T",
+    "pad=1x1 stride=2x2 x=1x8x14x14:T:nhwc w=16x8x3x3:T:nhwc",
+    // Depthwise, and with more outputs than inputs.
+    "pad=1x1 stride=1x1 groups=24 x=2x24x9x11:T:nhwc w=24x1x3x3:T:nhwc",
+    "pad=2x2 stride=2x2 groups=6 x=1x6x13x13:T w=18x1x5x5:T",
+    "pad=1x1 stride=1x1 groups=4 x=2x32x6x6:T w=16x8x3x3:T",
+    // Large filters on small images, padding and dilation beyond either.
+    "pad=3x3 stride=1x1 x=2x5x3x4:T w=6x5x7x7:T",
+    "pad=9x7 pad_end=8x0 stride=3x2 dil=4x3 x=1x4x5x4:T w=5x4x3x2:T",
+    "pad=5x5 stride=4x4 x=1x2x3x3:T w=2x2x1x1:T",
+    // Stride beyond the filter: input elements that no window meets.
+    "pad=0x0 stride=5x4 x=2x3x17x18:T w=4x3x2x3:T",
+    "pad=0x1 stride=1000000x9223372036854775807 x=2x3x2x3:T w=4x3x2x2:T",
+    // One spatial axis, long and short; three of them.
+    "pad=4 pad_end=0 stride=1 dil=2 x=2x3x301:T w=5x3x3:T mode=convolution",
+    "pad=0 stride=7 x=1x1x97:T:nhwc w=3x1x11:T:nhwc",
+    "pad=1x1x1 stride=1x2x1 x=1x3x4x5x6:T:nhwc w=4x3x3x3x3:T:nhwc",
+    "pad=0x2x1 pad_end=1x0x1 stride=2x1x3 dil=1x2x2 groups=2 x=2x4x3x4x5:T w=6x2x2x3x2:T mode=convolution",
+    // A single product.
+    "pad=0x0 stride=1x1 x=1x1x1x1:T w=1x1x1x1:T",
+    // More output positions than a tile of windows holds.
+    "pad=1x1 stride=1x1 x=1x40x34x31:T w=2x40x3x3:T",
+    "pad=1x1 stride=1x1 x=1x8x50x45:T w=2x8x3x3:T",
+    "pad=0x0 stride=1x1 x=1x64x47x45:T w=1x64x1x1:T",
+    // More images, and more groups, than there are parts that work is cut into.
+    "pad=1x1 stride=1x1 x=131x2x5x4:T w=3x2x3x3:T",
+    "pad=0x0 stride=1x1 x=131x2x3x2:T w=3x2x1x1:T",
+    "pad=0x1 stride=1x1 groups=70 x=3x70x4x4:T w=70x1x2x2:T",
+];
+
+#[test]
+fn named_shapes_match_the_reference() {
+    for (i, shape) in SHAPES.iter().enumerate() {
+        for pass in ConvPass::ALL {
+            let problem = named(shape, *pass, DType::ALL[i % 4]);
+            check(&problem, i as u64).unwrap_or_else(|e| panic!("{e}"));
+            for dtype in DType::ALL {
+                check_integers(&named(shape, *pass, dtype), i as u64).unwrap_or_else(|e| panic!("{e}"));
+            }
+        }
+    }
+}
+
+fn named(shape: &str, pass: ConvPass, dtype: DType) -> ConvProblem {
+    let [x, w] = match pass {
+        ConvPass::Fprop => ["x=", "w="],
+        ConvPass::Dgrad => ["dx=", "w="],
+        ConvPass::Wgrad => ["x=", "dw="],
+    };
+    let shape = shape.replace("x=", x).replace("w=", w).replace(":T", &format!(":{dtype}"));
+    format!("conv:{pass} {shape}").parse().unwrap_or_else(|e| panic!("{shape}: {e}"))
+}
+
+#[test]
+fn texts_of_random_problems_keep_what_matters() {
+    let text = "conv:fprop pad=1x2 pad_end=0x2 stride=2x1 dil=1x3 groups=2 mode=convolution x=2x4x9x9:bf16:nhwc \
+                w=6x2x3x3:bf16:nhwc y=2x6x4x7:bf16:nhwc";
+    let problem: ConvProblem = text.parse().unwrap();
+    assert_eq!(problem.to_string(), text);
+    assert_eq!(problem.pass(), "fprop");
+}

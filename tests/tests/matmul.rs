@@ -1,0 +1,99 @@
+//! Matmul against the reference, exactly where it is exact, and its refusals.
+
+use kernel_abi::ops::matmul::{MatmulDesc, MatmulProblem};
+use kernel_abi::{Problem, TensorDesc};
+use oxidnn_tests::{check, check_exact, problems};
+use proptest::prelude::*;
+
+/// The largest magnitude of integer operands such that every sum, and `2 · sum - c`, is stored exactly.
+fn exact_max(problem: &MatmulProblem) -> Option<i64> {
+    let exact = problem.c().dtype().max_exact_integer() as i64;
+    [3i64, 2, 1].into_iter().find(|max| 2 * max * max * problem.gemm_k() + max <= exact)
+}
+
+proptest! {
+    #![proptest_config(oxidnn_tests::config())]
+
+    #[test]
+    fn every_algorithm_matches_the_reference(problem in problems::matmul::any(), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
+    #[test]
+    fn integers_come_out_exactly(problem in problems::matmul::any(), seed in any::<u64>()) {
+        if let Some(max) = exact_max(&problem) {
+            check_exact(&problem, seed, max)?;
+        }
+    }
+}
+
+/// Shapes that tiles of 128 × 256 × 64 fit exactly, overlap a little, or leave nearly empty, in all orientations.
+#[test]
+fn tensor_core_shapes_come_out_exactly() {
+    for text in [
+        "a=128x64:bf16 b=64x256:bf16",
+        "a=128x128:f16 b=128x128:f16",
+        "trans=nt a=256x64:bf16 b=512x64:bf16",
+        "trans=tn a=72x136:bf16 b=72x264:bf16",
+        "trans=tt a=128x128:f16 b=256x128:f16",
+        "a=1x64:bf16 b=64x8:bf16",
+        "a=130x72:bf16 b=72x200:bf16",
+        "trans=nt a=200x120:f16 b=392x120:f16",
+        "a=3x140x40:bf16 b=3x40x264:bf16",
+        "a=2x3x33x128:bf16:s0x4224x128x1 b=2x3x128x64:bf16:s24576x0x64x1",
+        "a=2x2x2x64x64:f16 b=2x2x2x64x72:f16",
+        "a=64x64:bf16 b=64x33:bf16:s40x1 c=64x33:bf16:s48x1",
+        "a=64x64:bf16 b=64x128:bf16 c=64x128:bf16:s1x64",
+        "a=8x16:bf16 b=16x1:bf16",
+        // Rows that are no multiple of 16 bytes: tensor maps refuse them, the naive kernel must take over.
+        "a=65x67:bf16 b=67x129:bf16",
+    ] {
+        let problem: MatmulProblem = format!("matmul:forward {text}").parse().unwrap();
+        let max = exact_max(&problem).unwrap_or(1);
+        check_exact_within(&problem, max);
+    }
+}
+
+/// Exact where sums of this length are, else within the tolerance.
+fn check_exact_within(problem: &MatmulProblem, max: i64) {
+    let outcome = if exact_max(problem).is_some() { check_exact(problem, 7, max) } else { check(problem, 7) };
+    outcome.unwrap_or_else(|e| panic!("{e}"));
+}
+
+/// (a b)ᵀ = bᵀ aᵀ, and a transposed operand is the same as one with exchanged strides.
+#[test]
+fn transposes_agree_with_strides() {
+    let a: TensorDesc = "5x3:f32".parse().unwrap();
+    let b: TensorDesc = "5x7:f32".parse().unwrap();
+    let c: TensorDesc = "3x7:f32".parse().unwrap();
+    let problem = MatmulDesc { transpose_a: true, transpose_b: false }.problem(&a, &b, &c).unwrap();
+    let exchanged: TensorDesc = "3x5:f32:s1x3".parse().unwrap();
+    assert_eq!(problem.a_matrix(), exchanged);
+    assert_eq!(MatmulProblem::new(&exchanged, &b, &c).unwrap().flops(), problem.flops());
+}
+
+#[test]
+fn refusals_name_argument_expected_and_given() {
+    let desc = |text: &str| text.parse::<TensorDesc>().unwrap();
+    let new = |a: &str, b: &str, c: &str| MatmulProblem::new(&desc(a), &desc(b), &desc(c)).unwrap_err().to_string();
+    assert_eq!(new("3:f32", "3:f32", "3:f32"), "matmul: bad a: expected a rank of 2 to 5, given 1");
+    assert!(new("1x1x1x1x2x3:f32", "3x4:f32", "2x4:f32").contains("bad a: expected a rank of 2 to 5, given 6"));
+    assert_eq!(new("2x3:f32", "1x3x4:f32", "2x4:f32"), "matmul: bad b: expected the rank 2 of a, given 3");
+    assert_eq!(new("2x3:f32", "3x4:f32", "1x2x4:f32"), "matmul: bad c: expected the rank 2 of a, given 3");
+    assert_eq!(new("2x3:f32", "4x5:f32", "2x5:f32"), "matmul: bad b: expected the gemm_k 3 of a, given 4");
+    assert_eq!(
+        new("2x3:f32", "3x5:f32", "2x4:f32"),
+        "matmul: bad c: expected gemm_m 2 of a and gemm_n 5 of b, given 2x4"
+    );
+    assert_eq!(new("2x3:f32", "3x5:f16", "2x5:f32"), "matmul: bad b: expected the element type f32 of a, given f16");
+    assert_eq!(new("4x2x3:f32", "5x3x5:f32", "4x2x5:f32"), "matmul: bad b: expected the batch extents 4 of a, given 5");
+    assert!(new("2x3:f32", "3x5:f32", "2x5:f32:s0x1").contains("bad c: expected an output whose elements"));
+    assert!(new("4x2x3:f32", "4x3x5:f32", "4x2x5:f32:s0x5x1").contains("bad c: expected an output whose elements"));
+    let text = |text: &str| text.parse::<MatmulProblem>().unwrap_err().to_string();
+    assert!(text("matmul:backward a=2x3:f32 b=3x4:f32").contains("bad pass: expected forward, given \"backward\""));
+    assert!(text("matmul:forward trans=nq a=2x3:f32 b=3x4:f32").contains("given \"nq\""));
+    assert!(text("matmul:forward a=2x3:f32").contains("expected b=…"));
+    assert!(text("matmul:forward a=2x3:f32 b=3x4:f32 d=1").contains("unknown or repeated key \"d\""));
+    assert!(text("matmul:forward a=2x0:f32 b=3x4:f32").contains("at least 1, given 0"));
+    assert!(text("matmul:forward a=4294967296x1:f32 b=1x4294967296:f32").contains("2^63"));
+}

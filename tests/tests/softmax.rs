@@ -1,0 +1,55 @@
+//! Softmax against the reference, its laws and its refusals.
+
+use kernel_abi::DType;
+use kernel_abi::ops::softmax::{SoftmaxKind, SoftmaxMode, SoftmaxProblem};
+use oxidnn_reference::ops::softmax::{backward, forward};
+use oxidnn_tests::{Fill, check, problems};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(oxidnn_tests::config())]
+
+    #[test]
+    fn every_algorithm_matches_the_reference(problem in problems::softmax::any(), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
+    /// The backward pass is the forward pass's derivative, by a central difference.
+    #[test]
+    fn the_gradient_is_the_derivative(seed in any::<u64>(), kind in prop::sample::select(SoftmaxKind::ALL)) {
+        let problem: SoftmaxProblem = format!("softmax:forward kind={kind} x=2x5x3:f64").parse().unwrap();
+        let n = problem.input().n_elems() as usize;
+        let [x, dy, step] = [0, 1, 2].map(|i| Fill::Normal.values(n, DType::F64, seed.wrapping_add(i)));
+        let at = |sign: f64| -> Vec<f64> { x.iter().zip(&step).map(|(x, s)| x + sign * 1e-6 * s).collect() };
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let difference = (dot(&dy, &forward(&problem, &at(1.0))) - dot(&dy, &forward(&problem, &at(-1.0)))) / 2e-6;
+        let gradient = dot(&backward(&problem, &forward(&problem, &x), &dy), &step);
+        prop_assert!((difference - gradient).abs() < 1e-6 * (1.0 + gradient.abs()), "{difference} and {gradient}");
+    }
+}
+
+#[test]
+fn minus_infinity_has_probability_zero() {
+    let problem: SoftmaxProblem = "softmax:forward x=1x3:f32".parse().unwrap();
+    for context in oxidnn_tests::contexts() {
+        let stream = context.stream().unwrap();
+        let x = context.tensor_from(problem.input(), &[f32::NEG_INFINITY, 1.0, 1.0]).unwrap();
+        let mut y = context.tensor(problem.out()).unwrap();
+        let plan = context.plan(&problem, oxidnn::Policy::Heuristic).unwrap();
+        let args = oxidnn::Args::new().input("x", &x).output("y", &mut y);
+        plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
+        assert_eq!(y.to_vec::<f32>(&stream).unwrap(), [0.0, 0.5, 0.5]);
+    }
+}
+
+#[test]
+fn refusals_name_argument_expected_and_given() {
+    let text = |text: &str| text.parse::<SoftmaxProblem>().unwrap_err().to_string();
+    assert!(text("softmax:forward x=4:f32").contains("bad x: expected a rank of at least 2"));
+    assert!(text("softmax:forward x=4x2:f32 y=2x4:f32").contains("bad y: expected the extents 4x2 of x, given 2x4"));
+    assert!(text("softmax:backward y=4x2:f32 dy=4x2:f16").contains("bad dy: expected the element type f32 of y"));
+    assert!(text("softmax:backward y=4x2:f32 dx=4x2:f32:s0x1").contains("do not overlap"));
+    assert!(text("softmax:forward kind=slow x=4x2:f32").contains("given \"slow\""));
+    assert!(text("softmax:forward mode=row x=4x2:f32").contains("one of instance, channel"));
+    assert_eq!(SoftmaxMode::ALL.len(), 2);
+}
