@@ -25,18 +25,27 @@ const fn integer(word: &'static str, types: &'static str) -> Inputs {
     Inputs { word, types, k: 32, transposable: false, integer: true, half_accumulator: false }
 }
 
-const INPUTS: [Inputs; 11] = [
+const fn half(inputs: Inputs) -> Inputs {
+    Inputs { half_accumulator: true, ..inputs }
+}
+
+const INPUTS: [Inputs; 16] = [
     float("bf16", "f32.bf16.bf16", 16, true),
     float("f16", "f32.f16.f16", 16, true),
-    Inputs { half_accumulator: true, ..float("f16_f16", "f16.f16.f16", 16, true) },
+    half(float("f16_f16", "f16.f16.f16", 16, true)),
     float("tf32", "f32.tf32.tf32", 8, false),
     float("e4m3", "f32.e4m3.e4m3", 32, false),
     float("e5m2", "f32.e5m2.e5m2", 32, false),
     float("e4m3_e5m2", "f32.e4m3.e5m2", 32, false),
     float("e5m2_e4m3", "f32.e5m2.e4m3", 32, false),
+    half(float("e4m3_f16", "f16.e4m3.e4m3", 32, false)),
+    half(float("e5m2_f16", "f16.e5m2.e5m2", 32, false)),
+    half(float("e4m3_e5m2_f16", "f16.e4m3.e5m2", 32, false)),
+    half(float("e5m2_e4m3_f16", "f16.e5m2.e4m3", 32, false)),
     integer("s8", "s32.s8.s8"),
     integer("u8", "s32.u8.u8"),
     integer("s8_u8", "s32.s8.u8"),
+    integer("u8_s8", "s32.u8.s8"),
 ];
 
 struct Pairs(Vec<(Ident, Expr)>);
@@ -104,7 +113,7 @@ pub fn product(input: TokenStream) -> syn::Result<TokenStream> {
         Error::new_spanned(&types, format!("expected one of {}", known.join(", ")))
     })?;
     let n = pairs.number("n", None)?;
-    let fits = n >= 8 && n <= 256 && if inputs.integer && n > 32 { n % 16 == 0 } else { n % 8 == 0 };
+    let fits = (8..=256).contains(&n) && if inputs.integer && n > 32 { n % 16 == 0 } else { n % 8 == 0 };
     if !fits {
         let reason = "n is a multiple of 8 from 8 to 256; for integers above 32, of 16";
         return Err(Error::new(proc_macro2::Span::call_site(), reason));
@@ -118,15 +127,17 @@ pub fn product(input: TokenStream) -> syn::Result<TokenStream> {
     let (a, a_registers) = (pairs.take("a"), pairs.take("a_registers"));
     let b_step = pairs.number("b_step", Some(0))?;
     let a_step = pairs.number("a_step", Some(0))?;
+    let (fence, commit) = (pairs.number("fence", Some(1))?, pairs.number("commit", Some(1))?);
     pairs.end()?;
     let n_registers = (n / if inputs.half_accumulator { 4 } else { 2 }) as usize;
     let b_at = n_registers;
     let flag_at = b_at + 1;
     let a_at = flag_at + 1;
-    let mut template = vec![
-        format!("{{{{ .reg .pred p, q; .reg .b64 a, b; setp.ne.u32 p, {{{flag_at}}}, 0; setp.eq.u32 q, 0, 0;"),
-        "wgmma.fence.sync.aligned;".to_owned(),
-    ];
+    let mut template =
+        vec![format!("{{{{ .reg .pred p, q; .reg .b64 a, b; setp.ne.u32 p, {{{flag_at}}}, 0; setp.eq.u32 q, 0, 0;")];
+    if fence != 0 {
+        template.push("wgmma.fence.sync.aligned;".to_owned());
+    }
     for step in 0..steps {
         let mut line = format!("add.s64 b, {{{b_at}}}, {}; ", step * b_step);
         let operand = if a.is_some() {
@@ -156,7 +167,7 @@ pub fn product(input: TokenStream) -> syn::Result<TokenStream> {
         line.push(';');
         template.push(line);
     }
-    template.push("wgmma.commit_group.sync.aligned; }}".to_owned());
+    template.push(if commit != 0 { "wgmma.commit_group.sync.aligned; }}" } else { "}}" }.to_owned());
     let indices = 0..n_registers;
     let a_operands = match (&a, &a_registers) {
         (Some(a), None) => quote!(in(reg64) { let a: u64 = #a; a }),
@@ -189,14 +200,19 @@ pub fn product(input: TokenStream) -> syn::Result<TokenStream> {
 pub fn wait(input: TokenStream) -> syn::Result<TokenStream> {
     let mut pairs: Pairs = syn::parse2(input)?;
     let (d, registers, pending) =
-        (pairs.need("d")?, pairs.number("registers", None)?, pairs.number("pending", Some(0))?);
+        (pairs.need("d")?, pairs.number("registers", None)? as usize, pairs.number("pending", Some(0))?);
+    let a_registers = pairs.take("a_registers");
+    let steps = pairs.number("steps", Some(if a_registers.is_some() { 1 } else { 0 }))? as usize;
     pairs.end()?;
-    let n_registers = registers as usize;
     // The operands stand in a comment: the wait reads and writes them as far as the compiler knows.
-    let template = format!("wgmma.wait_group.sync.aligned {pending}; // {}", register_list(0, n_registers));
-    let indices = 0..n_registers;
+    let operands = register_list(0, registers + 4 * steps);
+    let template = format!("wgmma.wait_group.sync.aligned {pending}; // {operands}");
+    let indices = 0..registers;
+    let bind = a_registers.map(|a| quote!(let a_registers = &mut *#a;));
+    let a_operands = (0..steps).flat_map(|step| (0..4usize).map(move |i| quote!(a_registers[#step][#i])));
     Ok(quote! {{
         let d = &mut *#d;
-        core::arch::asm!(#template, #(inout(reg32) d[#indices],)* options(nostack));
+        #bind
+        core::arch::asm!(#template, #(inout(reg32) d[#indices],)* #(inout(reg32) #a_operands,)* options(nostack));
     }})
 }

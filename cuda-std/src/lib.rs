@@ -6,7 +6,7 @@
 //!
 //! The names are those of rust-cuda's `cuda_std`, whose published version no longer compiles (README.md).
 #![cfg_attr(target_arch = "nvptx64", no_std)]
-#![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch, f16))]
+#![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch))]
 
 pub use cuda_std_macros::kernel;
 
@@ -16,3 +16,10 @@ pub mod elementary;
 mod device;
 #[cfg(target_arch = "nvptx64")]
 pub use device::*;
+
+/// What most kernels need: `use cuda_std::prelude::*`.
+pub mod prelude {
+    pub use crate::kernel;
+    #[cfg(target_arch = "nvptx64")]
+    pub use crate::{barrier, shared, shared_array, thread, warp};
+}

@@ -93,3 +93,85 @@ pub fn tf32_from_f32(x: f32) -> u32 {
     unsafe { asm!("cvt.rna.tf32.f32 {0}, {1};", out(reg32) bits, in(reg32) x, options(pure, nomem, nostack)) };
     bits
 }
+
+/// Packed f16 to two `f32`, the low half first: two `cvt.f32.f16`.
+#[inline(always)]
+pub fn f32_from_f16x2(bits: u32) -> [f32; 2] {
+    [f32_from_f16(bits as u16), f32_from_f16((bits >> 16) as u16)]
+}
+
+/// Packed bf16 to two `f32`, the low half first: a shift and a mask.
+#[inline(always)]
+pub fn f32_from_bf16x2(bits: u32) -> [f32; 2] {
+    [f32::from_bits(bits << 16), f32::from_bits(bits & 0xffff_0000)]
+}
+
+macro_rules! fp8 {
+    ($($(#[$meta:meta])* $name:ident = $instruction:literal;)*) => { $(
+        $(#[$meta])*
+        #[inline(always)]
+        pub fn $name(low: f32, high: f32) -> u16 {
+            let bits: u16;
+            // SAFETY: arithmetic on registers.
+            unsafe {
+                asm!(concat!($instruction, " {0}, {1}, {2};"), out(reg16) bits, in(reg32) high, in(reg32) low,
+                     options(pure, nomem, nostack));
+            };
+            bits
+        }
+    )* };
+}
+
+fp8! {
+    /// Two `f32` to packed e4m3, saturating, `low` in the low byte: `cvt.rn.satfinite.e4m3x2.f32`. `sm_90`.
+    e4m3x2_from_f32 = "cvt.rn.satfinite.e4m3x2.f32";
+    /// Two `f32` to packed e5m2, saturating, `low` in the low byte: `cvt.rn.satfinite.e5m2x2.f32`. `sm_90`.
+    e5m2x2_from_f32 = "cvt.rn.satfinite.e5m2x2.f32";
+}
+
+macro_rules! from_fp8 {
+    ($($(#[$meta:meta])* $name:ident = $instruction:literal;)*) => { $(
+        $(#[$meta])*
+        #[inline(always)]
+        pub fn $name(bits: u16) -> u32 {
+            let pair: u32;
+            // SAFETY: arithmetic on registers.
+            unsafe {
+                asm!(concat!($instruction, " {0}, {1};"), out(reg32) pair, in(reg16) bits,
+                     options(pure, nomem, nostack));
+            };
+            pair
+        }
+    )* };
+}
+
+from_fp8! {
+    /// Packed e4m3 to packed f16, exact: `cvt.rn.f16x2.e4m3x2`. `sm_90`.
+    f16x2_from_e4m3x2 = "cvt.rn.f16x2.e4m3x2";
+    /// Packed e5m2 to packed f16, exact: `cvt.rn.f16x2.e5m2x2`. `sm_90`.
+    f16x2_from_e5m2x2 = "cvt.rn.f16x2.e5m2x2";
+}
+
+macro_rules! to_integer {
+    ($($(#[$meta:meta])* $name:ident = $instruction:literal;)*) => { $(
+        $(#[$meta])*
+        #[inline(always)]
+        pub fn $name(x: f32) -> i32 {
+            let y: i32;
+            // SAFETY: arithmetic on registers.
+            unsafe {
+                asm!(concat!($instruction, " {0}, {1};"), out(reg32) y, in(reg32) x, options(pure, nomem, nostack));
+            };
+            y
+        }
+    )* };
+}
+
+to_integer! {
+    /// Nearest integer, ties to even, saturating; 0 for NaN: `cvt.rni.s32.f32`.
+    i32_from_f32 = "cvt.rni.s32.f32";
+    /// Nearest integer within -128..=127, ties to even: `cvt.rni.sat.s8.f32`.
+    i8_from_f32 = "cvt.rni.sat.s8.f32";
+    /// Nearest integer within 0..=255, ties to even: `cvt.rni.sat.u8.f32`.
+    u8_from_f32 = "cvt.rni.sat.u8.f32";
+}

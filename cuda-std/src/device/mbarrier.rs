@@ -48,6 +48,42 @@ pub unsafe fn arrive_expect_bytes(bar: u32, bytes: u32) {
     };
 }
 
+/// Arrives `count` times: `mbarrier.arrive` with a count.
+///
+/// # Safety
+/// As [`arrive`].
+#[inline(always)]
+pub unsafe fn arrive_count(bar: u32, count: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("{{ .reg .b64 t; mbarrier.arrive.shared::cta.b64 t, [{0}], {1}; }}", in(reg32) bar, in(reg32) count,
+             options(nostack));
+    };
+}
+
+/// Adds bytes to wait for, without arriving: `mbarrier.expect_tx.relaxed`.
+///
+/// # Safety
+/// As [`arrive`].
+#[inline(always)]
+pub unsafe fn expect_bytes(bar: u32, bytes: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [{0}], {1};", in(reg32) bar, in(reg32) bytes,
+             options(nostack));
+    };
+}
+
+/// Ends the barrier, so that its memory may hold something else: `mbarrier.inval`. `sm_80`.
+///
+/// # Safety
+/// As [`arrive`]; nobody uses the barrier any more.
+#[inline(always)]
+pub unsafe fn invalidate(bar: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { asm!("mbarrier.inval.shared::cta.b64 [{0}];", in(reg32) bar, options(nostack)) };
+}
+
 /// Arrives at the barrier at the same offset in block `rank` of the cluster: `mapa`, `mbarrier.arrive` remote.
 ///
 /// # Safety
@@ -90,6 +126,21 @@ pub unsafe fn try_wait(bar: u32, parity: u32) -> bool {
     done != 0
 }
 
+/// Whether the phase of this parity has ended, without waiting: `mbarrier.test_wait.parity`. `sm_80`.
+///
+/// # Safety
+/// As [`arrive`].
+#[inline(always)]
+pub unsafe fn test(bar: u32, parity: u32) -> bool {
+    let done: u32;
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("{{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [{1}], {2}; selp.u32 {0}, 1, 0, p; }}",
+             out(reg32) done, in(reg32) bar, in(reg32) parity, options(nostack));
+    };
+    done != 0
+}
+
 /// Waits for the end of the phase of this parity.
 ///
 /// # Safety
@@ -102,6 +153,22 @@ pub unsafe fn wait(bar: u32, parity: u32) {
     // SAFETY: the caller's promise.
     unsafe {
         asm!("{{ .reg .pred p;", "WAIT:", "mbarrier.try_wait.parity.shared::cta.b64 p, [{0}], {1};",
+             "@p bra DONE;", "bra WAIT;", "DONE:", "}}", in(reg32) bar, in(reg32) parity, options(nostack));
+    };
+}
+
+/// [`wait`], which also sees what other blocks of the cluster wrote before their remote arrivals:
+/// `mbarrier.try_wait.parity.acquire.cluster`.
+///
+/// # Safety
+/// As [`arrive`].
+#[inline(always)]
+// As in `wait`.
+#[allow(named_asm_labels)]
+pub unsafe fn wait_cluster(bar: u32, parity: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("{{ .reg .pred p;", "WAIT:", "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [{0}], {1};",
              "@p bra DONE;", "bra WAIT;", "DONE:", "}}", in(reg32) bar, in(reg32) parity, options(nostack));
     };
 }

@@ -34,4 +34,22 @@ mma! {
     m16n8k8_tf32(f32) = "m16n8k8.row.col.f32.tf32.tf32.f32";
     /// D += A B for i8, 16×8×32: `mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32`.
     m16n8k32_s8(i32) = "m16n8k32.row.col.s32.s8.s8.s32";
+    /// D += A B for u8, 16×8×32: `mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32`.
+    m16n8k32_u8(i32) = "m16n8k32.row.col.s32.u8.u8.s32";
+    /// D += A B for e4m3, 16×8×32: `mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32`. `sm_90`, PTX 8.4.
+    m16n8k32_e4m3(f32) = "m16n8k32.row.col.f32.e4m3.e4m3.f32";
+    /// D += A B for e5m2, 16×8×32: `mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32`. `sm_90`, PTX 8.4.
+    m16n8k32_e5m2(f32) = "m16n8k32.row.col.f32.e5m2.e5m2.f32";
+}
+
+/// D += A B for f64, 8×8×4: `mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64`.
+///
+/// With g = l/4 and t = l%4: d0 = (g, 2t), d1 = (g, 2t+1), a = (g, t), b = (t, g). All lanes take part.
+#[inline(always)]
+pub fn m8n8k4_f64(d: &mut [f64; 2], a: f64, b: f64) {
+    // SAFETY: arithmetic on the registers of the warp.
+    unsafe {
+        asm!("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {{{0}, {1}}}, {{{2}}}, {{{3}}}, {{{0}, {1}}};",
+             inout(reg64) d[0], inout(reg64) d[1], in(reg64) a, in(reg64) b, options(nomem, nostack));
+    };
 }

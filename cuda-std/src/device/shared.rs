@@ -31,6 +31,15 @@ pub fn dynamic_address() -> u32 {
     address
 }
 
+/// Size of the dynamic area as the launch gave it: `%dynamic_smem_size`.
+#[inline(always)]
+pub fn dynamic_bytes() -> u32 {
+    let bytes: u32;
+    // SAFETY: reads a special register.
+    unsafe { asm!("mov.u32 {0}, %dynamic_smem_size;", out(reg32) bytes, options(pure, nomem, nostack)) };
+    bytes
+}
+
 /// The dynamic area as a generic pointer.
 #[inline(always)]
 pub fn dynamic<T>() -> *mut T {
@@ -61,26 +70,70 @@ pub fn address<T>(pointer: *const T) -> u32 {
     address
 }
 
-/// Loads 32 bits: `ld.shared.b32`.
-///
-/// # Safety
-/// `at` is a shared-window address of four readable bytes, a multiple of 4.
-#[inline(always)]
-pub unsafe fn load_u32(at: u32) -> u32 {
-    let value: u32;
-    // SAFETY: the caller's promise.
-    unsafe { asm!("ld.shared.b32 {0}, [{1}];", out(reg32) value, in(reg32) at, options(readonly, nostack)) };
-    value
+macro_rules! access {
+    ($($load:ident, $store:ident($t:ty, $class:ident) = $bytes:literal, $suffix:literal;)*) => { $(
+        #[doc = concat!("Loads: `ld.shared.", $suffix, "`.")]
+        ///
+        /// # Safety
+        #[doc = concat!("`at` is a shared-window address of ", $bytes, " readable bytes, a multiple of that.")]
+        #[inline(always)]
+        pub unsafe fn $load(at: u32) -> $t {
+            let value: $t;
+            // SAFETY: the caller's promise.
+            unsafe {
+                asm!(concat!("ld.shared.", $suffix, " {0}, [{1}];"), out($class) value, in(reg32) at,
+                     options(readonly, nostack));
+            };
+            value
+        }
+
+        #[doc = concat!("Stores: `st.shared.", $suffix, "`.")]
+        ///
+        /// # Safety
+        #[doc = concat!("`at` is a shared-window address of ", $bytes, " writable bytes, a multiple of that.")]
+        #[inline(always)]
+        pub unsafe fn $store(at: u32, value: $t) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                asm!(concat!("st.shared.", $suffix, " [{0}], {1};"), in(reg32) at, in($class) value, options(nostack));
+            };
+        }
+    )* };
 }
 
-/// Stores 32 bits: `st.shared.b32`.
+access! {
+    load_u16, store_u16(u16, reg16) = 2, "b16";
+    load_u32, store_u32(u32, reg32) = 4, "b32";
+    load_f32, store_f32(f32, reg32) = 4, "f32";
+    load_u64, store_u64(u64, reg64) = 8, "b64";
+    load_f64, store_f64(f64, reg64) = 8, "f64";
+}
+
+/// Loads 8 bytes: `ld.shared.v2.b32`.
 ///
 /// # Safety
-/// `at` is a shared-window address of four writable bytes, a multiple of 4.
+/// `at` is a shared-window address of 8 readable bytes, a multiple of 8.
 #[inline(always)]
-pub unsafe fn store_u32(at: u32, value: u32) {
+pub unsafe fn load_x2(at: u32) -> [u32; 2] {
+    let (a, b): (u32, u32);
     // SAFETY: the caller's promise.
-    unsafe { asm!("st.shared.b32 [{0}], {1};", in(reg32) at, in(reg32) value, options(nostack)) };
+    unsafe {
+        asm!("ld.shared.v2.b32 {{{0}, {1}}}, [{2}];", out(reg32) a, out(reg32) b, in(reg32) at,
+             options(readonly, nostack));
+    };
+    [a, b]
+}
+
+/// Stores 8 bytes: `st.shared.v2.b32`.
+///
+/// # Safety
+/// `at` is a shared-window address of 8 writable bytes, a multiple of 8.
+#[inline(always)]
+pub unsafe fn store_x2(at: u32, v: [u32; 2]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("st.shared.v2.b32 [{0}], {{{1}, {2}}};", in(reg32) at, in(reg32) v[0], in(reg32) v[1], options(nostack));
+    };
 }
 
 /// Loads 16 bytes: `ld.shared.v4.b32`.

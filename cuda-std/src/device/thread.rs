@@ -2,7 +2,10 @@
 
 use core::arch::asm;
 
-pub use super::barrier::sync_threads;
+pub use super::barrier::{
+    fence_block as block_fence, fence_device as device_fence, fence_system as system_fence, sync_threads,
+    sync_threads_and, sync_threads_count, sync_threads_or,
+};
 
 macro_rules! special_register {
     ($($(#[$meta:meta])* $name:ident = $register:literal;)*) => { $(
@@ -44,6 +47,34 @@ special_register! {
     grid_dim_z = "%nctaid.z";
     /// Lane within the warp: `%laneid`.
     lane_id = "%laneid";
+    /// Multiprocessor this block runs on: `%smid`.
+    multiprocessor_id = "%smid";
+    /// The lanes below this one, as bits: `%lanemask_lt`.
+    lanes_below = "%lanemask_lt";
+}
+
+/// Index of the thread in its block, x fastest.
+#[inline(always)]
+pub fn index_in_block() -> u32 {
+    (thread_idx_z() * block_dim_y() + thread_idx_y()) * block_dim_x() + thread_idx_x()
+}
+
+/// Index of the warp in a one-dimensional block, known to be the same in all its lanes.
+#[inline(always)]
+pub fn warp_idx() -> u32 {
+    super::warp::uniform(thread_idx_x() / 32)
+}
+
+/// Index of the warpgroup (four warps) in a one-dimensional block, known to be the same in all its lanes.
+#[inline(always)]
+pub fn warpgroup_idx() -> u32 {
+    super::warp::uniform(thread_idx_x() / 128)
+}
+
+/// Whether this is the first thread of the first block.
+#[inline(always)]
+pub fn first() -> bool {
+    index_in_block() == 0 && block_idx_x() | block_idx_y() | block_idx_z() == 0
 }
 
 /// Index of a thread in a one-dimensional launch.
@@ -74,6 +105,13 @@ pub fn globaltimer() -> u64 {
     // SAFETY: reads a special register; not `pure`, since its value changes.
     unsafe { asm!("mov.u64 {0}, %globaltimer;", out(reg64) value, options(nomem, nostack)) };
     value
+}
+
+/// Sleeps for about this long, at most a millisecond: `nanosleep`.
+#[inline(always)]
+pub fn nanosleep(nanoseconds: u32) {
+    // SAFETY: waits.
+    unsafe { asm!("nanosleep.u32 {0};", in(reg32) nanoseconds, options(nomem, nostack)) };
 }
 
 /// Ends the kernel with an error: `trap`.

@@ -1,0 +1,130 @@
+use super::*;
+
+/// Distance in units in the last place of the expected value.
+fn ulps_f32(got: f32, expected: f64) -> f64 {
+    let ulp = f64::from(ulp_f32(expected as f32));
+    (f64::from(got) - expected).abs() / ulp
+}
+
+fn ulp_f32(x: f32) -> f32 {
+    let x = x.abs().max(f32::MIN_POSITIVE);
+    f32::from_bits(x.to_bits() + 1) - x
+}
+
+/// The host's library has its own half unit.
+fn ulps_f64(got: f64, expected: f64) -> f64 {
+    let x = expected.abs().max(f64::MIN_POSITIVE);
+    (got - expected).abs() / (f64::from_bits(x.to_bits() + 1) - x)
+}
+
+fn sweep(low: f64, high: f64) -> impl Iterator<Item = f64> {
+    const POINTS: i32 = 200_000;
+    (0..=POINTS).map(move |i| low + (high - low) * f64::from(i) / f64::from(POINTS))
+}
+
+/// erf by its series, whose terms are all positive; by its continued fraction above 1.
+fn erf_slow(x: f64) -> f64 {
+    let a = x.abs();
+    let value = if a < 1.0 {
+        // 2/√π e^(-x²) Σ 2ⁿ x^(2n+1) / (2n+1)!!
+        let (mut term, mut sum, mut n) = (a, a, 0.0);
+        while term > sum * 1e-18 {
+            n += 1.0;
+            term *= 2.0 * a * a / (2.0 * n + 1.0);
+            sum += term;
+        }
+        sum * (-a * a).exp() * core::f64::consts::FRAC_2_SQRT_PI
+    } else {
+        let mut fraction = a;
+        for k in (1..200).rev() {
+            fraction = a + 0.5 * f64::from(k) / fraction;
+        }
+        1.0 - (-a * a).exp() * core::f64::consts::FRAC_2_SQRT_PI / 2.0 / fraction
+    };
+    value.copysign(x)
+}
+
+type Row = (&'static str, fn(f32) -> f32, fn(f64) -> f64, fn(f64) -> f64, f64, f64, f64);
+
+#[test]
+fn errors_stay_small() {
+    let rows: [Row; 12] = [
+        ("exp", exp_f32, exp_f64, f64::exp, -86.0, 88.0, 1.0),
+        ("ln", ln_f32, ln_f64, f64::ln, 1e-6, 50.0, 1.0),
+        ("ln near 1", ln_f32, ln_f64, f64::ln, 0.9, 1.1, 1.0),
+        ("expm1", expm1_f32, expm1_f64, f64::exp_m1, -10.0, 20.0, 2.0),
+        ("expm1 near 0", expm1_f32, expm1_f64, f64::exp_m1, -0.5, 0.5, 2.0),
+        ("log1p", log1p_f32, log1p_f64, f64::ln_1p, -0.99, 10.0, 1.0),
+        ("log1p near 0", log1p_f32, log1p_f64, f64::ln_1p, -0.01, 0.01, 1.0),
+        ("tanh", tanh_f32, tanh_f64, f64::tanh, -9.0, 9.0, 2.0),
+        ("tanh near 0", tanh_f32, tanh_f64, f64::tanh, -0.7, 0.7, 2.0),
+        ("sigmoid", sigmoid_f32, sigmoid_f64, |x| 1.0 / (1.0 + (-x).exp()), -60.0, 60.0, 2.5),
+        ("erf", erf_f32, erf_f64, erf_slow, -4.5, 4.5, 2.5),
+        ("erf near 0", erf_f32, erf_f64, erf_slow, -0.01, 0.01, 2.0),
+    ];
+    for (name, single, double, exact, low, high, limit) in rows {
+        let (mut worst_f32, mut worst_f64) = ((0.0, 0.0), (0.0, 0.0));
+        for x in sweep(low, high) {
+            let error = ulps_f32(single(x as f32), exact(f64::from(x as f32)));
+            if error > worst_f32.0 {
+                worst_f32 = (error, x);
+            }
+            let error = ulps_f64(double(x), exact(x));
+            if error > worst_f64.0 {
+                worst_f64 = (error, x);
+            }
+        }
+        println!("{name}: f32 {worst_f32:?}, f64 {worst_f64:?} (error, argument)");
+        assert!(worst_f32.0 <= limit, "f32 {name}: (ulps, argument) {worst_f32:?}");
+        // The slow oracles have errors of a few units of their own.
+        let slack = if name.starts_with("erf") || name == "sigmoid" { 6.0 } else { 1.0 };
+        assert!(worst_f64.0 <= limit + slack, "f64 {name}: (ulps, argument) {worst_f64:?}");
+    }
+}
+
+#[test]
+fn ends_of_the_range() {
+    assert_eq!((exp_f32(1000.0), exp_f32(-1000.0)), (f32::INFINITY, 0.0));
+    assert_eq!((exp_f64(1000.0), exp_f64(-1000.0)), (f64::INFINITY, 0.0));
+    assert_eq!((exp_f32(f32::NEG_INFINITY), exp_f64(f64::INFINITY)), (0.0, f64::INFINITY));
+    assert_eq!((exp_f32(88.722_83).is_finite(), exp_f64(709.78).is_finite()), (true, true));
+    assert_eq!((ln_f32(0.0), ln_f64(f64::INFINITY)), (f32::NEG_INFINITY, f64::INFINITY));
+    assert_eq!((log1p_f32(-1.0), log1p_f64(f64::INFINITY)), (f32::NEG_INFINITY, f64::INFINITY));
+    assert_eq!((expm1_f32(-1000.0), expm1_f64(1000.0)), (-1.0, f64::INFINITY));
+    assert_eq!((tanh_f32(100.0), tanh_f64(-100.0)), (1.0, -1.0));
+    assert_eq!((tanh_f32(f32::NEG_INFINITY), tanh_f64(f64::INFINITY)), (-1.0, 1.0));
+    assert_eq!((sigmoid_f32(f32::NEG_INFINITY), sigmoid_f64(f64::INFINITY)), (0.0, 1.0));
+    assert_eq!((erf_f32(f32::NEG_INFINITY), erf_f64(f64::INFINITY)), (-1.0, 1.0));
+    assert_eq!((exp_f32(0.0), expm1_f64(0.0), tanh_f32(0.0), erf_f64(0.0)), (1.0, 0.0, 0.0, 0.0));
+    assert!([expm1_f32(-0.0), log1p_f32(-0.0)].iter().all(|x| x.to_bits() == 1 << 31));
+    assert!(ulps_f32(exp_f32(-100.0), (-100.0f64).exp()) < 1.0);
+    assert!(ulps_f32(ln_f32(1e-40), f64::from(1e-40f32).ln()) < 1.0);
+    assert!(ulps_f64(ln_f64(1e-310), 1e-310f64.ln()) < 1.5);
+}
+
+#[test]
+fn not_a_number_stays() {
+    let single = [exp_f32, ln_f32, expm1_f32, log1p_f32, tanh_f32, sigmoid_f32, erf_f32];
+    assert!(single.iter().all(|f| f(f32::NAN).is_nan()));
+    let double = [exp_f64, ln_f64, expm1_f64, log1p_f64, tanh_f64, sigmoid_f64, erf_f64];
+    assert!(double.iter().all(|f| f(f64::NAN).is_nan()));
+    assert!(ln_f64(-1.0).is_nan() && log1p_f32(-1.5).is_nan());
+}
+
+#[test]
+fn powers() {
+    let values = [0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 2.0, 3.25, 1e30, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-30];
+    for x in values {
+        for y in values {
+            let (got, expected) = (pow_f32(x, y), x.powf(y));
+            let same = got.to_bits() == expected.to_bits() || (got.is_nan() && expected.is_nan());
+            assert!(same || ulps_f32(got, f64::from(expected)) <= 1.0, "{x} to the {y}: {got}, expected {expected}");
+        }
+    }
+    for x in sweep(0.01, 20.0) {
+        for y in [-7.3f32, -0.5, 0.33, 2.0, 9.1] {
+            let expected = f64::from(x as f32).powf(f64::from(y));
+            assert!(ulps_f32(pow_f32(x as f32, y), expected) <= 0.51, "{x} to the {y}");
+        }
+    }
+}
