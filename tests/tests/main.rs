@@ -4,6 +4,7 @@ mod activation;
 mod bias;
 mod conv;
 mod errors;
+mod goldens;
 mod matmul;
 mod pointwise;
 mod pool;
