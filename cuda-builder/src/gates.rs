@@ -80,10 +80,11 @@ fn report(kernel: &Kernel, file: &File) -> KernelReport {
     }
 }
 
-/// The text of an entry, from its name to its closing brace.
+/// The text of an entry, from its name to the next one.
 fn body<'a>(ptx: &'a str, symbol: &str) -> &'a str {
     let Some(start) = ptx.find(&format!(".entry {symbol}(")) else { return "" };
-    let end = ptx[start..].find("\n}").map_or(ptx.len(), |end| start + end + 2);
+    // Assembly has braces of its own, so the end is where the next entry begins.
+    let end = ptx[start + 1..].find(".visible .entry ").map_or(ptx.len(), |end| start + 1 + end);
     &ptx[start..end]
 }
 

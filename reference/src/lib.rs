@@ -5,6 +5,7 @@
 //! logical extents; strides and element types are the business of whoever calls.
 
 pub mod ops;
+pub mod tolerance;
 
 use kernel_abi::{BadDescriptor, Problem};
 

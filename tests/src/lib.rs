@@ -4,7 +4,6 @@ pub mod fill;
 pub mod oracle;
 pub mod problems;
 pub mod skip;
-pub mod tolerance;
 
 pub use fill::Fill;
 pub use oracle::{Case, check, check_exact, contexts};

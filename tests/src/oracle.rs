@@ -1,11 +1,10 @@
 //! Runs every algorithm of an operator on a problem and compares it with the reference.
 
 use crate::fill::{Fill, round};
-use crate::tolerance;
 use kernel_abi::{DType, Role, TensorDesc};
 use oxidnn::operators::Operation;
 use oxidnn::{Args, Context, Plan, Policy, Tensor, Verdict, Workspace};
-use oxidnn_reference::Judge;
+use oxidnn_reference::{Judge, tolerance};
 use proptest::test_runner::TestCaseError;
 use std::sync::OnceLock;
 

@@ -2,6 +2,7 @@
 
 use kernel_abi::ops::matmul::{MatmulDesc, MatmulProblem};
 use kernel_abi::{Problem, TensorDesc};
+use oxidnn::{Args, Policy};
 use oxidnn_tests::{check, check_exact, problems};
 use proptest::prelude::*;
 
@@ -45,6 +46,14 @@ fn tensor_core_shapes_come_out_exactly() {
         "a=64x64:bf16 b=64x33:bf16:s40x1 c=64x33:bf16:s48x1",
         "a=64x64:bf16 b=64x128:bf16 c=64x128:bf16:s1x64",
         "a=8x16:bf16 b=16x1:bf16",
+        // More tiles than multiprocessors, and sums that go round the ring of stages several times.
+        "a=40x130x72:bf16 b=40x72x264:bf16",
+        "trans=nt a=24x260x200:f16 b=24x136x200:f16",
+        "a=136x1608:bf16 b=1608x264:bf16",
+        // A sum that ends within 16 bytes, with poison behind it.
+        "a=64x67:bf16:s72x1 b=67x64:bf16",
+        "trans=nt a=64x67:f16:s72x1 b=48x67:f16:s80x1",
+        "trans=tn a=67x60:bf16:s64x1 b=67x40:bf16",
         // Rows that are no multiple of 16 bytes: tensor maps refuse them, the naive kernel must take over.
         "a=65x67:bf16 b=67x129:bf16",
     ] {
@@ -70,6 +79,34 @@ fn transposes_agree_with_strides() {
     let exchanged: TensorDesc = "3x5:f32:s1x3".parse().unwrap();
     assert_eq!(problem.a_matrix(), exchanged);
     assert_eq!(MatmulProblem::new(&exchanged, &b, &c).unwrap().flops(), problem.flops());
+}
+
+/// Tensor maps need addresses that are multiples of 16 bytes, which only a run knows: the fast kernels then refuse by
+/// name and with the number, and the naive one computes.
+#[test]
+fn misaligned_addresses_are_refused_by_the_fast_kernels() {
+    let Some(context) = oxidnn_tests::gpu("misaligned_addresses_are_refused_by_the_fast_kernels") else { return };
+    let problem: MatmulProblem = "matmul:forward a=64x64:bf16 b=64x64:bf16".parse().unwrap();
+    let whole: TensorDesc = "4104:bf16".parse().unwrap();
+    let stream = context.stream().unwrap();
+    let ones = vec![1.0f32; 4104];
+    let (a, b) = (context.tensor_from(&whole, &ones).unwrap(), context.tensor_from(&whole, &ones).unwrap());
+    let mut c = context.tensor(&whole).unwrap();
+    let mut run = |algorithm: &str| {
+        let plan = context.plan(&problem, Policy::fixed(algorithm))?;
+        let args = Args::new()
+            .input("a", a.window(8, problem.a())?)
+            .input("b", b.window(1, problem.b())?)
+            .output("c", c.window_mut(0, problem.c())?);
+        plan.run(&stream, args, &mut plan.workspace()?)?;
+        c.to_vec::<f32>(&stream)
+    };
+    if context.info().compute_capability == (9, 0) {
+        let refusal = run("tma_wgmma").unwrap_err().to_string();
+        assert!(refusal.contains("matmul: bad b: expected an address that is a multiple of 16"), "{refusal}");
+    }
+    let product = run("naive").unwrap();
+    assert!(product[..4096].iter().all(|&v| v == 64.0) && product[4096..].iter().all(|&v| v == 0.0));
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub fn run(root: &Path) -> Result<()> {
     }
     let bin = bundle.join("bin");
     std::fs::create_dir_all(&bin)?;
-    let tests = ["-p", "oxidnn", "-p", "oxidnn-tests", "-p", "oxidnn-cli", "-p", "kernel-abi"];
+    let tests = ["-p", "oxidnn", "-p", "oxidnn-tests"];
     for artifact in build(root, "test", &[&tests[..], &["--no-run", "--lib", "--tests"]].concat())? {
         if let Some(name) = artifact.test_name() {
             std::fs::copy(&artifact.executable, bin.join(format!("test-{name}")))?;

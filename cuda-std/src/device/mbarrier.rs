@@ -97,6 +97,20 @@ pub unsafe fn arrive_remote(bar: u32, rank: u32) {
     };
 }
 
+/// [`arrive_remote`] for a thread that has only read what the other block may now overwrite: without a scope, the
+/// arrival orders nothing beyond this block, and so costs no fence of the whole device.
+///
+/// # Safety
+/// As [`arrive_remote`].
+#[inline(always)]
+pub unsafe fn arrive_remote_after_reads(bar: u32, rank: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("{{ .reg .b32 r; mapa.shared::cluster.u32 r, {0}, {1}; mbarrier.arrive.shared::cluster.b64 _, [r]; }}",
+             in(reg32) bar, in(reg32) rank, options(nostack));
+    };
+}
+
 /// Whether the phase of this parity has ended; may wait a while: `mbarrier.try_wait.parity`.
 ///
 /// # Safety

@@ -43,6 +43,11 @@ impl Tensor {
         &self.context
     }
 
+    /// Address of its first element: of device memory on a GPU, of host memory on the CPU.
+    pub fn address(&self) -> u64 {
+        self.memory.region().range().0
+    }
+
     /// The whole tensor, to be read.
     pub fn view(&self) -> TensorView<'_> {
         TensorView::new(&self.context, self.desc, self.memory.region())
@@ -97,6 +102,10 @@ impl Tensor {
     pub fn write<T: Element>(&mut self, stream: &Stream, values: &[T]) -> Result<(), Error> {
         if values.len() as i64 != self.desc.n_elems() {
             let reason = format!("expected {} values for {}, given {}", self.desc.n_elems(), self.desc, values.len());
+            return Err(Error::bad("tensor", "values", reason));
+        }
+        if self.desc.self_overlaps() {
+            let reason = format!("expected a tensor whose elements do not overlap, given {}", self.desc);
             return Err(Error::bad("tensor", "values", reason));
         }
         if T::DTYPE == self.desc.dtype() && self.desc.is_packed() {

@@ -13,30 +13,38 @@ macro_rules! matmul_kernels {
     };
 }
 
-/// Calls `$callback!` with one row per Hopper kernel: symbol, element type, tile, whether a and b lie with the
-/// dimension of the sum contiguous (`k`) or the other one (`mn`).
+/// Calls `$callback!` with one row per Hopper kernel: symbol, element type, tile, blocks of a cluster, whether a and
+/// b lie with the dimension of the sum contiguous (`k`) or the other one (`mn`).
 ///
 /// The letters before `sm90` say the same as BLAS does of row-major matrices.
 #[macro_export]
 macro_rules! matmul_tma_wgmma_kernels {
     ($callback:ident) => {
         $callback! {
-            (matmul_forward_tma_wgmma_bf16f32bf16_128x256x64_s4_nn_sm90, bf16, TILE_128X256, k, mn),
-            (matmul_forward_tma_wgmma_bf16f32bf16_128x256x64_s4_nt_sm90, bf16, TILE_128X256, k, k),
-            (matmul_forward_tma_wgmma_bf16f32bf16_128x256x64_s4_tn_sm90, bf16, TILE_128X256, mn, mn),
-            (matmul_forward_tma_wgmma_bf16f32bf16_128x256x64_s4_tt_sm90, bf16, TILE_128X256, mn, k),
-            (matmul_forward_tma_wgmma_bf16f32bf16_128x128x64_s6_nn_sm90, bf16, TILE_128X128, k, mn),
-            (matmul_forward_tma_wgmma_bf16f32bf16_128x128x64_s6_nt_sm90, bf16, TILE_128X128, k, k),
-            (matmul_forward_tma_wgmma_bf16f32bf16_128x128x64_s6_tn_sm90, bf16, TILE_128X128, mn, mn),
-            (matmul_forward_tma_wgmma_bf16f32bf16_128x128x64_s6_tt_sm90, bf16, TILE_128X128, mn, k),
-            (matmul_forward_tma_wgmma_f16f32f16_128x256x64_s4_nn_sm90, f16, TILE_128X256, k, mn),
-            (matmul_forward_tma_wgmma_f16f32f16_128x256x64_s4_nt_sm90, f16, TILE_128X256, k, k),
-            (matmul_forward_tma_wgmma_f16f32f16_128x256x64_s4_tn_sm90, f16, TILE_128X256, mn, mn),
-            (matmul_forward_tma_wgmma_f16f32f16_128x256x64_s4_tt_sm90, f16, TILE_128X256, mn, k),
-            (matmul_forward_tma_wgmma_f16f32f16_128x128x64_s6_nn_sm90, f16, TILE_128X128, k, mn),
-            (matmul_forward_tma_wgmma_f16f32f16_128x128x64_s6_nt_sm90, f16, TILE_128X128, k, k),
-            (matmul_forward_tma_wgmma_f16f32f16_128x128x64_s6_tn_sm90, f16, TILE_128X128, mn, mn),
-            (matmul_forward_tma_wgmma_f16f32f16_128x128x64_s6_tt_sm90, f16, TILE_128X128, mn, k),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x256x64_s4_c2_nn_sm90, bf16, TILE_128X256_C2, 2, k, mn),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x256x64_s4_c2_nt_sm90, bf16, TILE_128X256_C2, 2, k, k),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x256x64_s4_c2_tn_sm90, bf16, TILE_128X256_C2, 2, mn, mn),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x256x64_s4_c2_tt_sm90, bf16, TILE_128X256_C2, 2, mn, k),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x256x64_s4_nn_sm90, bf16, TILE_128X256, 1, k, mn),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x256x64_s4_nt_sm90, bf16, TILE_128X256, 1, k, k),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x256x64_s4_tn_sm90, bf16, TILE_128X256, 1, mn, mn),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x256x64_s4_tt_sm90, bf16, TILE_128X256, 1, mn, k),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x128x64_s6_nn_sm90, bf16, TILE_128X128, 1, k, mn),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x128x64_s6_nt_sm90, bf16, TILE_128X128, 1, k, k),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x128x64_s6_tn_sm90, bf16, TILE_128X128, 1, mn, mn),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x128x64_s6_tt_sm90, bf16, TILE_128X128, 1, mn, k),
+            (matmul_forward_tma_wgmma_f16f32f16_128x256x64_s4_c2_nn_sm90, f16, TILE_128X256_C2, 2, k, mn),
+            (matmul_forward_tma_wgmma_f16f32f16_128x256x64_s4_c2_nt_sm90, f16, TILE_128X256_C2, 2, k, k),
+            (matmul_forward_tma_wgmma_f16f32f16_128x256x64_s4_c2_tn_sm90, f16, TILE_128X256_C2, 2, mn, mn),
+            (matmul_forward_tma_wgmma_f16f32f16_128x256x64_s4_c2_tt_sm90, f16, TILE_128X256_C2, 2, mn, k),
+            (matmul_forward_tma_wgmma_f16f32f16_128x256x64_s4_nn_sm90, f16, TILE_128X256, 1, k, mn),
+            (matmul_forward_tma_wgmma_f16f32f16_128x256x64_s4_nt_sm90, f16, TILE_128X256, 1, k, k),
+            (matmul_forward_tma_wgmma_f16f32f16_128x256x64_s4_tn_sm90, f16, TILE_128X256, 1, mn, mn),
+            (matmul_forward_tma_wgmma_f16f32f16_128x256x64_s4_tt_sm90, f16, TILE_128X256, 1, mn, k),
+            (matmul_forward_tma_wgmma_f16f32f16_128x128x64_s6_nn_sm90, f16, TILE_128X128, 1, k, mn),
+            (matmul_forward_tma_wgmma_f16f32f16_128x128x64_s6_nt_sm90, f16, TILE_128X128, 1, k, k),
+            (matmul_forward_tma_wgmma_f16f32f16_128x128x64_s6_tn_sm90, f16, TILE_128X128, 1, mn, mn),
+            (matmul_forward_tma_wgmma_f16f32f16_128x128x64_s6_tt_sm90, f16, TILE_128X128, 1, mn, k),
         }
     };
 }

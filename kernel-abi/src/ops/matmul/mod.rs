@@ -24,7 +24,7 @@ pub use params::{MatmulOperand, MatmulParams, MatmulTmaParams};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{MatmulDesc, MatmulProblem};
 pub use raster::{Place, Raster};
-pub use tiles::{MatmulTile, NAIVE_TILE, TILE_128X128, TILE_128X256};
+pub use tiles::{MatmulTile, NAIVE_TILE, TILE_128X128, TILE_128X256, TILE_128X256_C2};
 
 /// The most batch dimensions a problem may have.
 pub const MAX_BATCH_DIMS: usize = 3;

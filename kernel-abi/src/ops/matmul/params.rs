@@ -65,7 +65,7 @@ crate::abi_struct! {
         pub n_batch: u32,
         /// Extents of the batch dimensions, outermost first; unused leading ones are 1.
         pub batch_dims: [u32; MAX_BATCH_DIMS],
-        /// Block rows that are walked together, so that what they share stays in the L2 cache.
+        /// Rows of tiles that are walked together, so that what they share stays in the L2 cache.
         pub raster_rows: u32,
         /// 1 where a has its own matrices along a batch dimension, 0 where it repeats: what batch indices are
         /// multiplied with to give a coordinate of its map.

@@ -2,7 +2,7 @@
 
 use super::{MAX_BATCH_DIMS, MatmulTile, MatmulTmaParams};
 
-/// A tile's place.
+/// The place of a cluster's tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// First row.
@@ -28,18 +28,18 @@ impl Raster {
     /// The tiles of a problem.
     #[inline(always)]
     pub const fn new(tile: MatmulTile, p: &MatmulTmaParams) -> Self {
-        let (m_blocks, n_blocks) = (p.gemm_m.div_ceil(tile.gemm_m), p.gemm_n.div_ceil(tile.gemm_n));
+        let (m_blocks, n_blocks) = (p.gemm_m.div_ceil(tile.cluster_rows()), p.gemm_n.div_ceil(tile.gemm_n));
         let n_tiles = m_blocks * n_blocks * p.n_batch;
         Raster { tile, m_blocks, n_blocks, group_rows: p.raster_rows, batch_dims: p.batch_dims, n_tiles }
     }
 
-    /// All tiles of all matrices.
+    /// All tiles that clusters compute at a time, of all matrices.
     #[inline(always)]
     pub const fn n_tiles(&self) -> u32 {
         self.n_tiles
     }
 
-    /// The place of a tile: matrix after matrix; in each, groups of block rows; in a group, column after column.
+    /// The place of a cluster's tile: matrix after matrix; in each, groups of block rows; in a group, column after column.
     ///
     /// Blocks at work at once then cover about as many rows as columns, and what they load repeats in the L2 cache.
     #[inline(always)]
@@ -52,7 +52,11 @@ impl Raster {
         let (column, row) = div_rem(index, rows);
         let (rest, inner) = div_rem(matrix, self.batch_dims[2]);
         let (outer, middle) = div_rem(rest, self.batch_dims[1]);
-        Place { m: (first_row + row) * self.tile.gemm_m, n: column * self.tile.gemm_n, batch: [outer, middle, inner] }
+        Place {
+            m: (first_row + row) * self.tile.cluster_rows(),
+            n: column * self.tile.gemm_n,
+            batch: [outer, middle, inner],
+        }
     }
 }
 

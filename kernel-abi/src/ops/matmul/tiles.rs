@@ -11,13 +11,18 @@ pub struct MatmulTile {
     pub gemm_k: u32,
     /// Tiles of a and b that are loaded ahead.
     pub stages: u32,
+    /// Blocks of a cluster: neighbours along the rows that share b's tile, of which each loads a part for all.
+    pub cluster: u32,
 }
 
 /// For large problems: fewest bytes loaded a product.
-pub const TILE_128X256: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 256, gemm_k: 64, stages: 4 };
+pub const TILE_128X256_C2: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 256, gemm_k: 64, stages: 4, cluster: 2 };
+
+/// For large problems whose rows do not fill pairs of tiles.
+pub const TILE_128X256: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 256, gemm_k: 64, stages: 4, cluster: 1 };
 
 /// For problems with few tiles.
-pub const TILE_128X128: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 128, gemm_k: 64, stages: 6 };
+pub const TILE_128X128: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 128, gemm_k: 64, stages: 6, cluster: 1 };
 
 /// Rows and columns that a block of the naive kernel computes at a time.
 pub const NAIVE_TILE: u32 = 32;
@@ -79,14 +84,30 @@ impl MatmulTile {
         self.barriers_at() + 2 * 8 * self.stages + Self::ALIGN
     }
 
-    /// Tiles of a product.
+    /// Rows of c that a cluster computes at a time.
+    pub const fn cluster_rows(self) -> u32 {
+        self.gemm_m * self.cluster
+    }
+
+    /// Columns of b that each block of a cluster loads.
+    pub const fn b_part(self) -> u32 {
+        self.gemm_n / self.cluster
+    }
+
+    /// Bytes of that part.
+    pub const fn b_part_bytes(self) -> u32 {
+        self.b_bytes() / self.cluster
+    }
+
+    /// Tiles that clusters compute at a time, of all matrices of a product.
     pub const fn n_tiles(self, gemm_m: u64, gemm_n: u64, n_batch: u64) -> u64 {
-        gemm_m.div_ceil(self.gemm_m as u64) * gemm_n.div_ceil(self.gemm_n as u64) * n_batch
+        gemm_m.div_ceil(self.cluster_rows() as u64) * gemm_n.div_ceil(self.gemm_n as u64) * n_batch
     }
 }
 
 /// The most dynamic shared memory a block of compute capability 9.0 may have.
 const MAX_SHARED_BYTES: u32 = 232_448;
 
+const _: () = assert!(TILE_128X256_C2.smem_bytes() <= MAX_SHARED_BYTES);
 const _: () = assert!(TILE_128X256.smem_bytes() <= MAX_SHARED_BYTES);
 const _: () = assert!(TILE_128X128.smem_bytes() <= MAX_SHARED_BYTES);

@@ -5,7 +5,7 @@ use super::tma_wgmma::{Maps, Product, run};
 use crate::math::element::{bf16, f16};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, shared_array};
-use kernel_abi::ops::matmul::{MatmulParams, MatmulTile, MatmulTmaParams, TILE_128X128, TILE_128X256};
+use kernel_abi::ops::matmul::{MatmulParams, MatmulTile, MatmulTmaParams, TILE_128X128, TILE_128X256, TILE_128X256_C2};
 
 macro_rules! naive_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
@@ -24,25 +24,42 @@ macro_rules! naive_entries {
 kernel_abi::matmul_kernels!(naive_entries);
 
 macro_rules! tma_wgmma_entries {
-    ($(($symbol:ident, $dtype:ident, $tile:ident, $a:ident, $b:ident)),* $(,)?) => { $(
+    ($(($symbol:ident, $dtype:ident, $tile:ident, $cluster:tt, $a:ident, $b:ident)),* $(,)?) => { $(
+        tma_wgmma_entries!(@cluster $cluster, $symbol, $dtype, $tile, $a, $b);
+    )* };
+    (@cluster 1, $symbol:ident, $($row:ident),*) => {
         /// # Safety
         /// The host passes maps and extents of live matrices in `params`.
         #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, tensor_maps = 3)]
         pub unsafe fn $symbol(params: MatmulTmaParams) {
-            struct This;
-            product!(This, $dtype, $tile, $a, $b);
-            let maps = Maps {
-                a: cuda_std::param_tensor_map!($symbol, 0),
-                b: cuda_std::param_tensor_map!($symbol, 1),
-                c: cuda_std::param_tensor_map!($symbol, 2),
-            };
-            run::<This, { ($tile.gemm_n / 2) as usize }>(&params, maps)
+            tma_wgmma_entries!(@body $symbol, params, $($row),*)
         }
-    )* };
+    };
+    (@cluster 2, $symbol:ident, $($row:ident),*) => {
+        /// # Safety
+        /// The host passes maps and extents of live matrices in `params`.
+        #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, cluster = 2, tensor_maps = 3)]
+        pub unsafe fn $symbol(params: MatmulTmaParams) {
+            tma_wgmma_entries!(@body $symbol, params, $($row),*)
+        }
+    };
+    (@body $symbol:ident, $params:ident, $dtype:ident, $tile:ident, $a:ident, $b:ident) => {{
+        struct This;
+        product!(This, $dtype, $tile, $a, $b);
+        let maps = Maps {
+            a: cuda_std::param_tensor_map!($symbol, 0),
+            b: cuda_std::param_tensor_map!($symbol, 1),
+            c: cuda_std::param_tensor_map!($symbol, 2),
+        };
+        run::<This, { ($tile.gemm_n / 2) as usize }>(&$params, maps)
+    }};
 }
 
 /// Implements [`Product`]: the instruction's shape, orientations and steps must be literals.
 macro_rules! product {
+    ($this:ident, $dtype:ident, TILE_128X256_C2, $a:ident, $b:ident) => {
+        product!($this, $dtype, TILE_128X256_C2, 256, 128, $a, $b);
+    };
     ($this:ident, $dtype:ident, TILE_128X256, $a:ident, $b:ident) => {
         product!($this, $dtype, TILE_128X256, 256, 128, $a, $b);
     };

@@ -1,10 +1,13 @@
 //! Tensor-core matmul for Hopper: warp-specialized, persistent.
 //!
-//! Grid: any number of blocks, which share the tiles round-robin. Block: 384 threads. Warpgroup 0 is the producer: one
+//! Grid: any number of clusters, which share the tiles round-robin. Block: 384 threads. Warpgroup 0 is the producer: one
 //! of its threads loads tiles of a and b into a ring of stages, running ahead into the next tile of c. Warpgroups 1
 //! and 2 each compute half of the tile's rows: 64 × N sums in N/2 registers a thread. Shared memory: dynamic,
 //! `MatmulTile::smem_bytes`: the stages, per consumer two panels of 64 × 64 elements of c on their way out, and a
 //! full and an empty barrier a stage.
+//!
+//! Two blocks may form a cluster: neighbours along the rows, which need the same tile of b. Each loads half of it into
+//! both, and a stage is free when the consumers of both have read it.
 //!
 //! All tiles lie in the 128-byte swizzle. Where k is contiguous, a stage's tile is `[mn][64 k]`; where it is the other
 //! dimension, panels of `[k][64 mn]`, which the product reads transposed. Copies clip at the matrices' ends: outside
@@ -14,7 +17,7 @@ use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor, wgmma_wait};
-use cuda_std::{ldmatrix, mbarrier, schedule, shared, warp};
+use cuda_std::{cluster, ldmatrix, mbarrier, schedule, shared, warp};
 use kernel_abi::ops::matmul::{MatmulTile, MatmulTmaParams, Place, Raster};
 
 /// Where the tensor maps are.
@@ -60,8 +63,10 @@ const WARPGROUP: u32 = 128;
 const PANEL_BYTES: u32 = 64 * 128;
 /// Bytes of eight rows of 128: the period of the swizzle.
 const SWIZZLE_PERIOD: u32 = 1024;
-/// Arrivals that free a stage: one a warp of the consumers.
-const RELEASES: u32 = 4 * MatmulTile::CONSUMERS;
+/// Arrivals that free a stage: one a warp of the consumers of every block that the stage's loads reach.
+const fn releases(tile: MatmulTile) -> u32 {
+    4 * MatmulTile::CONSUMERS * tile.cluster
+}
 
 /// A ring of stages in shared memory, and where one role stands in it.
 #[derive(Clone, Copy)]
@@ -126,12 +131,17 @@ pub(super) unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulTmaParams, map
         let mut each = ring;
         while each.parity == 0 {
             mbarrier::init(each.full(), 1);
-            mbarrier::init(each.empty(), RELEASES);
+            mbarrier::init(each.empty(), releases(P::TILE));
             each.advance();
         }
         mbarrier::fence_init();
     }
-    sync_threads();
+    // Nobody may signal a barrier, here or in the other block, before it is ready.
+    if P::TILE.cluster > 1 {
+        cluster::sync()
+    } else {
+        sync_threads()
+    }
     let raster = Raster::new(P::TILE, p);
     if warpgroup == 0 {
         schedule::release_registers::<PRODUCER_REGISTERS>();
@@ -142,6 +152,30 @@ pub(super) unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulTmaParams, map
         schedule::acquire_registers::<CONSUMER_REGISTERS>();
         consume::<P, R>(p, &maps, raster, ring, warpgroup - 1);
     }
+    if P::TILE.cluster > 1 {
+        // The other block may still signal our barriers.
+        cluster::sync();
+    }
+}
+
+/// This block's rank in its cluster.
+#[inline(always)]
+fn rank(tile: MatmulTile) -> u32 {
+    if tile.cluster > 1 { cluster::rank() } else { 0 }
+}
+
+/// Calls `body` with the place of every tile that is this block's, its own rows of the cluster's.
+#[inline(always)]
+unsafe fn for_each_place(raster: Raster, tile: MatmulTile, mut body: impl FnMut(Place)) {
+    let mut index = block_idx_x() / tile.cluster;
+    let step = grid_dim_x() / tile.cluster;
+    let first_row = rank(tile) * tile.gemm_m;
+    while index < raster.n_tiles() {
+        let mut place = raster.place(index);
+        place.m += first_row;
+        body(place);
+        index += step;
+    }
 }
 
 /// Loads stage after stage, of tile after tile.
@@ -150,41 +184,23 @@ pub(super) unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulTmaParams, map
 /// As [`run`]; one thread.
 #[inline(always)]
 unsafe fn produce<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: &Maps, raster: Raster, mut ring: Ring) {
-    let mut index = block_idx_x();
-    while index < raster.n_tiles() {
-        let place = raster.place(index);
+    let part = rank(P::TILE);
+    for_each_place(raster, P::TILE, |place| {
         let a_batch = coordinates(place.batch, p.a_batch_steps);
         let b_batch = coordinates(place.batch, p.b_batch_steps);
+        let b_col = place.n + part * P::TILE.b_part();
         let mut k = 0;
         while k < p.gemm_k {
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
             mbarrier::arrive_expect_bytes(ring.full(), P::TILE.stage_bytes());
-            let (a, b) = (ring.a(), ring.a() + P::TILE.a_bytes());
-            load::<{ MatmulTile::PANEL }>(
-                P::A_IS_MN_MAJOR,
-                P::TILE.gemm_m,
-                a,
-                maps.a,
-                ring.full(),
-                place.m,
-                k,
-                a_batch,
-            );
-            load::<{ MatmulTile::PANEL }>(
-                P::B_IS_MN_MAJOR,
-                P::TILE.gemm_n,
-                b,
-                maps.b,
-                ring.full(),
-                place.n,
-                k,
-                b_batch,
-            );
+            let (a, b) = (ring.a(), ring.a() + P::TILE.a_bytes() + part * P::TILE.b_part_bytes());
+            let bar = ring.full();
+            load(P::A_IS_MN_MAJOR, P::TILE.gemm_m, 1, a, maps.a, bar, place.m, k, a_batch);
+            load(P::B_IS_MN_MAJOR, P::TILE.b_part(), P::TILE.cluster, b, maps.b, bar, b_col, k, b_batch);
             ring.advance();
             k += P::TILE.gemm_k;
         }
-        index += grid_dim_x();
-    }
+    });
 }
 
 /// Batch coordinates of a map, innermost first: 0 where the operand repeats.
@@ -193,14 +209,17 @@ fn coordinates(batch: [u32; 3], steps: [u32; 3]) -> [i32; 3] {
     [(batch[2] * steps[2]) as i32, (batch[1] * steps[1]) as i32, (batch[0] * steps[0]) as i32]
 }
 
-/// Loads the tile of one operand: in one copy where k is contiguous, else panel by panel.
+/// Loads the tile of one operand into this block, or into all of the cluster: in one copy where k is contiguous, else
+/// panel by panel.
 ///
 /// # Safety
 /// As [`run`].
 #[inline(always)]
-unsafe fn load<const PANEL: u32>(
+#[allow(clippy::too_many_arguments)]
+unsafe fn load(
     mn_major: bool,
     width: u32,
+    blocks: u32,
     to: u32,
     map: MapAddress,
     bar: u32,
@@ -208,15 +227,22 @@ unsafe fn load<const PANEL: u32>(
     k: u32,
     [inner, middle, outer]: [i32; 3],
 ) {
+    let copy = |to: u32, at: [i32; 5]| {
+        if blocks > 1 {
+            tma::load_5d_multicast(to, map, bar, (1 << blocks) - 1, at);
+        } else {
+            tma::load_5d(to, map, bar, at);
+        }
+    };
     if mn_major {
         let mut panel = 0;
-        while panel < width / PANEL {
-            let at = [(mn + panel * PANEL) as i32, k as i32, inner, middle, outer];
-            tma::load_5d(to + panel * PANEL_BYTES, map, bar, at);
+        while panel < width / MatmulTile::PANEL {
+            let mn = mn + panel * MatmulTile::PANEL;
+            copy(to + panel * PANEL_BYTES, [mn as i32, k as i32, inner, middle, outer]);
             panel += 1;
         }
     } else {
-        tma::load_5d(to, map, bar, [k as i32, mn as i32, inner, middle, outer]);
+        copy(to, [k as i32, mn as i32, inner, middle, outer]);
     }
 }
 
@@ -235,11 +261,9 @@ unsafe fn consume<P: Product<R>, const R: usize>(
     // The leading distance is that between panels; where k is contiguous the hardware ignores it.
     let leading = |mn_major: bool| if mn_major { PANEL_BYTES } else { 16 };
     let k_blocks = p.gemm_k.div_ceil(P::TILE.gemm_k);
-    let elected = thread_idx_x() % 32 == 0;
+    let lane = thread_idx_x() % 32;
     let panels = ring.base + P::TILE.panels_at() + consumer * MatmulTile::PANEL_BUFFERS * P::TILE.panel_bytes();
-    let mut index = block_idx_x();
-    while index < raster.n_tiles() {
-        let place = raster.place(index);
+    for_each_place(raster, P::TILE, |place| {
         let mut d: [f32; R] = core::mem::zeroed();
         let mut freed = ring.empty();
         let mut block = 0;
@@ -251,19 +275,31 @@ unsafe fn consume<P: Product<R>, const R: usize>(
             P::multiply(&mut d, a, b, u32::from(block > 0));
             // One block of products stays queued; the one before it is done and has read its stage.
             wgmma_wait!(d = &mut d, registers = 0, pending = 1);
-            if block > 0 && elected {
-                mbarrier::arrive(freed);
+            if block > 0 {
+                release(P::TILE, freed, lane);
             }
             freed = ring.empty();
             ring.advance();
             block += 1;
         }
         P::finish(&mut d);
-        if elected {
-            mbarrier::arrive(freed);
-        }
+        release(P::TILE, freed, lane);
         epilogue::<P, R>(p, maps, &d, place, consumer, panels);
-        index += grid_dim_x();
+    });
+}
+
+/// Signals that this warp has read a stage, to the producers of all blocks that load into it.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn release(tile: MatmulTile, empty: u32, lane: u32) {
+    if tile.cluster > 1 {
+        if lane < tile.cluster {
+            mbarrier::arrive_remote_after_reads(empty, lane);
+        }
+    } else if lane == 0 {
+        mbarrier::arrive(empty);
     }
 }
 
@@ -323,7 +359,7 @@ struct Out {
 #[inline(always)]
 unsafe fn panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out) {
     let col = out.first_col + N as u32 * MatmulTile::PANEL;
-    if col >= p.gemm_n {
+    if col >= p.gemm_n || out.first_row >= p.gemm_m {
         return;
     }
     let buffer = out.panels + (N as u32 % MatmulTile::PANEL_BUFFERS) * P::TILE.panel_bytes();

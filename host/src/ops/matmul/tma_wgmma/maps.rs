@@ -73,7 +73,11 @@ impl Maps {
         let (a, b, c) = (Matrix::of(&problem.a_matrix()), Matrix::of(&problem.b_matrix()), Matrix::of(problem.c()));
         let batch = |desc: &TensorDesc| desc.strides()[..desc.rank() - 2].to_vec();
         let batch_dims = problem.batch_dims();
-        let fits = |matrix: &Matrix| matrix.shape("c", &batch(problem.c()), batch_dims, false).is_ok();
+        let row_bytes = |matrix: &Matrix| matrix.cols as u64 * ELEMENT_BYTES;
+        let fits = |matrix: &Matrix| {
+            row_bytes(matrix).is_multiple_of(ALIGN_BYTES)
+                && matrix.shape("c", &batch(problem.c()), batch_dims, false).is_ok()
+        };
         let exchanged = !fits(&c) && fits(&c.transposed());
         let (a, a_batch, b, b_batch, c) = if exchanged {
             (b.transposed(), batch(problem.b()), a.transposed(), batch(problem.a()), c.transposed())
@@ -82,6 +86,11 @@ impl Maps {
         };
         // Names are the caller's.
         let (a_name, b_name) = if exchanged { ("b", "a") } else { ("a", "b") };
+        // Loads end with the element; stores were seen to end with the 16 bytes (H200, driver 580.159).
+        if !row_bytes(&c).is_multiple_of(ALIGN_BYTES) {
+            let given = row_bytes(&c);
+            return Err(Refusal::new(format!("writes rows of a multiple of {ALIGN_BYTES} bytes, c's have {given}")));
+        }
         let c_batch = batch(problem.c());
         let mut batch_strides_elems = [0; MAX_BATCH_DIMS];
         batch_strides_elems[MAX_BATCH_DIMS - c_batch.len()..].copy_from_slice(&c_batch);
@@ -291,10 +300,11 @@ mod tests {
     fn refusals_name_the_operand() {
         assert!(maps("a=64x32:f32 b=32x128:f32").unwrap_err().contains("f16 and bf16"));
         assert!(maps("a=64x33:f16 b=33x128:f16").unwrap_err().contains("needs a with strides of a multiple of 16"));
-        assert!(maps("a=64x32:f16 b=32x127:f16").unwrap_err().contains("needs b with"));
+        assert!(maps("a=64x32:f16 b=32x127:f16").unwrap_err().contains("c's have 254"));
         assert!(maps("a=64x32:f16:s64x2 b=32x128:f16").unwrap_err().contains("needs a with a matrix dimension"));
         assert!(maps("a=2x64x32:f16:s4x32x1 b=2x32x128:f16").unwrap_err().contains("one is 8"));
         // One column is contiguous along the other dimension.
-        assert!(maps("a=64x32:f16 b=32x1:f16:s8x1").is_ok());
+        assert!(maps("a=64x32:f16 b=32x1:f16:s8x1").unwrap().exchanged);
+        assert!(maps("a=64x32:f16 b=32x33:f16:s40x1 c=64x33:f16:s40x1").unwrap_err().contains("c's have 66"));
     }
 }

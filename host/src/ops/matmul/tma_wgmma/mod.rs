@@ -13,7 +13,9 @@ use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem, Stream};
-use kernel_abi::ops::matmul::{MatmulOperand, MatmulTile, MatmulTmaParams, TILE_128X128, TILE_128X256};
+use kernel_abi::ops::matmul::{
+    MatmulOperand, MatmulTile, MatmulTmaParams, TILE_128X128, TILE_128X256, TILE_128X256_C2,
+};
 use maps::{Major, Maps};
 
 /// A row of the kernel list.
@@ -26,7 +28,7 @@ struct Row {
 }
 
 macro_rules! rows {
-    ($(($symbol:ident, $dtype:ident, $tile:ident, $a:ident, $b:ident)),* $(,)?) => {
+    ($(($symbol:ident, $dtype:ident, $tile:ident, $cluster:literal, $a:ident, $b:ident)),* $(,)?) => {
         &[$(Row {
             symbol: stringify!($symbol),
             dtype: kernel_abi::dtype_of!($dtype),
@@ -91,10 +93,15 @@ impl Algorithm<MatmulProblem> for TmaWgmma {
         const RATE: f64 = 2048.0;
         let tile = row(config).tile;
         let (gemm_m, gemm_n, n_batch) = (problem.gemm_m() as u64, problem.gemm_n() as u64, problem.n_batch() as u64);
-        let waves = tile.n_tiles(gemm_m, gemm_n, n_batch).div_ceil(context.info().n_units as u64) as f64;
+        let n_clusters = context.info().n_units as u64 / u64::from(tile.cluster);
+        let waves = tile.n_tiles(gemm_m, gemm_n, n_batch).div_ceil(n_clusters.max(1)) as f64;
         let k_blocks = (problem.gemm_k() as u64).div_ceil(u64::from(tile.gemm_k)) as f64;
-        // The narrow tile loads more bytes a product than the caches can always bring.
-        let share = if tile == TILE_128X256 { 0.9 } else { 0.75 };
+        // The fewer bytes a tile loads a product, the less it waits for the caches.
+        let share = match tile {
+            TILE_128X256_C2 => 0.92,
+            TILE_128X256 => 0.9,
+            _ => 0.75,
+        };
         let cycles = f64::from(tile.gemm_m * tile.gemm_n * tile.gemm_k) / (RATE * share);
         let streaming = crate::select::cost::streaming_us(problem, context);
         streaming.max(ENDS_US + waves * k_blocks * cycles / CYCLES_PER_US)
@@ -108,16 +115,17 @@ impl Algorithm<MatmulProblem> for TmaWgmma {
             problem: problem.to_string(),
             reasons: vec![(self.name().to_owned(), reason)],
         })?;
-        let n_units = context.info().n_units as u64;
+        let n_clusters = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1);
         let n_tiles = tile.n_tiles(maps.gemm_m.into(), maps.gemm_n.into(), maps.n_batch().into());
         // As few blocks as do it in the same number of rounds: the others would only draw power.
-        let grid = n_tiles.div_ceil(n_tiles.div_ceil(n_units));
+        let grid = n_tiles.div_ceil(n_tiles.div_ceil(n_clusters)) * u64::from(tile.cluster);
         let c = maps.c.batch_strides_elems;
         Ok(Box::new(TmaLaunch {
             config: LaunchConfig {
                 grid: [grid as u32, 1, 1],
                 block: [tile.threads(), 1, 1],
                 shared_bytes: tile.smem_bytes(),
+                cluster: (tile.cluster > 1).then_some([tile.cluster, 1, 1]),
                 ..LaunchConfig::default()
             },
             params: MatmulTmaParams {
@@ -130,7 +138,7 @@ impl Algorithm<MatmulProblem> for TmaWgmma {
                 gemm_k: maps.gemm_k,
                 n_batch: maps.n_batch(),
                 batch_dims: maps.batch_dims,
-                raster_rows: raster_rows(tile, n_units as u32),
+                raster_rows: raster_rows(tile, n_clusters as u32),
                 a_batch_steps: maps.a.batch_steps,
                 alpha: 1.0,
                 b_batch_steps: maps.b.batch_steps,
@@ -147,9 +155,10 @@ fn row(config: Config) -> &'static Row {
     KERNELS.iter().find(|row| row.symbol == config.0).expect("configs come from the kernel list")
 }
 
-/// How many block rows to walk together: the count for which the blocks under way at once share most.
-fn raster_rows(tile: MatmulTile, n_units: u32) -> u32 {
-    [8u32, 16].into_iter().min_by_key(|rows| rows * tile.gemm_m + n_units.div_ceil(*rows) * tile.gemm_n).unwrap_or(8)
+/// How many rows of tiles to walk together: the count for which the clusters under way at once share most.
+fn raster_rows(tile: MatmulTile, n_clusters: u32) -> u32 {
+    let span = |rows: &u32| rows * tile.cluster_rows() + n_clusters.div_ceil(*rows) * tile.gemm_n;
+    [4, 8, 16].into_iter().min_by_key(span).unwrap_or(8)
 }
 
 /// A launch whose parameters are complete but for addresses, and so maps, and scalars.
@@ -180,7 +189,7 @@ impl Launch for TmaLaunch {
         let (a, b) = if maps.exchanged { (1, 0) } else { (0, 1) };
         let mut params = self.params;
         params.a_map = maps.a.encode(context, maps.data_type, call.address(a), self.tile.gemm_m, self.tile.gemm_k)?;
-        params.b_map = maps.b.encode(context, maps.data_type, call.address(b), self.tile.gemm_n, self.tile.gemm_k)?;
+        params.b_map = maps.b.encode(context, maps.data_type, call.address(b), self.tile.b_part(), self.tile.gemm_k)?;
         let c = call.address(2);
         params.c_map = maps.c.encode(context, maps.data_type, c, self.tile.consumer_rows())?;
         params.c.address = c;
@@ -198,17 +207,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_orientation_and_type_has_both_tiles() {
+    fn every_orientation_and_type_has_every_tile() {
         for dtype in [DType::BF16, DType::F16] {
             for (a, b) in [(Major::K, Major::K), (Major::K, Major::Mn), (Major::Mn, Major::K), (Major::Mn, Major::Mn)] {
-                for tile in [TILE_128X256, TILE_128X128] {
+                for tile in [TILE_128X256_C2, TILE_128X256, TILE_128X128] {
                     let fits = |row: &&Row| row.dtype == dtype && (row.a, row.b) == (a, b) && row.tile == tile;
                     let row = KERNELS.iter().filter(fits).collect::<Vec<_>>();
                     assert_eq!(row.len(), 1);
                     let letter = |major, n| if major == n { 'n' } else { 't' };
                     let (m, n, k, s) = (tile.gemm_m, tile.gemm_n, tile.gemm_k, tile.stages);
+                    let c = if tile.cluster > 1 { format!("_c{}", tile.cluster) } else { String::new() };
                     let letters = [letter(a, Major::K), letter(b, Major::Mn)].iter().collect::<String>();
-                    let symbol = format!("matmul_forward_tma_wgmma_{dtype}f32{dtype}_{m}x{n}x{k}_s{s}_{letters}_sm90");
+                    let symbol =
+                        format!("matmul_forward_tma_wgmma_{dtype}f32{dtype}_{m}x{n}x{k}_s{s}{c}_{letters}_sm90");
                     assert_eq!(row[0].symbol, symbol);
                 }
             }
@@ -217,6 +228,7 @@ mod tests {
 
     #[test]
     fn raster_balances_rows_and_columns() {
+        assert_eq!(raster_rows(TILE_128X256_C2, 66), 8);
         assert_eq!(raster_rows(TILE_128X256, 132), 16);
         assert_eq!(raster_rows(TILE_128X128, 132), 8);
     }

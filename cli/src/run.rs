@@ -1,0 +1,212 @@
+//! `oxidnn run`: one problem, verified and timed.
+
+use anyhow::{Result, bail};
+use clap::Args;
+use oxidnn::operators::{AnyProblem, parse_problem};
+use oxidnn::{Args as RunArgs, Context, DType, Plan, PlanRequest, Policy, Role, Stream, Tensor, Workspace};
+use oxidnn_reference::tolerance;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::Serialize;
+use std::io::Write as _;
+
+/// What `oxidnn run` takes.
+#[derive(Args)]
+pub struct Options {
+    /// The problem, e.g. "conv:fprop pad=1x1 x=8x16x28x28:f32 w=32x16x3x3:f32"
+    problem: String,
+    /// cpu, gpu or gpu:<ordinal>; the best there is unless given
+    #[arg(long)]
+    device: Option<String>,
+    /// heuristic, find, or the name of an algorithm or kernel
+    #[arg(long, default_value = "heuristic")]
+    policy: String,
+    /// The most workspace the algorithm may need, in bytes
+    #[arg(long)]
+    workspace_limit: Option<u64>,
+    /// Where the random data come from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Factor of the result
+    #[arg(long, default_value_t = 1.0, allow_hyphen_values = true)]
+    alpha: f64,
+    /// Factor of the output's prior value
+    #[arg(long, default_value_t = 0.0, allow_hyphen_values = true)]
+    beta: f64,
+    /// Do not compare with the reference
+    #[arg(long, conflicts_with = "verify")]
+    no_verify: bool,
+    /// Compare with the reference however long it takes
+    #[arg(long)]
+    verify: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Above this many operations the reference, one thread of plain loops, takes minutes.
+const VERIFY_FLOPS: f64 = 2e10;
+
+/// Timed runs; the median counts.
+const RUNS: usize = 11;
+
+#[derive(Serialize)]
+struct Report {
+    problem: String,
+    device: String,
+    algorithm: &'static str,
+    kernel: &'static str,
+    workspace_bytes: u64,
+    time_us: f64,
+    tflops: f64,
+    gbps: f64,
+    /// Largest error relative to |expected| + root mean square, and what is allowed; none when not verified.
+    max_rel_err: Option<f64>,
+    limit: Option<f64>,
+    verified: Option<bool>,
+    explain: String,
+}
+
+/// Runs, verifies and times; false when the result is wrong.
+pub fn run(options: &Options) -> Result<bool> {
+    let problem = parse_problem(&options.problem)?;
+    let context = crate::device(options.device.as_deref())?;
+    let policy = match options.policy.as_str() {
+        "heuristic" => Policy::Heuristic,
+        "find" => Policy::Find,
+        name => Policy::fixed(name),
+    };
+    let request = PlanRequest { policy, workspace_limit_bytes: options.workspace_limit };
+    let plan = problem.plan(&context, &request)?;
+    let mut trial = Trial::new(&context, problem.as_ref(), &plan, options)?;
+    let verify = options.verify || (!options.no_verify && problem.flops() <= VERIFY_FLOPS);
+    trial.run(&plan)?;
+    let error = if verify { Some(trial.error(problem.as_ref())?) } else { None };
+    let time_us = trial.time(&plan)?;
+    let report = Report {
+        problem: problem.text(),
+        device: context.info().name.clone(),
+        algorithm: plan.algorithm(),
+        kernel: plan.config(),
+        workspace_bytes: plan.workspace_bytes(),
+        time_us,
+        tflops: problem.flops() / time_us / 1e6,
+        gbps: problem.bytes() / time_us / 1e3,
+        max_rel_err: error.map(|(error, _)| error),
+        limit: error.map(|(_, limit)| limit),
+        verified: error.map(|(error, limit)| error <= limit),
+        explain: plan.explain(),
+    };
+    print(&report, options.json)?;
+    Ok(report.verified != Some(false))
+}
+
+fn print(report: &Report, json: bool) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        serde_json::to_writer_pretty(&mut out, report)?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    write!(out, "{}", report.explain)?;
+    let Report { time_us, tflops, gbps, .. } = report;
+    writeln!(out, "time      {time_us:.1} us, {tflops:.3} TFLOP/s, {gbps:.1} GB/s")?;
+    match (report.max_rel_err, report.limit, report.verified) {
+        (Some(error), Some(limit), Some(true)) => writeln!(out, "verified  error {error:.2e}, limit {limit:.2e}")?,
+        (Some(error), Some(limit), _) => writeln!(out, "WRONG     error {error:.2e}, limit {limit:.2e}")?,
+        _ => writeln!(out, "not compared with the reference (--verify does, however long it takes)")?,
+    }
+    Ok(())
+}
+
+/// Operands with random data.
+struct Trial {
+    stream: Stream,
+    tensors: Vec<Tensor>,
+    prior: Vec<Vec<f64>>,
+    workspace: Workspace,
+    alpha: f64,
+    beta: f64,
+}
+
+impl Trial {
+    fn new(context: &Context, problem: &dyn AnyProblem, plan: &Plan, options: &Options) -> Result<Self> {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(options.seed);
+        let stream = context.stream()?;
+        let (mut tensors, mut prior) = (Vec::new(), Vec::new());
+        for operand in problem.operands() {
+            if operand.desc.self_overlaps() {
+                bail!(
+                    "{}: expected elements of its own to fill with random data, given {}",
+                    operand.name,
+                    operand.desc
+                );
+            }
+            let values: Vec<f64> = (0..operand.desc.n_elems()).map(|_| normal(&mut rng)).collect();
+            let tensor = context.tensor_from(&operand.desc, &values)?;
+            // What is stored, after rounding to the element type.
+            prior.push(tensor.to_vec::<f64>(&stream)?);
+            tensors.push(tensor);
+        }
+        let workspace = plan.workspace()?;
+        Ok(Trial { stream, tensors, prior, workspace, alpha: options.alpha, beta: options.beta })
+    }
+
+    fn run(&mut self, plan: &Plan) -> Result<()> {
+        let mut args = RunArgs::new().alpha(self.alpha).beta(self.beta);
+        for (operand, tensor) in plan.operands().iter().zip(&mut self.tensors) {
+            args = match operand.role {
+                Role::Input => args.input(operand.name, &*tensor),
+                Role::Output | Role::Update => args.output(operand.name, tensor),
+            };
+        }
+        plan.run(&self.stream, args, &mut self.workspace)?;
+        Ok(())
+    }
+
+    /// The largest relative error of any output after one run, and what is allowed.
+    fn error(&self, problem: &dyn AnyProblem) -> Result<(f64, f64)> {
+        let bare = oxidnn_reference::judge(&problem.text(), &self.prior, self.alpha)?;
+        let (mut worst, mut limit) = (0.0f64, 0.0f64);
+        let written = problem.operands().into_iter().zip(&self.tensors).zip(&self.prior);
+        for (((operand, tensor), prior), bare) in
+            written.filter(|((operand, _), _)| operand.role != Role::Input).zip(bare)
+        {
+            let expected: Vec<f64> = bare
+                .iter()
+                .zip(prior)
+                .map(|(bare, prior)| match operand.role {
+                    Role::Output if self.beta != 0.0 => self.alpha * bare + self.beta * prior,
+                    Role::Output => self.alpha * bare,
+                    _ => *bare,
+                })
+                .collect();
+            let got = tensor.to_vec::<f64>(&self.stream)?;
+            worst = worst.max(tolerance::error(&expected, &got));
+            limit = limit.max(tolerance::relative(operand.desc.dtype(), problem.accumulation_length(), 1.0));
+        }
+        Ok((worst, limit))
+    }
+
+    /// Median time of a run, in microseconds.
+    fn time(&mut self, plan: &Plan) -> Result<f64> {
+        let mut times = Vec::new();
+        for _ in 0..RUNS {
+            let stream = self.stream.clone();
+            let timer = stream.timer()?;
+            self.run(plan)?;
+            times.push(timer.stop_us()?);
+        }
+        times.sort_by(f64::total_cmp);
+        Ok(times[times.len() / 2])
+    }
+}
+
+/// A standard normal number.
+fn normal(rng: &mut Xoshiro256PlusPlus) -> f64 {
+    let (u, v): (f64, f64) = (rng.random(), rng.random());
+    (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+}
+
+// The reference judges the same element types as the library computes.
+const _: () = assert!(DType::ALL.len() == 4);

@@ -1,0 +1,68 @@
+//! The command as its users call it.
+
+use std::process::{Command, Output};
+
+fn oxidnn(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_oxidnn")).args(args).output().expect("the command starts")
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    serde_json::from_slice(&output.stdout).expect("standard output is JSON")
+}
+
+#[test]
+fn info_lists_every_operator() {
+    let info = json(&oxidnn(&["info", "--json"]));
+    let names: Vec<&str> = info["operators"].as_array().unwrap().iter().filter_map(|op| op["name"].as_str()).collect();
+    let known: Vec<&str> = oxidnn::operators::operators().iter().map(|op| op.name).collect();
+    assert_eq!(names, known);
+    assert!(!info["devices"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn one_problem_of_every_operator_is_verified() {
+    let problems = [
+        "activation:forward mode=tanh x=3x5:f32",
+        "bias:backward dy=4x3x5:f16",
+        "conv:fprop pad=1x1 x=2x3x9x9:f32 w=4x3x3x3:f32",
+        "matmul:forward a=17x9:f64 b=9x11:f64 c=17x11:f64",
+        "pointwise:mul a=3x4:bf16 b=1x4:bf16 c=3x4:bf16",
+        "pool:backward mode=max window=2x2 x=1x3x6x6:f32",
+        "sgd:update momentum=0.9 w=100:f32",
+        "softmax:forward kind=log x=4x10:f32",
+        "transform:forward x=2x3x4x5:f32 y=2x3x4x5:f16:nhwc",
+    ];
+    let covered: Vec<&str> = problems.iter().filter_map(|problem| problem.split(':').next()).collect();
+    let known: Vec<&str> = oxidnn::operators::operators().iter().map(|op| op.name).collect();
+    assert_eq!(covered, known, "one problem an operator");
+    for problem in problems {
+        let report = json(&oxidnn(&["run", problem, "--json", "--alpha", "-0.5", "--beta", "2"]));
+        assert_eq!(report["verified"], true, "{problem}: {report}");
+    }
+}
+
+#[test]
+fn refusals_name_the_argument() {
+    let refused = |args: &[&str]| {
+        let output = oxidnn(args);
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(refused(&["run", "conv:fprop x=2x3x9x9:f32 w=4x5x3x3:f32"]).contains("bad w"));
+    assert!(refused(&["run", "cube:forward x=2:f32"]).contains("given \"cube\""));
+    assert!(refused(&["run", "softmax:forward x=4x4:f32", "--device", "tpu"]).contains("given \"tpu\""));
+    assert!(refused(&["run", "softmax:forward x=4x4:f32", "--policy", "magic"]).contains("the policy asks for magic"));
+    assert!(refused(&["train", "--batch", "0"]).contains("given 20 and 0"));
+}
+
+#[test]
+fn one_epoch_of_training_learns_something() {
+    let report = std::env::temp_dir().join(format!("oxidnn-train-{}.svg", std::process::id()));
+    let outcome = json(&oxidnn(&["train", "--epochs", "1", "--json", "--report", report.to_str().unwrap()]));
+    assert!(outcome["test_accuracy"].as_f64().unwrap() > 0.5, "{outcome}");
+    let svg = std::fs::read_to_string(&report).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("taken for"));
+    std::fs::remove_file(report).unwrap();
+}

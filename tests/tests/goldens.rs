@@ -1,0 +1,75 @@
+//! Results of PyTorch in f64, gradients by autograd, against the reference and against every algorithm.
+
+use oxidnn::operators::parse_problem;
+use oxidnn::{Args, PlanRequest, Policy, Role, Verdict};
+use oxidnn_reference::tolerance;
+use oxidnn_tests::contexts;
+use safetensors::SafeTensors;
+use std::collections::BTreeSet;
+
+/// Made by `tests/goldens/make.py`.
+static FILE: &[u8] = include_bytes!("../goldens/goldens.safetensors");
+
+/// Both sides compute in f64, in other orders.
+const LIMIT: f64 = 1e-12;
+
+fn values(file: &SafeTensors<'_>, name: &str) -> Option<Vec<f64>> {
+    let bytes = file.tensor(name).ok()?.data();
+    Some(bytes.chunks_exact(8).map(|c| f64::from_le_bytes(c.try_into().unwrap())).collect())
+}
+
+#[test]
+fn reference_and_algorithms_agree_with_pytorch() {
+    let file = SafeTensors::deserialize(FILE).unwrap();
+    let names = file.names();
+    let problems: BTreeSet<&str> = names.iter().filter_map(|name| name.split('|').next()).collect();
+    let covered: BTreeSet<&str> = problems.iter().filter_map(|text| text.split([':', ' ']).next()).collect();
+    assert!(covered.len() >= 6, "only {covered:?}");
+    for text in problems {
+        let problem = parse_problem(text).unwrap();
+        let operands = problem.operands();
+        let expected: Vec<Vec<f64>> =
+            operands.iter().map(|operand| values(&file, &format!("{text}|{}", operand.name)).unwrap()).collect();
+        let given: Vec<Vec<f64>> = operands
+            .iter()
+            .zip(&expected)
+            .map(|(operand, expected)| match operand.role {
+                Role::Input => expected.clone(),
+                Role::Output => vec![f64::NAN; expected.len()],
+                Role::Update => values(&file, &format!("{text}|{}.prior", operand.name)).unwrap(),
+            })
+            .collect();
+        let mut judged = oxidnn_reference::judge(text, &given, 1.0).unwrap().into_iter();
+        for (operand, expected) in operands.iter().zip(&expected).filter(|(operand, _)| operand.role != Role::Input) {
+            let error = tolerance::error(expected, &judged.next().unwrap());
+            assert!(error <= LIMIT, "{text}: reference, {}: error {error:e}", operand.name);
+        }
+        for context in contexts() {
+            let stream = context.stream().unwrap();
+            for candidate in problem.candidates(context) {
+                if !matches!(candidate.verdict, Verdict::Able { .. }) {
+                    continue;
+                }
+                let name = if context.is_gpu() { candidate.config } else { candidate.algorithm };
+                let plan = problem.plan(context, &PlanRequest::from(Policy::fixed(name))).unwrap();
+                let mut tensors: Vec<_> = operands
+                    .iter()
+                    .zip(&given)
+                    .map(|(operand, given)| context.tensor_from(&operand.desc, given).unwrap())
+                    .collect();
+                let mut args = Args::new();
+                for (operand, tensor) in operands.iter().zip(&mut tensors) {
+                    args = match operand.role {
+                        Role::Input => args.input(operand.name, &*tensor),
+                        Role::Output | Role::Update => args.output(operand.name, tensor),
+                    };
+                }
+                plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
+                for ((operand, tensor), expected) in operands.iter().zip(&tensors).zip(&expected) {
+                    let error = tolerance::error(expected, &tensor.to_vec::<f64>(&stream).unwrap());
+                    assert!(error <= LIMIT, "{text}: {name}, {}: error {error:e}", operand.name);
+                }
+            }
+        }
+    }
+}
