@@ -12,14 +12,15 @@ fn asynchronous_copies() {
         unit.run("unit_cp_async_copy", 1, 128, &[x.arg(), out.arg(), n(valid)]);
         // How many bytes each word's copy needs to reach it.
         let needs = [0, 0, 0, 0, 4, 8, 4, 4];
-        let expected: Vec<u32> =
-            (0..8 * 128).map(|at| if valid >= needs[at % 8] { values[8 * (at / 8 ^ 1) + at % 8] } else { 0 }).collect();
+        let expected: Vec<u32> = (0..8 * 128)
+            .map(|at| if valid >= needs[at % 8] { values[8 * ((at / 8) ^ 1) + at % 8] } else { 0 })
+            .collect();
         assert_same(&format!("{valid} valid bytes"), &out.read::<u32>(), &expected);
     }
     let Some(unit) = hopper_unit("asynchronous_copies: barrier") else { return };
     let out = unit.zeros::<u32>(4 * 128);
     unit.run("unit_cp_async_barrier", 1, 128, &[x.arg(), out.arg()]);
-    let expected: Vec<u32> = (0..4 * 128).map(|at| values[4 * (at / 4 ^ 1) + at % 4]).collect();
+    let expected: Vec<u32> = (0..4 * 128).map(|at| values[4 * ((at / 4) ^ 1) + at % 4]).collect();
     assert_same("counted by a barrier", &out.read::<u32>(), &expected);
 }
 

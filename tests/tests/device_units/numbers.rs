@@ -104,7 +104,7 @@ fn narrowing() {
         assert!(half(row[1], a) && half(row[1] >> 16, b), "f16 of {a:e}, {b:e}: {:#x}", row[1]);
         assert!(brain(row[2], a) && brain(row[2] >> 16, b), "bf16 of {a:e}, {b:e}: {:#x}", row[2]);
         // Ties away from zero; the low 13 bits are not looked at by anyone.
-        let tf32 = (a.to_bits() + 0x1000) >> 13;
+        let tf32 = a.to_bits().wrapping_add(0x1000) >> 13;
         assert!(a.abs() > 1e38 || a.is_nan() || row[3] >> 13 == tf32, "tf32 of {a:e}: {:#x}", row[3]);
         let integer = a.round_ties_even();
         assert_eq!(row[4] as i32, integer as i32, "i32 of {a:e}");
@@ -198,7 +198,7 @@ fn elementary_functions() {
     type Approximation<'a> = (&'a str, &'a dyn Fn(f64) -> f64, &'a dyn Fn(f64) -> (f64, f64));
     let approximate: [Approximation<'_>; 7] = [
         ("exp_approx", &f64::exp, &|x| (0.0, 4e-7 + x.abs() * 1.2e-7)),
-        ("ln_approx", &f64::ln, &|_| (4e-7, 2.4e-7)),
+        ("ln_approx", &f64::ln, &|_| (4e-7, 4e-7)),
         ("tanh_approx", &f64::tanh, &|_| (0.0, 6e-4)),
         ("sigmoid_approx", &sigmoid, &|_| (3e-4, 0.0)),
         ("reciprocal_approx", &|x| 1.0 / x, &|_| (0.0, 2.4e-7)),
