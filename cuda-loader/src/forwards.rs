@@ -1,6 +1,6 @@
 //! The driver functions that `cust` links against, each forwarding to the driver found at run time.
 //!
-//! Signatures follow `cuda.h`; every pointer, opaque handle and callback is [`P`], since all travel alike. The list
+//! Signatures follow `cuda.h`; every pointer, opaque handle and callback is `P`, since all travel alike. The list
 //! is what the linker names when `cust` is linked without a driver library.
 
 use crate::resolve::forward;

@@ -49,7 +49,8 @@ macro_rules! forward {
         ///
         /// # Safety
         /// As NVIDIA's documentation of the function says.
-        #[allow(non_snake_case, clippy::too_many_arguments)]
+        // Comments within a macro do not survive its expansion.
+        #[allow(non_snake_case, clippy::too_many_arguments, clippy::undocumented_unsafe_blocks)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> u32 {
             crate::resolve::forward!(@body $name($($arg: $ty),*))
@@ -60,7 +61,8 @@ macro_rules! forward {
         ///
         /// # Safety
         /// As NVIDIA's documentation of the function says.
-        #[allow(clippy::too_many_arguments)]
+        // Comments within a macro do not survive its expansion.
+        #[allow(clippy::too_many_arguments, clippy::undocumented_unsafe_blocks)]
         pub unsafe fn $name($($arg: $ty),*) -> u32 {
             crate::resolve::forward!(@call concat!($symbol, "\0"), ($($arg: $ty),*))
         }

@@ -36,10 +36,13 @@ pub fn kernels_state() -> KernelsState {
     embedded::KERNELS_STATE
 }
 
+/// Name and architecture.
+type ModuleKey = (&'static str, u32);
+
 /// The modules of one GPU context, loaded one by one when a kernel of theirs is first asked for.
 #[derive(Debug, Default)]
 pub(crate) struct LoadedKernels {
-    modules: Mutex<HashMap<(&'static str, u32), Arc<OnceLock<Module>>>>,
+    modules: Mutex<HashMap<ModuleKey, Arc<OnceLock<Module>>>>,
     functions: Mutex<HashMap<&'static str, Function>>,
 }
 

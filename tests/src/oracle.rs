@@ -290,8 +290,8 @@ fn compare(
         let limit = if case.exact { 0.0 } else { relative * (expected.abs() + scale) };
         let error = (got - if case.exact { rounded } else { expected }).abs();
         let same = got == rounded || (got.is_nan() && rounded.is_nan());
-        // Written so that a NaN on either side alone is a failure.
-        if !same && !(error <= limit) {
+        // A NaN on either side alone makes the error one too, which is a failure.
+        if !same && (error.is_nan() || error > limit) {
             let excess = if error.is_nan() { f64::INFINITY } else { error / limit };
             if worst.as_ref().is_none_or(|&(_, _, _, _, _, most)| excess > most) {
                 worst = Some((linear, expected, got, error, limit, excess));

@@ -94,8 +94,6 @@ fn values_and_windows_are_checked() {
         assert!(tensor.window(3, &desc("1x3:f32")).is_ok());
         assert!(tensor.view().reshape(&desc("7:f32")).is_err());
         assert!(tensor.view().reshape(&desc("6:f32")).is_ok());
-        let overlapping = context.tensor_from(&desc("4x4:f32:s0x1"), &[0.0f32; 16]);
-        assert!(overlapping.unwrap_err().to_string().contains("do not overlap"));
     }
 }
 

@@ -5,6 +5,7 @@ mod bias;
 mod conv;
 mod device_units;
 mod errors;
+mod goldens;
 mod matmul;
 mod pointwise;
 mod pool;

@@ -35,7 +35,8 @@ pub fn run(root: &Path) -> Result<()> {
         process::run(Command::new("strip").arg(&path))?;
         total_bytes += path.metadata()?.len();
     }
-    for script in ["run.sh"] {
+    {
+        let script = "run.sh";
         let path = bundle.join(script);
         std::fs::copy(root.join("xtask/gpu-bundle").join(script), &path)
             .with_context(|| format!("copying {script}"))?;

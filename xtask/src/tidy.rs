@@ -67,10 +67,11 @@ fn check_file(path: &Path, text: &str, faults: &mut Vec<String>) {
     for (i, line) in lines.iter().enumerate() {
         let code = line.split("//").next().unwrap_or_default();
         let at = i + 1;
-        if has_word(code, "asm!") || has_word(code, "global_asm!") {
-            if !within("cuda-std") && !within("cuda-std-macros") {
-                faults.push(format!("{shown}:{at}: asm! outside cuda-std"));
-            }
+        if (has_word(code, "asm!") || has_word(code, "global_asm!"))
+            && !within("cuda-std")
+            && !within("cuda-std-macros")
+        {
+            faults.push(format!("{shown}:{at}: asm! outside cuda-std"));
         }
         if within("host/src") && !host_unsafe && has_word(code, "unsafe") {
             faults.push(format!("{shown}:{at}: unsafe outside driver/ and launch/"));

@@ -83,7 +83,7 @@ impl<'a> TensorViewMut<'a> {
 /// Everything about a caller's address that can be told.
 fn check_raw(context: &Context, desc: &TensorDesc, address: u64) -> Result<(), Error> {
     let align = desc.dtype().size_bytes() as u64;
-    if address == 0 || address % align != 0 {
+    if address == 0 || !address.is_multiple_of(align) {
         let reason = format!("expected an address that is not null and a multiple of {align}, given {address:#x}");
         return Err(Error::bad("tensor", "address", reason));
     }

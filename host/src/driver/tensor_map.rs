@@ -121,7 +121,7 @@ impl TensorMap {
             return Err(invalid(format!("expected {rank} box extents in 1..=256, given {:?}", tiled.box_dims)));
         }
         let row_bytes = u64::from(tiled.box_dims[0]) * tiled.data_type.size_bytes();
-        if row_bytes % 16 != 0 || row_bytes > tiled.swizzle.span_bytes() {
+        if !row_bytes.is_multiple_of(16) || row_bytes > tiled.swizzle.span_bytes() {
             let reason = format!("expected box rows of a multiple of 16 bytes within the swizzle, given {row_bytes}");
             return Err(invalid(reason));
         }
@@ -219,7 +219,7 @@ fn check_tensor(
         let given = (rank, strides_bytes.len());
         return Err(invalid(format!("expected a rank in {ranks:?} and one stride less, given {given:?}")));
     }
-    if address == 0 || address % 16 != 0 {
+    if address == 0 || !address.is_multiple_of(16) {
         return Err(invalid(format!("expected an address that is a multiple of 16 and not null, given {address:#x}")));
     }
     if let Some(dim) = dims.iter().find(|&&dim| dim == 0 || dim > 1 << 32) {

@@ -95,17 +95,13 @@ impl Tensor {
 
     /// Overwrites every element with `values`, given in row-major order of its indices; gaps keep their bytes.
     ///
-    /// Returns when the values are there.
+    /// Returns when the values are there. Where indices share an element, the last value stands.
     ///
     /// # Errors
     /// `BadDescriptor` when the number of values is not that of the elements; `Driver`.
     pub fn write<T: Element>(&mut self, stream: &Stream, values: &[T]) -> Result<(), Error> {
         if values.len() as i64 != self.desc.n_elems() {
             let reason = format!("expected {} values for {}, given {}", self.desc.n_elems(), self.desc, values.len());
-            return Err(Error::bad("tensor", "values", reason));
-        }
-        if self.desc.self_overlaps() {
-            let reason = format!("expected a tensor whose elements do not overlap, given {}", self.desc);
             return Err(Error::bad("tensor", "values", reason));
         }
         if T::DTYPE == self.desc.dtype() && self.desc.is_packed() {

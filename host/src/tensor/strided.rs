@@ -74,7 +74,7 @@ fn gather_typed<S: Element, T: Element>(
 
 /// Walks the elements of `storage` together with those of `packed`.
 ///
-/// `desc` must not overlap itself, so every index of the outermost axis has memory of its own.
+/// Every index of the outermost axis has memory of its own, unless `desc` overlaps itself.
 pub(crate) fn scatter_typed<S: Element, T: Element>(
     desc: &TensorDesc,
     packed: &[T],
@@ -93,7 +93,8 @@ pub(crate) fn scatter_typed<S: Element, T: Element>(
         });
     };
     match axes.split_first() {
-        Some((outer, inner)) if packed.len() >= PARALLEL_ELEMS => storage
+        // Where indices share elements, the order in which they are written counts.
+        Some((outer, inner)) if packed.len() >= PARALLEL_ELEMS && !desc.self_overlaps() => storage
             .par_chunks_mut(outer.strided)
             .enumerate()
             .take(outer.dim)

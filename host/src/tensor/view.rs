@@ -75,10 +75,6 @@ impl<'a> TensorViewMut<'a> {
     pub(crate) fn into_region(self) -> RegionMut<'a> {
         self.region
     }
-
-    pub(crate) fn region(&self) -> &RegionMut<'a> {
-        &self.region
-    }
 }
 
 impl<'a> From<&'a Tensor> for TensorView<'a> {

@@ -88,7 +88,7 @@ struct CopyLaunch {
 
 impl Launch for CopyLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let aligned = (0..2).all(|i| call.address(i) % WORD_BYTES == 0);
+        let aligned = (0..2).all(|i| call.address(i).is_multiple_of(WORD_BYTES));
         if aligned && call.alpha == 1.0 && call.beta == 0.0 {
             self.copy.launch(stream, call)
         } else {

@@ -26,14 +26,15 @@ macro_rules! transform_kernels {
 }
 
 /// Calls `$callback!` with one row per vectorized copy: symbol, 16-byte words a thread moves at a time, block size.
+/// Fastest first, as measured with 1 GiB buffers (benches/results/h200/copy.csv).
 #[macro_export]
 macro_rules! transform_copy_kernels {
     ($callback:ident) => {
         $callback! {
+            (transform_forward_vectorized_copy_x2_b1024, 2, 1024),
             (transform_forward_vectorized_copy_x4_b512, 4, 512),
             (transform_forward_vectorized_copy_x8_b256, 8, 256),
             (transform_forward_vectorized_copy_x4_b256, 4, 256),
-            (transform_forward_vectorized_copy_x2_b1024, 2, 1024),
         }
     };
 }
