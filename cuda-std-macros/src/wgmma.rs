@@ -78,11 +78,15 @@ impl Pairs {
     }
 
     fn number(&mut self, key: &str, default: Option<u32>) -> syn::Result<u32> {
-        let value = match (self.take(key), default) {
+        let mut value = match (self.take(key), default) {
             (Some(value), _) => value,
             (None, Some(default)) => return Ok(default),
             (None, None) => self.need(key)?,
         };
+        // A `$n:literal` of an outer macro arrives in an invisible group.
+        while let Expr::Group(group) = value {
+            value = *group.expr;
+        }
         match &value {
             Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse(),
             _ => Err(Error::new_spanned(value, format!("{key} is a number written out: it selects the instruction"))),

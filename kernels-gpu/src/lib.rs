@@ -12,6 +12,8 @@
 mod math;
 #[cfg(target_arch = "nvptx64")]
 mod ops;
+#[cfg(target_arch = "nvptx64")]
+mod unit;
 
 #[cfg(target_arch = "nvptx64")]
 #[panic_handler]

@@ -1,8 +1,9 @@
-//! The property tests of every operator: one executable, so that the library and its kernels are linked once.
+//! The tests of every operator and of the device prelude: one executable, so that the library and its kernels are linked once.
 
 mod activation;
 mod bias;
 mod conv;
+mod device_units;
 mod errors;
 mod goldens;
 mod matmul;

@@ -152,8 +152,9 @@ pub unsafe fn wait(bar: u32, parity: u32) {
     // One block of assembly: the compiler sees no loop around which it could move memory accesses.
     // SAFETY: the caller's promise.
     unsafe {
-        asm!("{{ .reg .pred p;", "WAIT:", "mbarrier.try_wait.parity.shared::cta.b64 p, [{0}], {1};",
-             "@p bra DONE;", "bra WAIT;", "DONE:", "}}", in(reg32) bar, in(reg32) parity, options(nostack));
+        asm!("{{ .reg .pred p; WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [{0}], {1}; \
+              @p bra DONE; bra WAIT; DONE: }}",
+             in(reg32) bar, in(reg32) parity, options(nostack));
     };
 }
 
@@ -168,7 +169,8 @@ pub unsafe fn wait(bar: u32, parity: u32) {
 pub unsafe fn wait_cluster(bar: u32, parity: u32) {
     // SAFETY: the caller's promise.
     unsafe {
-        asm!("{{ .reg .pred p;", "WAIT:", "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [{0}], {1};",
-             "@p bra DONE;", "bra WAIT;", "DONE:", "}}", in(reg32) bar, in(reg32) parity, options(nostack));
+        asm!("{{ .reg .pred p; WAIT: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [{0}], {1}; \
+              @p bra DONE; bra WAIT; DONE: }}",
+             in(reg32) bar, in(reg32) parity, options(nostack));
     };
 }
