@@ -44,7 +44,11 @@ fn fixture_kernels_keep_their_barriers_bounds_and_address_spaces() {
     let written = std::fs::metadata(&manifest).unwrap().modified().unwrap();
     let again = builder(work.path()).export_global("FIXTURE_VERSION").build().unwrap();
     assert_eq!(again.files, build.files);
-    assert_eq!(std::fs::metadata(&manifest).unwrap().modified().unwrap(), written, "an unchanged crate was built again");
+    assert_eq!(
+        std::fs::metadata(&manifest).unwrap().modified().unwrap(),
+        written,
+        "an unchanged crate was built again"
+    );
     assert_eq!(freshness(&work.path().join("ptx"), &[fixture()]).unwrap(), Freshness::Fresh);
     let others = [fixture(), Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
     assert!(matches!(freshness(&work.path().join("ptx"), &others).unwrap(), Freshness::Stale { .. }));
