@@ -3,7 +3,6 @@
 mod activation;
 mod bias;
 mod conv;
-mod device_units;
 mod errors;
 mod goldens;
 mod matmul;

@@ -24,8 +24,19 @@ if ! OXIDNN_DEVICE=gpu bin/oxidnn info; then
 fi
 for test in bin/test-*; do
     log="$(basename "$test").log"
-    if "$test" >"$log" 2>&1; then word=ok; else word=FAILED; failed=1; fi
-    counts=$(grep '^test result' "$log" | tail -1)
+    if [ "$(basename "$test")" = test-tests-units ]; then
+        # One process a test: an instruction that faults spoils the context for every test beside it.
+        : >"$log"
+        good=0 bad=0
+        for name in $("$test" --list 2>/dev/null | sed -n 's/: test$//p'); do
+            if "$test" --exact "$name" >>"$log" 2>&1; then good=$((good + 1)); else bad=$((bad + 1)); fi
+        done
+        counts="test result: $good passed; $bad failed"
+        if [ "$bad" = 0 ]; then word=ok; else word=FAILED; failed=1; fi
+    else
+        if "$test" >"$log" 2>&1; then word=ok; else word=FAILED; failed=1; fi
+        counts=$(grep '^test result' "$log" | tail -1)
+    fi
     echo "$(basename "$test"): $word: ${counts:-no result}" | tee -a "$report"
     [ "$word" = ok ] || tail -n 60 "$log"
 done
