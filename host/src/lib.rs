@@ -47,3 +47,8 @@ pub use plan::{Args, Plan, Workspace};
 pub use select::{Candidate, PlanRequest, Policy, Verdict};
 pub use stream::{Stream, Timer};
 pub use tensor::{Element, Tensor, TensorView, TensorViewMut};
+
+/// The README's example, compiled and run with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -53,7 +53,15 @@ impl Image {
         let span = swizzle.span();
         let width = span / size;
         let row_bytes = k * size;
-        let mut bytes = vec![0; mn * row_bytes];
+        // A row, or a panel, takes a whole span of the pattern, whether it fills it or not.
+        let mut bytes = vec![
+            0;
+            match (swizzle, transposed) {
+                (Swizzle::None, _) => mn * row_bytes,
+                (_, false) => mn * span,
+                (_, true) => mn.div_ceil(width) * k * span,
+            }
+        ];
         let (leading, stride, step) = match (swizzle, transposed) {
             // Core matrices of 8 rows × 16 bytes: along k first.
             (Swizzle::None, false) => (128, 128 * row_bytes / 16, 256),

@@ -139,7 +139,7 @@ macro_rules! store {
         ///
         /// # Safety
         /// `from` is a shared-window address of the box, aligned as for a load; `map` leads to a tensor map of this
-        /// rank.
+        /// rank; no coordinate is below 0: an H200 was seen to fault on a store that begins before the tensor.
         #[inline(always)]
         pub unsafe fn $store(map: MapAddress, from: u32, at: [i32; $n]) {
             // SAFETY: the caller's promise.
@@ -161,7 +161,7 @@ macro_rules! reduce {
         ///
         /// # Safety
         /// `from` is a shared-window address of the box, aligned as for a load; `map` leads to a tensor map of this
-        /// rank.
+        /// rank; no coordinate is below 0: an H200 was seen to fault on a store that begins before the tensor.
         #[inline(always)]
         pub unsafe fn $reduce(map: MapAddress, from: u32, at: [i32; $n]) {
             // SAFETY: the caller's promise.
