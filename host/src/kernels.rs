@@ -95,13 +95,17 @@ fn load(gpu: &GpuContext, embedded: &EmbeddedModule) -> Result<Module, Error> {
             })
         })
         .transpose()?;
-    let module = Module::load(gpu, replacement.as_deref().unwrap_or(embedded.ptx))?;
+    load_text(gpu, &file_name(embedded), replacement.as_deref().unwrap_or(embedded.ptx))
+}
+
+fn load_text(gpu: &GpuContext, name: &str, ptx: &str) -> Result<Module, Error> {
+    let module = Module::load(gpu, ptx)?;
     let expected = kernel_abi::abi_fingerprint();
     let found = module.global_u64("OXIDNN_ABI_FINGERPRINT")?;
     if found != expected {
         return Err(Error::StaleKernels {
             expected: format!("launch parameters with the fingerprint {expected:016x}"),
-            found: format!("{found:016x} in {}; run `cargo xtask build-ptx`", file_name(embedded)),
+            found: format!("{found:016x} in {name}; run `cargo xtask build-ptx`"),
         });
     }
     Ok(module)
@@ -111,4 +115,34 @@ fn load(gpu: &GpuContext, embedded: &EmbeddedModule) -> Result<Module, Error> {
 fn file_name(module: &EmbeddedModule) -> String {
     let suffix = if module.arch == 90 { "a" } else { "" };
     format!("{}.sm_{}{suffix}.ptx", module.name, module.arch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ptx_of_other_parameter_layouts_is_stale() {
+        let Ok(gpu) = GpuContext::primary(0) else {
+            println!("skipped: no GPU: a_ptx_of_other_parameter_layouts_is_stale");
+            return;
+        };
+        let embedded = &embedded_modules()[0];
+        assert!(load_text(&gpu, "x.ptx", embedded.ptx).is_ok());
+        let first_byte = kernel_abi::abi_fingerprint().to_le_bytes()[0];
+        let (old, new) = (format!("[8] = {{{first_byte}, "), format!("[8] = {{{}, ", first_byte ^ 1));
+        assert!(embedded.ptx.contains(&old));
+        match load_text(&gpu, "x.ptx", &embedded.ptx.replace(&old, &new)) {
+            Err(Error::StaleKernels { expected, found }) => {
+                assert!(expected.contains("fingerprint") && found.contains("x.ptx; run `cargo xtask build-ptx`"));
+            }
+            other => panic!("expected stale kernels, given {other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_unknown_kernel_is_named() {
+        let message = find("nobody_has_this").unwrap_err().to_string();
+        assert!(message.contains("nobody_has_this") && message.contains("cargo xtask build-ptx"), "{message}");
+    }
 }
