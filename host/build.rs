@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("host lies in the workspace").to_path_buf();
+    // Asked for when it runs: a build script may have been compiled for another checkout with the same target folder.
+    let host = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
+    let root = host.parent().expect("host lies in the workspace").to_path_buf();
     let sources = ["kernels-gpu", "kernel-abi", "cuda-std", "cuda-std-macros"].map(|name| root.join(name));
     for dir in &sources {
         println!("cargo:rerun-if-changed={}", dir.join("src").display());
