@@ -3,6 +3,7 @@
 use oxidnn::DType;
 use oxidnn::half::{bf16, f16};
 use rand::{RngExt as _, SeedableRng as _};
+use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// A pool of standard normal numbers in storage form, from which buffers are filled by pieces.
@@ -28,8 +29,7 @@ impl Pool {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut bytes = Vec::with_capacity(POOL_ELEMS * dtype.size_bytes());
         for _ in 0..POOL_ELEMS {
-            let (u, v): (f64, f64) = (rng.random(), rng.random());
-            let value = (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos();
+            let value: f64 = rng.sample(StandardNormal);
             match dtype {
                 DType::F32 => bytes.extend((value as f32).to_ne_bytes()),
                 DType::F64 => bytes.extend(value.to_ne_bytes()),

@@ -4,6 +4,7 @@ use kernel_abi::DType;
 use oxidnn::Element;
 use oxidnn::half::{bf16, f16};
 use rand::{RngExt as _, SeedableRng as _};
+use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// What operands are filled with. Values are always such that the element type stores them exactly, so that the
@@ -34,10 +35,7 @@ impl Fill {
         (0..n)
             .map(|_| {
                 let value = match self {
-                    Fill::Normal => {
-                        let (u, v): (f64, f64) = (rng.random(), rng.random());
-                        (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
-                    }
+                    Fill::Normal => rng.sample(StandardNormal),
                     Fill::Integers { max } => rng.random_range(-max..=max) as f64,
                     Fill::Uniform { low, high } => rng.random_range(low..high),
                 };

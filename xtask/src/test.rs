@@ -16,9 +16,10 @@ pub fn run(root: &Path, kernels: bool) -> Result<()> {
         std::fs::remove_file(&skipped)?;
     }
     let mut command = process::cargo(root);
-    command.args(["test", "--workspace", "--no-fail-fast"]).env("OXIDNN_SKIPPED", &skipped);
-    let outcome = process::run(&mut command);
+    command.args(["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"]);
+    let outcome = process::run(command.env("OXIDNN_SKIPPED", &skipped));
     let n_skipped = std::fs::read_to_string(&skipped).map_or(0, |text| text.lines().count());
     println!("skipped: no GPU: {n_skipped} tests");
-    outcome
+    outcome?;
+    process::run(process::cargo(root).args(["test", "--workspace", "--doc"]))
 }

@@ -14,6 +14,7 @@ use oxidnn::ops::sgd::SgdProblem;
 use oxidnn::ops::softmax::{SoftmaxKind, SoftmaxMode, SoftmaxProblem};
 use oxidnn::{Args, Context, DType, Plan, Policy, Role, Stream, Tensor, TensorDesc, Workspace};
 use rand::RngExt as _;
+use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// A place in the table of tensors.
@@ -205,7 +206,8 @@ impl Network {
     /// (arXiv 1502.01852) advise for rectifiers; zero where `fan_in` is.
     fn parameter(&mut self, desc: &TensorDesc, fan_in: i64) -> Result<(Slot, Slot)> {
         let scale = if fan_in > 0 { (2.0 / fan_in as f64).sqrt() } else { 0.0 };
-        let values: Vec<f32> = (0..desc.n_elems()).map(|_| (scale * normal(&mut self.rng)) as f32).collect();
+        let values: Vec<f32> =
+            (0..desc.n_elems()).map(|_| (scale * self.rng.sample::<f64, _>(StandardNormal)) as f32).collect();
         let (w, dw, v) = (self.tensor(desc)?, self.tensor(desc)?, self.tensor(desc)?);
         self.write(w, &values)?;
         let Optimizer { momentum, weight_decay } = self.optimizer;
@@ -261,10 +263,4 @@ fn run(
         }
     }
     Ok(outcome?)
-}
-
-/// A standard normal number.
-fn normal(rng: &mut Xoshiro256PlusPlus) -> f64 {
-    let (u, v): (f64, f64) = (rng.random(), rng.random());
-    (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }
