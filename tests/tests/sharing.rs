@@ -71,6 +71,11 @@ fn a_run_can_be_captured_into_a_graph() {
     let mut y = context.tensor(&desc).unwrap();
     let mut workspace = plan.workspace().unwrap();
     let gpu_stream = stream.gpu_stream().unwrap();
+    // Other threads allocate meanwhile, which a capture must survive.
+    let other = std::thread::spawn({
+        let context = context.clone();
+        move || (0..200).for_each(|_| drop(context.tensor(&"64:f32".parse().unwrap()).unwrap()))
+    });
     let graph = Graph::capture::<Error>(gpu_stream, || {
         plan.run(&stream, Args::new().input("x", &x).output("y", &mut y), &mut workspace)
     })
@@ -79,6 +84,7 @@ fn a_run_can_be_captured_into_a_graph() {
     graph.launch(gpu_stream).unwrap();
     let expected: Vec<f32> = values.iter().map(|v| v.max(0.0)).collect();
     assert_eq!(y.to_vec::<f32>(&stream).unwrap(), expected);
+    other.join().unwrap();
 }
 
 #[test]

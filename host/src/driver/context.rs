@@ -4,7 +4,7 @@ use super::error::{DriverError, check, from_cust};
 use cust::device::{Device, DeviceAttribute};
 use cust::sys;
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A CUDA context: a device's primary one, retained, or one of the caller's. Cheap to clone; `Send + Sync`.
 #[derive(Clone, Debug)]
@@ -22,7 +22,12 @@ struct Inner {
     l2_bytes: usize,
     max_shared_bytes: usize,
     total_bytes: u64,
+    /// Where new memory is zeroed: never the legacy default stream, which a capture in another thread forbids.
+    fill_stream: OnceLock<FillStream>,
 }
+
+#[derive(Debug)]
+struct FillStream(*mut c_void);
 
 // SAFETY: a CUDA context may be made current on any thread, on several at a time; the rest of `Inner` is plain data
 // that never changes.
@@ -112,6 +117,7 @@ impl GpuContext {
             l2_bytes: attribute(DeviceAttribute::L2CacheSize)?,
             max_shared_bytes: max_shared_bytes(device)?,
             total_bytes: device.total_memory().map_err(from_cust("cuDeviceTotalMem"))? as u64,
+            fill_stream: OnceLock::new(),
             _primary: primary,
         };
         Ok(GpuContext(Arc::new(inner)))
@@ -166,9 +172,32 @@ impl GpuContext {
         self.0.raw
     }
 
+    /// A stream of the context's own, for zeroing memory.
+    pub(super) fn fill_stream(&self) -> Result<*mut c_void, DriverError> {
+        if let Some(FillStream(raw)) = self.0.fill_stream.get() {
+            return Ok(*raw);
+        }
+        let raw = super::stream::create(self)?;
+        if let Err(FillStream(surplus)) = self.0.fill_stream.set(FillStream(raw)) {
+            // Another thread was first.
+            super::stream::destroy(surplus);
+        }
+        self.0.fill_stream.get().map(|stream| stream.0).ok_or_else(|| DriverError::invalid("expected a stream"))
+    }
+
     /// Makes the context current on this thread until the guard is dropped.
     pub(crate) fn bind(&self) -> Result<Bound, DriverError> {
         Bound::new(self.0.raw)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(FillStream(raw)) = self.fill_stream.take()
+            && let Ok(_bound) = Bound::new(self.raw)
+        {
+            super::stream::destroy(raw);
+        }
     }
 }
 

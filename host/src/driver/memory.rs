@@ -29,9 +29,16 @@ impl DeviceMemory {
             return Ok(DeviceMemory { context: context.clone(), buffer: None });
         }
         let _bound = context.bind()?;
-        let buffer = DeviceBuffer::<u8>::zeroed(bytes).map_err(from_cust(format!("cuMemAlloc of {bytes} bytes")))?;
-        // The fill runs on the legacy default stream, which our streams do not wait for.
-        cust::context::CurrentContext::synchronize().map_err(from_cust("cuCtxSynchronize"))?;
+        // SAFETY: any bytes are a `u8`, and they are zeroed below before anybody sees them.
+        let buffer = unsafe { DeviceBuffer::<u8>::uninitialized(bytes) }
+            .map_err(from_cust(format!("cuMemAlloc of {bytes} bytes")))?;
+        let stream = context.fill_stream()?;
+        // SAFETY: the buffer was just allocated with this size, and the stream is the context's own.
+        let status = unsafe { cuda_loader::driver::memset_async(buffer.as_device_ptr().as_raw(), 0, bytes, stream) };
+        check(status, || format!("cuMemsetD8 of {bytes} bytes"))?;
+        // SAFETY: the stream is alive as long as the context.
+        let status = unsafe { sys::cuStreamSynchronize(stream.cast()) };
+        check(status as u32, || "cuStreamSynchronize".to_owned())?;
         Ok(DeviceMemory { context: context.clone(), buffer: Some(buffer) })
     }
 

@@ -31,11 +31,7 @@ impl GpuStream {
     /// # Errors
     /// From the driver.
     pub fn new(context: &GpuContext) -> Result<Self, DriverError> {
-        let _bound = context.bind()?;
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: `raw` is a place for a handle. `cust` drops the flag, so this is the driver's own call.
-        let status = unsafe { cuda_loader::driver::stream_create(&mut raw, NON_BLOCKING) };
-        check(status, || "cuStreamCreate".to_owned())?;
+        let raw = create(context)?;
         Ok(GpuStream(Arc::new(Inner { context: context.clone(), raw, owned: true })))
     }
 
@@ -82,11 +78,26 @@ impl Drop for Inner {
         if self.owned
             && let Ok(_bound) = self.context.bind()
         {
-            // SAFETY: nobody else has the handle any more; the driver lets queued work finish. A failure at this
-            // point would repeat an error already reported.
-            let _ = unsafe { sys::cuStreamDestroy_v2(self.raw.cast()) };
+            destroy(self.raw);
         }
     }
+}
+
+/// A stream that does not wait for the legacy default stream.
+pub(super) fn create(context: &GpuContext) -> Result<*mut c_void, DriverError> {
+    let _bound = context.bind()?;
+    let mut raw = std::ptr::null_mut();
+    // SAFETY: `raw` is a place for a handle. `cust` drops the flag, so this is the driver's own call.
+    let status = unsafe { cuda_loader::driver::stream_create(&mut raw, NON_BLOCKING) };
+    check(status, || "cuStreamCreate".to_owned())?;
+    Ok(raw)
+}
+
+/// Ends a stream that [`create`] made; its context is current.
+pub(super) fn destroy(raw: *mut c_void) {
+    // SAFETY: whoever calls has the handle for itself; the driver lets queued work finish. A failure at this point
+    // would repeat an error already reported.
+    let _ = unsafe { sys::cuStreamDestroy_v2(raw.cast()) };
 }
 
 /// A point in a stream's work, with its time.
