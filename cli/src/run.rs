@@ -61,7 +61,7 @@ struct Report {
     time_us: f64,
     tflops: f64,
     gbps: f64,
-    /// Largest error relative to |expected| + root mean square, and what is allowed; none when not verified.
+    /// Largest error relative to |expected| + scale (docs/numerics.md), and what is allowed; none when not verified.
     max_rel_err: Option<f64>,
     limit: Option<f64>,
     verified: Option<bool>,
@@ -168,10 +168,18 @@ impl Trial {
     /// The largest relative error of any output after one run, and what is allowed.
     fn error(&self, problem: &dyn AnyProblem) -> Result<(f64, f64)> {
         let bare = oxidnn_reference::judge(&problem.text(), &self.prior, self.alpha)?;
+        let mut judged = Ok(());
+        let scales = tolerance::scales(&problem.operands(), &self.prior, (self.alpha, self.beta), |values| {
+            oxidnn_reference::judge(&problem.text(), values, self.alpha).unwrap_or_else(|e| {
+                judged = Err(e);
+                Vec::new()
+            })
+        });
+        judged?;
         let (mut worst, mut limit) = (0.0f64, 0.0f64);
         let written = problem.operands().into_iter().zip(&self.tensors).zip(&self.prior);
-        for (((operand, tensor), prior), bare) in
-            written.filter(|((operand, _), _)| operand.role != Role::Input).zip(bare)
+        for ((((operand, tensor), prior), bare), scale) in
+            written.filter(|((operand, _), _)| operand.role != Role::Input).zip(bare).zip(scales)
         {
             let expected: Vec<f64> = bare
                 .iter()
@@ -183,7 +191,10 @@ impl Trial {
                 })
                 .collect();
             let got = tensor.to_vec::<f64>(&self.stream)?;
-            worst = worst.max(tolerance::error(&expected, &got));
+            let error = tolerance::error(&expected, &got, scale);
+            if error.is_nan() || error > worst {
+                worst = error;
+            }
             limit = limit.max(tolerance::relative(operand.desc.dtype(), problem.accumulation_length(), 1.0));
         }
         Ok((worst, limit))

@@ -1,8 +1,8 @@
 //! How far a right result may be from the reference.
 
-use kernel_abi::DType;
+use kernel_abi::{DType, Operand, Role};
 
-/// The largest error allowed, relative to `|expected| + scale`, where scale is the root mean square of the output.
+/// The largest error allowed, relative to `|expected| + scale`, with the output's scale from [`scales`].
 ///
 /// Storage rounds once, by half its epsilon; blending with beta rounds again. The accumulator's error grows like the
 /// square root of the length of the sum for rounding errors of random sign; the constant covers the spread of the
@@ -12,11 +12,35 @@ pub fn relative(storage: DType, accumulation_length: f64, slack: f64) -> f64 {
     2.0 * storage.epsilon() + 8.0 * accumulator * accumulation_length.max(1.0).sqrt() * slack
 }
 
-/// The largest error of `got`, relative to `|expected|` plus the root mean square of `expected`.
+/// For each operand that is written, the size of the numbers that its elements are made of.
+///
+/// Rounding errors are relative to the terms of a sum and not to the sum, which may cancel: so the operator is judged
+/// on the operands' magnitudes too. `judge` gives the bare results for operands, in their order.
+pub fn scales(
+    operands: &[Operand],
+    values: &[Vec<f64>],
+    (alpha, beta): (f64, f64),
+    judge: impl FnOnce(&[Vec<f64>]) -> Vec<Vec<f64>>,
+) -> Vec<f64> {
+    let magnitudes: Vec<Vec<f64>> = values.iter().map(|values| values.iter().map(|v| v.abs()).collect()).collect();
+    let largest = values.iter().map(|values| root_mean_square(values)).fold(0.0, f64::max);
+    let written = operands.iter().zip(values).filter(|(operand, _)| operand.role != Role::Input);
+    written
+        .zip(judge(&magnitudes))
+        .map(|((operand, prior), result)| {
+            let result = root_mean_square(&result) + largest;
+            match operand.role {
+                Role::Output => alpha.abs() * result + beta.abs() * root_mean_square(prior),
+                Role::Input | Role::Update => result,
+            }
+        })
+        .collect()
+}
+
+/// The largest error of `got`, relative to `|expected| + scale`.
 ///
 /// Not a number where expected and got disagree about being one, or infinite.
-pub fn error(expected: &[f64], got: &[f64]) -> f64 {
-    let scale = (expected.iter().map(|v| v * v).sum::<f64>() / expected.len() as f64).sqrt();
+pub fn error(expected: &[f64], got: &[f64], scale: f64) -> f64 {
     expected.iter().zip(got).fold(0.0, |worst: f64, (&expected, &got)| {
         if expected == got || (expected.is_nan() && got.is_nan()) {
             return worst;
@@ -24,4 +48,10 @@ pub fn error(expected: &[f64], got: &[f64]) -> f64 {
         let error = (got - expected).abs() / (expected.abs() + scale);
         if error.is_nan() || error > worst { error } else { worst }
     })
+}
+
+/// Of the elements that are numbers.
+fn root_mean_square(values: &[f64]) -> f64 {
+    let squares = values.iter().map(|v| v * v).filter(|square| square.is_finite());
+    (squares.sum::<f64>() / values.len().max(1) as f64).sqrt()
 }

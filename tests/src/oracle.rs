@@ -99,13 +99,15 @@ pub fn check_case<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(), 
     let bare = problem.judge_with_alpha(&values, case.alpha);
     let mut expected = Vec::new();
     let written = operands.iter().zip(&values).filter(|(operand, _)| operand.role != Role::Input);
-    for ((operand, prior), result) in written.zip(bare) {
+    let judge = |values: &[Vec<f64>]| problem.judge_with_alpha(values, case.alpha);
+    let scales = tolerance::scales(&operands, &values, (case.alpha, case.beta), judge);
+    for (((operand, prior), result), scale) in written.zip(bare).zip(scales) {
         let blend = |(result, prior): (f64, &f64)| match operand.role {
             Role::Output if case.beta != 0.0 => case.alpha * result + case.beta * prior,
             Role::Output => case.alpha * result,
             _ => result,
         };
-        expected.push(result.into_iter().zip(prior).map(blend).collect::<Vec<f64>>());
+        expected.push((result.into_iter().zip(prior).map(blend).collect::<Vec<f64>>(), scale));
     }
     for context in contexts() {
         let candidates = oxidnn::operators::AnyProblem::candidates(problem, context);
@@ -145,7 +147,7 @@ fn run<P: Operation>(
     name: &str,
     case: &Case,
     values: &[Vec<f64>],
-    expected: &[Vec<f64>],
+    expected: &[(Vec<f64>, f64)],
 ) -> Result<(), String> {
     let text = |e: oxidnn::Error| e.to_string();
     let stream = context.stream().map_err(text)?;
@@ -172,11 +174,11 @@ fn run<P: Operation>(
             }
             continue;
         }
-        let expected = expected.next().ok_or("the reference has too few outputs")?;
+        let (expected, scale) = expected.next().ok_or("the reference has too few outputs")?;
         compare(
             &operand.desc,
             operand.name,
-            expected,
+            (expected, *scale),
             &got,
             case,
             oxidnn::operators::AnyProblem::accumulation_length(problem),
@@ -277,12 +279,11 @@ fn get(bytes: &[u8], dtype: DType, at: usize) -> f64 {
 fn compare(
     desc: &TensorDesc,
     name: &str,
-    expected: &[f64],
+    (expected, scale): (&[f64], f64),
     got: &[f64],
     case: &Case,
     length: f64,
 ) -> Result<(), String> {
-    let scale = (expected.iter().map(|v| v * v).sum::<f64>() / expected.len() as f64).sqrt();
     let relative = tolerance::relative(desc.dtype(), length, case.slack);
     let mut worst = None;
     for (linear, (&expected, &got)) in expected.iter().zip(got).enumerate() {
