@@ -43,15 +43,10 @@ pub(crate) trait CpuKernel<P>: Sync + Copy + 'static {
         0
     }
 
-    /// How many times slower than the device's plain rates it computes.
-    fn slowness() -> f64 {
-        1.0
-    }
-
-    /// The same, where it depends on the problem.
-    fn slowness_on(problem: &P) -> f64 {
+    /// How many times slower than the device's plain rates it computes `problem`.
+    fn slowness(problem: &P) -> f64 {
         let _ = problem;
-        Self::slowness()
+        1.0
     }
 
     /// Computes the outputs, alpha and beta left out.
@@ -89,9 +84,7 @@ impl<P: Operation, K: CpuKernel<P>> Algorithm<P> for CpuAlgorithm<K> {
 
     fn estimate_us(&self, problem: &P, _: Config, context: &Context) -> f64 {
         let info = context.info();
-        OVERHEAD_US
-            + problem.bytes() / info.bytes_per_us
-            + problem.flops() / info.flops_per_us * K::slowness_on(problem)
+        OVERHEAD_US + problem.bytes() / info.bytes_per_us + problem.flops() / info.flops_per_us * K::slowness(problem)
     }
 
     fn prepare(&self, problem: &P, _: Config, _: &Context) -> Result<Box<dyn Launch>, Error> {

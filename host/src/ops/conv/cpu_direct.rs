@@ -19,7 +19,7 @@ const TASK_TERMS: usize = 1 << 14;
 impl CpuKernel<ConvProblem> for CpuDirect {
     const NAME: &'static str = "cpu_direct";
 
-    fn slowness_on(problem: &ConvProblem) -> f64 {
+    fn slowness(problem: &ConvProblem) -> f64 {
         let geometry = Geometry::new(problem);
         // Short rows leave vectors half empty and spend their time on loop bounds; strides other than 1 are not
         // vectorized at all. Measured on two cores.

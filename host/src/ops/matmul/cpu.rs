@@ -23,7 +23,7 @@ impl CpuKernel<MatmulProblem> for Gemm {
     const NAME: &'static str = "cpu_gemm";
 
     // Vector units make products about ten times as fast as the plain rate of estimates.
-    fn slowness() -> f64 {
+    fn slowness(_: &MatmulProblem) -> f64 {
         0.1
     }
 

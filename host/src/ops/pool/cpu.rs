@@ -14,7 +14,7 @@ pub(super) struct Planes;
 impl CpuKernel<PoolProblem> for Planes {
     const NAME: &'static str = "cpu_planes";
 
-    fn slowness() -> f64 {
+    fn slowness(_: &PoolProblem) -> f64 {
         4.0
     }
 

@@ -12,7 +12,7 @@ pub(super) struct Rows;
 impl CpuKernel<SoftmaxProblem> for Rows {
     const NAME: &'static str = "cpu_rows";
 
-    fn slowness() -> f64 {
+    fn slowness(_: &SoftmaxProblem) -> f64 {
         8.0
     }
 

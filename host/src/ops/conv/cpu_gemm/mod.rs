@@ -34,7 +34,7 @@ impl CpuKernel<ConvProblem> for CpuGemm {
         }
     }
 
-    fn slowness_on(problem: &ConvProblem) -> f64 {
+    fn slowness(problem: &ConvProblem) -> f64 {
         let geometry = Geometry::new(problem);
         // Products run at many times the plain rate; making the windows, or handling thin matrices, does not, and is
         // shared by the output channels of a group. Measured on two cores.
