@@ -45,6 +45,52 @@ macro_rules! matmul_tma_wgmma_kernels {
             (matmul_forward_tma_wgmma_f16f32f16_128x128x64_s6_nt_sm90, f16, TILE_128X128, 1, k, k),
             (matmul_forward_tma_wgmma_f16f32f16_128x128x64_s6_tn_sm90, f16, TILE_128X128, 1, mn, mn),
             (matmul_forward_tma_wgmma_f16f32f16_128x128x64_s6_tt_sm90, f16, TILE_128X128, 1, mn, k),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x64x64_s8_nn_sm90, bf16, TILE_128X64, 1, k, mn),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x64x64_s8_nt_sm90, bf16, TILE_128X64, 1, k, k),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x64x64_s8_tn_sm90, bf16, TILE_128X64, 1, mn, mn),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x64x64_s8_tt_sm90, bf16, TILE_128X64, 1, mn, k),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x32x64_s8_nn_sm90, bf16, TILE_128X32, 1, k, mn),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x32x64_s8_nt_sm90, bf16, TILE_128X32, 1, k, k),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x32x64_s8_tn_sm90, bf16, TILE_128X32, 1, mn, mn),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x32x64_s8_tt_sm90, bf16, TILE_128X32, 1, mn, k),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x16x64_s8_nn_sm90, bf16, TILE_128X16, 1, k, mn),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x16x64_s8_nt_sm90, bf16, TILE_128X16, 1, k, k),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x16x64_s8_tn_sm90, bf16, TILE_128X16, 1, mn, mn),
+            (matmul_forward_tma_wgmma_bf16f32bf16_128x16x64_s8_tt_sm90, bf16, TILE_128X16, 1, mn, k),
+            (matmul_forward_tma_wgmma_f16f32f16_128x64x64_s8_nn_sm90, f16, TILE_128X64, 1, k, mn),
+            (matmul_forward_tma_wgmma_f16f32f16_128x64x64_s8_nt_sm90, f16, TILE_128X64, 1, k, k),
+            (matmul_forward_tma_wgmma_f16f32f16_128x64x64_s8_tn_sm90, f16, TILE_128X64, 1, mn, mn),
+            (matmul_forward_tma_wgmma_f16f32f16_128x64x64_s8_tt_sm90, f16, TILE_128X64, 1, mn, k),
+            (matmul_forward_tma_wgmma_f16f32f16_128x32x64_s8_nn_sm90, f16, TILE_128X32, 1, k, mn),
+            (matmul_forward_tma_wgmma_f16f32f16_128x32x64_s8_nt_sm90, f16, TILE_128X32, 1, k, k),
+            (matmul_forward_tma_wgmma_f16f32f16_128x32x64_s8_tn_sm90, f16, TILE_128X32, 1, mn, mn),
+            (matmul_forward_tma_wgmma_f16f32f16_128x32x64_s8_tt_sm90, f16, TILE_128X32, 1, mn, k),
+            (matmul_forward_tma_wgmma_f16f32f16_128x16x64_s8_nn_sm90, f16, TILE_128X16, 1, k, mn),
+            (matmul_forward_tma_wgmma_f16f32f16_128x16x64_s8_nt_sm90, f16, TILE_128X16, 1, k, k),
+            (matmul_forward_tma_wgmma_f16f32f16_128x16x64_s8_tn_sm90, f16, TILE_128X16, 1, mn, mn),
+            (matmul_forward_tma_wgmma_f16f32f16_128x16x64_s8_tt_sm90, f16, TILE_128X16, 1, mn, k),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel that adds up the parts of sums which Hopper kernels split: symbol, element
+/// type.
+#[macro_export]
+macro_rules! matmul_tma_wgmma_partials_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (matmul_forward_tma_wgmma_partials_bf16_sm90, bf16),
+            (matmul_forward_tma_wgmma_partials_f16_sm90, f16),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel that copies an input into the workspace: symbol.
+#[macro_export]
+macro_rules! matmul_tma_wgmma_pack_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (matmul_forward_tma_wgmma_pack_b16_sm90),
         }
     };
 }

@@ -62,7 +62,7 @@ impl Raster {
 
 /// Quotient and remainder. Extents are at least 1; without the check, device code would carry a panic for 0.
 #[inline(always)]
-const fn div_rem(a: u32, b: u32) -> (u32, u32) {
+pub const fn div_rem(a: u32, b: u32) -> (u32, u32) {
     match a.checked_div(b) {
         Some(quotient) => (quotient, a - quotient * b),
         None => (0, 0),
@@ -82,6 +82,7 @@ mod tests {
             b_map: [0; 16],
             c_map: [0; 16],
             c,
+            partials: 0,
             gemm_m,
             gemm_n,
             gemm_k: 1,
@@ -92,6 +93,12 @@ mod tests {
             alpha: 1.0,
             b_batch_steps: [1; 3],
             beta: 0.0,
+            output: 0,
+            transposed: 0,
+            n_slices: 1,
+            slice_k_blocks: 1,
+            store_bytes: 2,
+            partial_pitch: 0,
         };
         Raster::new(TILE_128X256, &params)
     }

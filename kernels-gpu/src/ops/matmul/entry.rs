@@ -1,11 +1,14 @@
-//! Matmul kernels: the rows of `matmul_kernels!` and `matmul_tma_wgmma_kernels!`.
+//! Matmul kernels: the rows of the lists in `kernel_abi::ops::matmul`.
 
 use super::naive;
-use super::tma_wgmma::{Maps, Product, run};
+use super::tma_wgmma::{Maps, Product, pack, partials, run};
 use crate::math::element::{bf16, f16};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, shared_array};
-use kernel_abi::ops::matmul::{MatmulParams, MatmulTile, MatmulTmaParams, TILE_128X128, TILE_128X256, TILE_128X256_C2};
+use kernel_abi::ops::matmul::{
+    MatmulPackParams, MatmulParams, MatmulPartialsParams, MatmulTile, MatmulTmaParams, TILE_128X16, TILE_128X32,
+    TILE_128X64, TILE_128X128, TILE_128X256, TILE_128X256_C2,
+};
 
 macro_rules! naive_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
@@ -66,6 +69,15 @@ macro_rules! product {
     ($this:ident, $dtype:ident, TILE_128X128, $a:ident, $b:ident) => {
         product!($this, $dtype, TILE_128X128, 128, 64, $a, $b);
     };
+    ($this:ident, $dtype:ident, TILE_128X64, $a:ident, $b:ident) => {
+        product!($this, $dtype, TILE_128X64, 64, 32, $a, $b);
+    };
+    ($this:ident, $dtype:ident, TILE_128X32, $a:ident, $b:ident) => {
+        product!($this, $dtype, TILE_128X32, 32, 16, $a, $b);
+    };
+    ($this:ident, $dtype:ident, TILE_128X16, $a:ident, $b:ident) => {
+        product!($this, $dtype, TILE_128X16, 16, 8, $a, $b);
+    };
     ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, k, k) => {
         product!($this, $dtype, $tile, $n, $registers, 0, 2, 0, 2);
     };
@@ -122,3 +134,29 @@ macro_rules! product {
 }
 
 kernel_abi::matmul_tma_wgmma_kernels!(tma_wgmma_entries);
+
+macro_rules! tma_wgmma_partials_entries {
+    ($(($symbol:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes the parts of all sums and a live matrix in `params`.
+        #[kernel(arch = "sm_90a", threads = 128, min_blocks = 8)]
+        pub unsafe fn $symbol(params: MatmulPartialsParams) {
+            partials::add_up::<$dtype>(&params)
+        }
+    )* };
+}
+
+kernel_abi::matmul_tma_wgmma_partials_kernels!(tma_wgmma_partials_entries);
+
+macro_rules! tma_wgmma_pack_entries {
+    ($(($symbol:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live matrices and room for their copy in `params`.
+        #[kernel(arch = "sm_90a", threads = 256, min_blocks = 8)]
+        pub unsafe fn $symbol(params: MatmulPackParams) {
+            pack::pack(&params)
+        }
+    )* };
+}
+
+kernel_abi::matmul_tma_wgmma_pack_kernels!(tma_wgmma_pack_entries);
