@@ -32,12 +32,12 @@ proptest! {
     #![proptest_config(oxidnn_tests::config())]
 
     #[test]
-    fn tensor_core_tiles_match_the_reference(problem in problems::matmul::tensor_core(), seed in any::<u64>()) {
+    fn tiles_match_the_reference(problem in problems::matmul::tiled(), seed in any::<u64>()) {
         check(&problem, seed)?;
     }
 
     #[test]
-    fn tensor_core_tiles_are_exact_on_integers(problem in problems::matmul::tensor_core(), seed in any::<u64>()) {
+    fn tiles_are_exact_on_integers(problem in problems::matmul::tiled(), seed in any::<u64>()) {
         if let Some(max) = exact_max(&problem) {
             check_exact(&problem, seed, max)?;
         }
@@ -85,6 +85,13 @@ fn tensor_core_shapes_come_out_exactly() {
         "a=35x520:bf16 b=520x257:bf16",
         "trans=tn a=1100x1:bf16 b=1100x1:bf16",
         "a=3x40x1300:f16 b=3x1300x24:f16",
+        // Scalar f32: whole and partial tiles, copies of four and of one, split sums.
+        "a=128x16:f32 b=16x128:f32",
+        "trans=tn a=100x132:f32 b=100x68:f32",
+        "trans=nt a=129x300:f32 b=65x300:f32",
+        "trans=tt a=301x65:f32 b=67x301:f32",
+        "a=2x65x33:f32:s0x66x2 b=2x33x130:f32",
+        "a=66x520:f32 b=520x30:f32 c=66x30:f32:s1x68",
         // Columns of c contiguous along m, with and without a map.
         "a=136x520:bf16 b=520x24:bf16 c=136x24:bf16:s1x136",
         "a=137x520:bf16 b=520x200:bf16 c=137x200:bf16:s1x137",

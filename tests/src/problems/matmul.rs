@@ -29,10 +29,10 @@ pub fn any() -> impl Strategy<Value = MatmulProblem> {
     )
 }
 
-/// Products of 16-bit elements around the edges of tiles: long and narrow, wide and low, long sums; rows packed, a
+/// Products of f32 and 16-bit elements around the edges of tiles: long and narrow, wide and low, long sums; rows packed, a
 /// multiple of 16 bytes, or of any length.
-pub fn tensor_core() -> impl Strategy<Value = MatmulProblem> {
-    let dtype = prop::sample::select(&[DType::BF16, DType::F16][..]);
+pub fn tiled() -> impl Strategy<Value = MatmulProblem> {
+    let dtype = prop::sample::select(&[DType::BF16, DType::F16, DType::F32][..]);
     let side = || {
         let edges = prop::sample::select(&[1i64, 8, 15, 16, 17, 32, 33, 63, 64, 65, 127, 128, 129, 192, 257][..]);
         prop_oneof![3 => edges, 1 => 1i64..=300]

@@ -94,3 +94,59 @@ macro_rules! matmul_tma_wgmma_pack_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel on portable tensor cores: symbol, element type, tile, whether a and b lie
+/// with the dimension of the sum contiguous (`k`) or the other one (`mn`).
+#[macro_export]
+macro_rules! matmul_cp_async_mma_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (matmul_forward_cp_async_mma_bf16f32bf16_128x128x32_s4_nn, bf16, CP_ASYNC_128X128, k, mn),
+            (matmul_forward_cp_async_mma_bf16f32bf16_128x128x32_s4_nt, bf16, CP_ASYNC_128X128, k, k),
+            (matmul_forward_cp_async_mma_bf16f32bf16_128x128x32_s4_tn, bf16, CP_ASYNC_128X128, mn, mn),
+            (matmul_forward_cp_async_mma_bf16f32bf16_128x128x32_s4_tt, bf16, CP_ASYNC_128X128, mn, k),
+            (matmul_forward_cp_async_mma_bf16f32bf16_64x64x32_s4_nn, bf16, CP_ASYNC_64X64, k, mn),
+            (matmul_forward_cp_async_mma_bf16f32bf16_64x64x32_s4_nt, bf16, CP_ASYNC_64X64, k, k),
+            (matmul_forward_cp_async_mma_bf16f32bf16_64x64x32_s4_tn, bf16, CP_ASYNC_64X64, mn, mn),
+            (matmul_forward_cp_async_mma_bf16f32bf16_64x64x32_s4_tt, bf16, CP_ASYNC_64X64, mn, k),
+            (matmul_forward_cp_async_mma_f16f32f16_128x128x32_s4_nn, f16, CP_ASYNC_128X128, k, mn),
+            (matmul_forward_cp_async_mma_f16f32f16_128x128x32_s4_nt, f16, CP_ASYNC_128X128, k, k),
+            (matmul_forward_cp_async_mma_f16f32f16_128x128x32_s4_tn, f16, CP_ASYNC_128X128, mn, mn),
+            (matmul_forward_cp_async_mma_f16f32f16_128x128x32_s4_tt, f16, CP_ASYNC_128X128, mn, k),
+            (matmul_forward_cp_async_mma_f16f32f16_64x64x32_s4_nn, f16, CP_ASYNC_64X64, k, mn),
+            (matmul_forward_cp_async_mma_f16f32f16_64x64x32_s4_nt, f16, CP_ASYNC_64X64, k, k),
+            (matmul_forward_cp_async_mma_f16f32f16_64x64x32_s4_tn, f16, CP_ASYNC_64X64, mn, mn),
+            (matmul_forward_cp_async_mma_f16f32f16_64x64x32_s4_tt, f16, CP_ASYNC_64X64, mn, k),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per scalar f32 kernel, columns as those of `matmul_cp_async_mma_kernels!`.
+#[macro_export]
+macro_rules! matmul_ffma_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (matmul_forward_ffma_f32_128x128x16_nn, f32, FFMA_128X128, k, mn),
+            (matmul_forward_ffma_f32_128x128x16_nt, f32, FFMA_128X128, k, k),
+            (matmul_forward_ffma_f32_128x128x16_tn, f32, FFMA_128X128, mn, mn),
+            (matmul_forward_ffma_f32_128x128x16_tt, f32, FFMA_128X128, mn, k),
+            (matmul_forward_ffma_f32_64x64x16_nn, f32, FFMA_64X64, k, mn),
+            (matmul_forward_ffma_f32_64x64x16_nt, f32, FFMA_64X64, k, k),
+            (matmul_forward_ffma_f32_64x64x16_tn, f32, FFMA_64X64, mn, mn),
+            (matmul_forward_ffma_f32_64x64x16_tt, f32, FFMA_64X64, mn, k),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel that adds up the parts of sums which portable kernels split: symbol,
+/// element type.
+#[macro_export]
+macro_rules! matmul_split_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (matmul_forward_split_f32, f32),
+            (matmul_forward_split_f16, f16),
+            (matmul_forward_split_bf16, bf16),
+        }
+    };
+}

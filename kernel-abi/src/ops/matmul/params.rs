@@ -157,5 +157,57 @@ impl MatmulPackParams {
     pub const ELEMS: u32 = 8;
 }
 
+crate::abi_struct! {
+    /// Launch parameters of the portable kernels that keep tiles in shared memory: a block for each slice of each tile.
+    pub struct MatmulBlockParams {
+        /// `[…, m, k]`.
+        pub a: MatmulOperand,
+        /// `[…, k, n]`.
+        pub b: MatmulOperand,
+        /// `[…, m, n]`.
+        pub c: MatmulOperand,
+        /// Where the parts of split sums go: `[slice][matrix][gemm_m][partial_pitch]` in the type of the sums.
+        pub partials: u64,
+        /// Rows of the product.
+        pub gemm_m: u32,
+        /// Columns of the product.
+        pub gemm_n: u32,
+        /// Length of the sums.
+        pub gemm_k: u32,
+        /// Number of matrices.
+        pub n_batch: u32,
+        /// Extents of the batch dimensions, outermost first; unused leading ones are 1.
+        pub batch_dims: [u32; MAX_BATCH_DIMS],
+        /// Rows of tiles that are walked together.
+        pub raster_rows: u32,
+        /// Bytes that can be loaded of a at a time along its contiguous dimension; 0 where none is contiguous.
+        pub a_load_bytes: u32,
+        /// Bytes that can be loaded of b at a time along its contiguous dimension; 0 where none is contiguous.
+        pub b_load_bytes: u32,
+        /// 1 where pairs of neighbouring columns of c, or of its parts, can be stored in one access.
+        pub stores_pairs: u32,
+        /// Parts into which each sum is split; with more than one, `partials` is written and not c.
+        pub n_slices: u32,
+        /// Blocks of k of each part, at least one; those left over go to the first parts, one each.
+        pub slice_k_blocks: u32,
+        /// Elements between rows of the parts, a multiple of 4.
+        pub partial_pitch: u32,
+        /// Factor of the product.
+        pub alpha: f32,
+        /// Factor of c's prior value.
+        pub beta: f32,
+    }
+}
+
+impl MatmulBlockParams {
+    /// The first block of k of a slice of sums of `k_blocks` blocks, and how many it has.
+    #[inline(always)]
+    pub const fn slice(&self, k_blocks: u32, slice: u32) -> (u32, u32) {
+        let longer = k_blocks - self.n_slices * self.slice_k_blocks;
+        let earlier = if slice < longer { slice } else { longer };
+        (slice * self.slice_k_blocks + earlier, self.slice_k_blocks + (slice < longer) as u32)
+    }
+}
+
 const _: () = assert!(core::mem::offset_of!(MatmulTmaParams, b_map) % 64 == 0);
 const _: () = assert!(core::mem::offset_of!(MatmulTmaParams, c_map) % 64 == 0);

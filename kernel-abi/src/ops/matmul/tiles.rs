@@ -36,6 +36,63 @@ pub const TILE_128X16: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 16, gemm_k
 /// Rows and columns that a block of the naive kernel computes at a time.
 pub const NAIVE_TILE: u32 = 32;
 
+/// What one block of the portable kernels computes, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatmulBlockTile {
+    /// Rows.
+    pub gemm_m: u32,
+    /// Columns.
+    pub gemm_n: u32,
+    /// Length of the sums between two barriers.
+    pub gemm_k: u32,
+    /// Tiles of a and b in shared memory.
+    pub stages: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of an element.
+    pub element_bytes: u32,
+    /// Elements between rows of a tile in shared memory.
+    pub pad: u32,
+}
+
+/// Tensor cores by `mma.sync`, for large problems: 8 warps of 64 × 32.
+pub const CP_ASYNC_128X128: MatmulBlockTile =
+    MatmulBlockTile { gemm_m: 128, gemm_n: 128, gemm_k: 32, stages: 4, threads: 256, element_bytes: 2, pad: 0 };
+
+/// Tensor cores by `mma.sync`, for small problems: 4 warps of 32 × 32.
+pub const CP_ASYNC_64X64: MatmulBlockTile =
+    MatmulBlockTile { gemm_m: 64, gemm_n: 64, gemm_k: 32, stages: 4, threads: 128, element_bytes: 2, pad: 0 };
+
+/// Scalar f32 for large problems: 8 × 8 sums a thread.
+pub const FFMA_128X128: MatmulBlockTile =
+    MatmulBlockTile { gemm_m: 128, gemm_n: 128, gemm_k: 16, stages: 3, threads: 256, element_bytes: 4, pad: 4 };
+
+/// Scalar f32 for small problems: 8 × 8 sums a thread.
+pub const FFMA_64X64: MatmulBlockTile =
+    MatmulBlockTile { gemm_m: 64, gemm_n: 64, gemm_k: 16, stages: 3, threads: 64, element_bytes: 4, pad: 4 };
+
+impl MatmulBlockTile {
+    /// Bytes of a's tile in one stage.
+    pub const fn a_bytes(self) -> u32 {
+        (self.gemm_m + self.pad) * self.gemm_k * self.element_bytes
+    }
+
+    /// Bytes of one stage.
+    pub const fn stage_bytes(self) -> u32 {
+        self.a_bytes() + (self.gemm_n + self.pad) * self.gemm_k * self.element_bytes
+    }
+
+    /// Dynamic shared memory of a block.
+    pub const fn smem_bytes(self) -> u32 {
+        self.stages * self.stage_bytes()
+    }
+
+    /// Tiles of all matrices of a product.
+    pub const fn n_tiles(self, gemm_m: u64, gemm_n: u64, n_batch: u64) -> u64 {
+        gemm_m.div_ceil(self.gemm_m as u64) * gemm_n.div_ceil(self.gemm_n as u64) * n_batch
+    }
+}
+
 impl MatmulTile {
     /// Bytes of an element of a, b and c.
     const ELEMENT_BYTES: u32 = 2;

@@ -1,13 +1,14 @@
 //! Matmul kernels: the rows of the lists in `kernel_abi::ops::matmul`.
 
-use super::naive;
-use super::tma_wgmma::{Maps, Product, pack, partials, run};
+use super::tma_wgmma::{Maps, Product, pack, run};
+use super::{cp_async_mma, ffma, naive, split};
 use crate::math::element::{bf16, f16};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::matmul::{
-    MatmulPackParams, MatmulParams, MatmulPartialsParams, MatmulTile, MatmulTmaParams, TILE_128X16, TILE_128X32,
-    TILE_128X64, TILE_128X128, TILE_128X256, TILE_128X256_C2,
+    CP_ASYNC_64X64, CP_ASYNC_128X128, FFMA_64X64, FFMA_128X128, MatmulBlockParams, MatmulBlockTile, MatmulPackParams,
+    MatmulParams, MatmulPartialsParams, MatmulTile, MatmulTmaParams, TILE_128X16, TILE_128X32, TILE_128X64,
+    TILE_128X128, TILE_128X256, TILE_128X256_C2,
 };
 
 macro_rules! naive_entries {
@@ -141,7 +142,7 @@ macro_rules! tma_wgmma_partials_entries {
         /// The host passes the parts of all sums and a live matrix in `params`.
         #[kernel(arch = "sm_90a", threads = 128, min_blocks = 8)]
         pub unsafe fn $symbol(params: MatmulPartialsParams) {
-            partials::add_up::<$dtype>(&params)
+            split::add_up::<$dtype, true>(&params)
         }
     )* };
 }
@@ -160,3 +161,116 @@ macro_rules! tma_wgmma_pack_entries {
 }
 
 kernel_abi::matmul_tma_wgmma_pack_kernels!(tma_wgmma_pack_entries);
+
+macro_rules! cp_async_mma_entries {
+    ($(($symbol:ident, $dtype:ident, $tile:ident, $a:ident, $b:ident)),* $(,)?) => { $(
+        cp_async_mma_entries!(@tile $tile, $symbol, $dtype, $a, $b);
+    )* };
+    (@tile CP_ASYNC_128X128, $symbol:ident, $($row:ident),*) => {
+        /// # Safety
+        /// The host passes live matrices of the extents and strides in `params`.
+        #[kernel(threads = 256, min_blocks = 2)]
+        pub unsafe fn $symbol(params: MatmulBlockParams) {
+            cp_async_mma_entries!(@body params, CP_ASYNC_128X128, 2, 4, $($row),*)
+        }
+    };
+    (@tile CP_ASYNC_64X64, $symbol:ident, $($row:ident),*) => {
+        /// # Safety
+        /// The host passes live matrices of the extents and strides in `params`.
+        #[kernel(threads = 128, min_blocks = 4)]
+        pub unsafe fn $symbol(params: MatmulBlockParams) {
+            cp_async_mma_entries!(@body params, CP_ASYNC_64X64, 2, 2, $($row),*)
+        }
+    };
+    (@body $params:ident, $tile:ident, $warp_rows:literal, $m_blocks:literal, $dtype:ident, $a:ident, $b:ident) => {{
+        struct This;
+        impl cp_async_mma::Product for This {
+            const TILE: MatmulBlockTile = $tile;
+            const WARP_ROWS: u32 = $warp_rows;
+            const A_IS_MN_MAJOR: bool = is_mn_major!($a);
+            const B_IS_MN_MAJOR: bool = is_mn_major!($b);
+            mma!($dtype);
+        }
+        cp_async_mma::run::<This, $m_blocks>(&$params)
+    }};
+}
+
+macro_rules! is_mn_major {
+    (k) => {
+        false
+    };
+    (mn) => {
+        true
+    };
+}
+
+/// The element-wise half of [`cp_async_mma::Product`].
+macro_rules! mma {
+    (bf16) => {
+        #[inline(always)]
+        fn multiply(d: &mut [f32; 4], a: [u32; 4], b: [u32; 2]) {
+            cuda_std::mma::m16n8k16_bf16(d, a, b)
+        }
+        #[inline(always)]
+        fn narrow(value: f32) -> u16 {
+            cuda_std::convert::bf16_from_f32(value)
+        }
+        #[inline(always)]
+        fn widen(bits: u16) -> f32 {
+            cuda_std::convert::f32_from_bf16(bits)
+        }
+    };
+    (f16) => {
+        #[inline(always)]
+        fn multiply(d: &mut [f32; 4], a: [u32; 4], b: [u32; 2]) {
+            cuda_std::mma::m16n8k16_f16(d, a, b)
+        }
+        #[inline(always)]
+        fn narrow(value: f32) -> u16 {
+            cuda_std::convert::f16_from_f32(value)
+        }
+        #[inline(always)]
+        fn widen(bits: u16) -> f32 {
+            cuda_std::convert::f32_from_f16(bits)
+        }
+    };
+}
+
+kernel_abi::matmul_cp_async_mma_kernels!(cp_async_mma_entries);
+
+macro_rules! ffma_entries {
+    ($(($symbol:ident, $dtype:ident, $tile:ident, $a:ident, $b:ident)),* $(,)?) => { $(
+        ffma_entries!(@tile $tile, $symbol, $a, $b);
+    )* };
+    (@tile FFMA_128X128, $symbol:ident, $a:ident, $b:ident) => {
+        /// # Safety
+        /// The host passes live matrices of the extents and strides in `params`.
+        #[kernel(threads = 256, min_blocks = 2)]
+        pub unsafe fn $symbol(params: MatmulBlockParams) {
+            ffma::run(&params, FFMA_128X128, is_mn_major!($a), is_mn_major!($b))
+        }
+    };
+    (@tile FFMA_64X64, $symbol:ident, $a:ident, $b:ident) => {
+        /// # Safety
+        /// The host passes live matrices of the extents and strides in `params`.
+        #[kernel(threads = 64, min_blocks = 6)]
+        pub unsafe fn $symbol(params: MatmulBlockParams) {
+            ffma::run(&params, FFMA_64X64, is_mn_major!($a), is_mn_major!($b))
+        }
+    };
+}
+
+kernel_abi::matmul_ffma_kernels!(ffma_entries);
+
+macro_rules! split_entries {
+    ($(($symbol:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes the parts of all sums and a live matrix in `params`.
+        #[kernel(threads = 128, min_blocks = 8)]
+        pub unsafe fn $symbol(params: MatmulPartialsParams) {
+            split::add_up::<$dtype, false>(&params)
+        }
+    )* };
+}
+
+kernel_abi::matmul_split_kernels!(split_entries);

@@ -1,5 +1,8 @@
 //! Matmul, formula in `kernel_abi::ops::matmul`.
 
+mod cp_async_mma;
 mod entry;
+mod ffma;
 mod naive;
+mod split;
 mod tma_wgmma;

@@ -15,7 +15,6 @@
 
 mod epilogue;
 pub(super) mod pack;
-pub(super) mod partials;
 
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};

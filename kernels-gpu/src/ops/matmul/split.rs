@@ -1,4 +1,4 @@
-//! Adds up the parts of sums that were split, in the order of the slices.
+//! Adds up the parts of sums that other kernels split, in the order of the slices.
 
 use crate::math::element::{Element, blend};
 use crate::math::index::{div_rem, for_each_index};
@@ -9,14 +9,17 @@ use kernel_abi::ops::matmul::MatmulPartialsParams;
 /// Columns that a thread adds up at a time.
 const COLUMNS: i64 = 4;
 
-/// The kernel: a thread for every four columns of a row of c.
+/// The kernel: a thread for every four columns of a row of c. `BESIDE` where it may start beside the end of the kernel
+/// before it, which Hopper's launches allow.
 ///
 /// # Safety
 /// The host passes the parts that the kernel before this one wrote, and a live c.
 #[inline(always)]
-pub unsafe fn add_up<T: Element<Acc = f32>>(p: &MatmulPartialsParams) {
-    schedule::wait_for_predecessors();
-    schedule::launch_dependents();
+pub(super) unsafe fn add_up<T: Element<Acc = f32>, const BESIDE: bool>(p: &MatmulPartialsParams) {
+    if BESIDE {
+        schedule::wait_for_predecessors();
+        schedule::launch_dependents();
+    }
     let (gemm_m, gemm_n, pitch) = (i64::from(p.gemm_m), i64::from(p.gemm_n), i64::from(p.partial_pitch));
     let groups = pitch / COLUMNS;
     let slice_elems = i64::from(p.n_batch) * gemm_m * pitch;
