@@ -17,9 +17,9 @@ fn builder(root: &Path) -> CudaBuilder {
         .work_dir(root.join("target/kernels"))
 }
 
-/// Builds into the folder that is committed.
-pub fn run(root: &Path) -> Result<()> {
-    let build = builder(root).copy_to(root.join("kernels-gpu/ptx")).build()?;
+/// Builds into the folder that is committed, or `only` some families beside it.
+pub fn run(root: &Path, only: Vec<String>) -> Result<()> {
+    let build = builder(root).copy_to(root.join("kernels-gpu/ptx")).only(only).build()?;
     print!("{}", build.table());
     summary(&build);
     Ok(())
