@@ -123,6 +123,10 @@ impl<'a> Checks<'a> {
                 break;
             }
         }
+        if let (Side::Theirs, Some(best)) = (side, right.first()) {
+            // Ours may be compared with it; what lies there now may be of one that is wrong.
+            best.call.queue(self.set)?;
+        }
         Ok(right)
     }
 

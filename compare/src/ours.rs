@@ -38,16 +38,14 @@ impl<'a> OurCall<'a> {
         let context = self.plan.context();
         let mut args = Args::new();
         for (operand, &address) in self.plan.operands().iter().zip(addresses) {
-            args = match operand.role {
+            let (name, desc) = (operand.name, operand.desc);
+            if operand.role == Role::Input {
                 // SAFETY: the caller's promise.
-                Role::Input => {
-                    args.input(operand.name, unsafe { TensorView::from_raw(context, operand.desc, address) }?)
-                }
+                args = args.input(name, unsafe { TensorView::from_raw(context, desc, address) }?);
+            } else {
                 // SAFETY: the caller's promise.
-                Role::Output | Role::Update => {
-                    args.output(operand.name, unsafe { TensorViewMut::from_raw(context, operand.desc, address) }?)
-                }
-            };
+                args = args.output(name, unsafe { TensorViewMut::from_raw(context, desc, address) }?);
+            }
         }
         Ok(self.plan.run(self.stream, args, &mut self.workspace.borrow_mut())?)
     }

@@ -9,13 +9,13 @@ use std::ffi::{c_int, c_void};
 #[repr(i32)]
 pub(super) enum Type {
     Handle = 0,
-    DataType = 1,
+    Element = 1,
     Int64 = 3,
     Float = 4,
     VoidPtr = 6,
     ConvolutionMode = 7,
     HeurMode = 8,
-    KnobType = 9,
+    Knob = 9,
     NumericalNote = 11,
     BackendDescriptor = 15,
     BehaviorNote = 19,

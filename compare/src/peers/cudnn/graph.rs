@@ -132,7 +132,7 @@ pub(super) fn search<'a>(
 
 fn tensor<'a>(cudnn: &'a Cudnn, desc: &TensorDesc, id: i64) -> Result<Descriptor<'a>> {
     let mut tensor = Descriptor::new(cudnn, Kind::Tensor)?;
-    tensor.set_enum(Name::TensorDataType, Type::DataType, Cudnn::data_type(desc.dtype()))?;
+    tensor.set_enum(Name::TensorDataType, Type::Element, Cudnn::data_type(desc.dtype()))?;
     tensor.set_i64s(Name::TensorDimensions, desc.dims())?;
     tensor.set_i64s(Name::TensorStrides, desc.strides())?;
     tensor.set_i64s(Name::TensorUniqueId, &[id])?;
@@ -146,7 +146,7 @@ fn operation_graph<'a>(cudnn: &'a Cudnn, problem: &ConvProblem) -> Result<Descri
     let y = tensor(cudnn, problem.y(), IDS[2])?;
     let list = |value: fn(&ConvAxis) -> i64| -> Vec<i64> { problem.axes().iter().map(value).collect() };
     let mut conv = Descriptor::new(cudnn, Kind::Convolution)?;
-    conv.set_enum(Name::ConvolutionCompType, Type::DataType, Cudnn::data_type(problem.x().dtype().accumulator()))?;
+    conv.set_enum(Name::ConvolutionCompType, Type::Element, Cudnn::data_type(problem.x().dtype().accumulator()))?;
     let mode = c_int::from(problem.mode() == ConvMode::CrossCorrelation);
     conv.set_enum(Name::ConvolutionMode, Type::ConvolutionMode, mode)?;
     conv.set_i64s(Name::ConvolutionSpatialDims, &[problem.axes().len() as i64])?;
@@ -204,7 +204,7 @@ fn describe(config: &Descriptor<'_>, dtype: DType) -> Result<Option<String>> {
     let mut name = format!("graph:eng{}", engine.get_i64(Name::EngineIndex)?);
     // Knobs only make names tell variants apart; without them there is still the engine.
     for knob in config.get_descriptors(Name::ConfigKnobs, Kind::KnobChoice, 64).unwrap_or_default() {
-        let of = knob.get_enums(Name::KnobType, Type::KnobType)?;
+        let of = knob.get_enums(Name::KnobType, Type::Knob)?;
         let value = knob.get_i64(Name::KnobValue)?;
         name.push_str(&format!("_k{}={value}", of.first().copied().unwrap_or(-1)));
     }
