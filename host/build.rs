@@ -18,7 +18,14 @@ fn main() {
     let committed = root.join("kernels-gpu/ptx");
     println!("cargo:rerun-if-changed={}", committed.join("manifest.json").display());
     println!("cargo:rerun-if-env-changed=OXIDNN_KERNEL_RUSTC");
-    let text = match kernels(&committed, &sources, &out) {
+    println!("cargo:rerun-if-changed={}", host.join("src").display());
+    let kernels = kernels(&committed, &sources, &out);
+    let made_of = match &kernels {
+        Ok((build, _)) => format!("{} by {}", build.source_hash, build.compiler),
+        Err(_) => "none".to_owned(),
+    };
+    let launches = cuda_builder::source_hash(std::slice::from_ref(&host)).expect("the sources can be read");
+    let text = match kernels {
         Ok((build, origin)) => embed(&build, &origin),
         Err(reason) => {
             println!("cargo:warning=no kernels embedded, GPUs cannot be used: {reason}");
@@ -27,6 +34,8 @@ fn main() {
             )
         }
     };
+    let made_of = format!("{made_of}, launched by {launches}");
+    let text = format!("{text}pub static MADE_OF: &str = {made_of:?};\n");
     std::fs::write(out.join("embedded.rs"), text).expect("OUT_DIR is writable");
 }
 

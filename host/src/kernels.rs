@@ -36,6 +36,11 @@ pub fn kernels_state() -> KernelsState {
     embedded::KERNELS_STATE
 }
 
+/// What in this binary the time of an algorithm depends on: hashes of the kernels' and the host's sources.
+pub(crate) fn made_of() -> &'static str {
+    embedded::MADE_OF
+}
+
 /// Name and architecture.
 type ModuleKey = (&'static str, u32);
 
