@@ -29,6 +29,10 @@ enum Chore {
         /// Only check: that the committed files are those of the sources, and that a new build passes every gate
         #[arg(long)]
         check: bool,
+        /// Also make cubins beside the PTX, which are not committed: with the library's feature `cubin` they spare
+        /// the driver the compilation
+        #[arg(long, conflicts_with = "check")]
+        cubin: bool,
     },
     /// Run every test of the workspace; on the GPU too, where there is one
     Test {
@@ -52,8 +56,8 @@ fn main() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
     match Cli::parse().chore {
         Chore::Setup => setup::run(root),
-        Chore::BuildPtx { check: false } => build_ptx::run(root),
-        Chore::BuildPtx { check: true } => build_ptx::check(root),
+        Chore::BuildPtx { check: false, cubin } => build_ptx::run(root, cubin),
+        Chore::BuildPtx { check: true, .. } => build_ptx::check(root),
         Chore::Test { no_kernels } => test::run(root, !no_kernels),
         Chore::Demo { args } => demo::run(root, &args),
         Chore::GpuBundle => gpu_bundle::run(root),
