@@ -1,7 +1,7 @@
 //! A device and what is loaded on it.
 
 use crate::driver::{DeviceMemory, Function, GpuContext};
-use crate::kernels::LoadedKernels;
+use crate::kernels::{LoadedKernels, LoadedModule};
 use crate::operators::Operation;
 use crate::select::{PlanRequest, Store};
 use crate::settings::{DeviceChoice, device_choice};
@@ -205,6 +205,25 @@ impl Context {
         match &self.0.device {
             Device::Gpu { context, kernels } => kernels.function(context, symbol),
             Device::Cpu => Err(Error::NoDevice { reason: format!("the kernel {symbol} needs a GPU, given the CPU") }),
+        }
+    }
+
+    /// The modules of kernels that were loaded so far, with what from and how long that took; none on the CPU.
+    pub fn loaded_modules(&self) -> Vec<LoadedModule> {
+        match &self.0.device {
+            Device::Gpu { kernels, .. } => kernels.loaded(),
+            Device::Cpu => Vec::new(),
+        }
+    }
+
+    /// Loads every module that runs on the device, which otherwise happens when one is first needed.
+    ///
+    /// # Errors
+    /// `StaleKernels`, `Driver`.
+    pub fn load_all_modules(&self) -> Result<(), Error> {
+        match &self.0.device {
+            Device::Gpu { context, kernels } => kernels.load_all(context),
+            Device::Cpu => Ok(()),
         }
     }
 

@@ -38,14 +38,6 @@ impl Log {
         &self.path
     }
 
-    /// Makes the folder and the lock, so that a folder that cannot be written is known before it is needed.
-    pub(super) fn make_writable(&self) -> io::Result<()> {
-        if let Some(folder) = self.path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        self.lock_file().map(drop)
-    }
-
     /// Every whole record, oldest first, when the file is not as this handle last saw it.
     pub(super) fn read_if_changed(&mut self) -> io::Result<Option<Vec<Record>>> {
         let there = match std::fs::metadata(&self.path) {
@@ -65,7 +57,7 @@ impl Log {
         Ok(Some(records.collect()))
     }
 
-    /// Adds a record.
+    /// Adds a record. Makes the folder and the file when they are not there.
     pub(super) fn append(&mut self, record: &Record) -> io::Result<()> {
         let line = encode(record, &self.scope)
             .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "expected a record without tabs and line ends"))?;
@@ -155,13 +147,13 @@ impl Log {
         text
     }
 
-    fn lock_file(&self) -> io::Result<File> {
-        OpenOptions::new().create(true).truncate(false).write(true).open(self.path.with_extension("lock"))
-    }
-
     /// The exclusive lock, released when dropped. Waits for a while.
     fn lock(&self) -> io::Result<File> {
-        let file = self.lock_file()?;
+        if let Some(folder) = self.path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let path = self.path.with_extension("lock");
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
         let start = Instant::now();
         loop {
             match file.try_lock() {

@@ -37,7 +37,7 @@ pub enum StoreLocation {
 pub enum StoreStatus {
     /// Measurements are kept in memory, as asked for.
     Off,
-    /// Measurements are read from and written to this file.
+    /// Measurements are read from and written to this file, which is made when there is something to write.
     Open {
         /// The file.
         path: PathBuf,
@@ -113,7 +113,7 @@ impl Store {
         *self.lock() = State { location, ..State::default() };
     }
 
-    /// How the store is, after an attempt to open it.
+    /// How the store is, after an attempt to read it.
     pub(crate) fn status(&self, context: &Context) -> StoreStatus {
         let mut state = self.lock();
         state.refresh(context);
@@ -149,7 +149,8 @@ impl Store {
         let of_problem = state.problems.entry(problem.to_owned()).or_default();
         of_problem.read.retain(|there| !entries.iter().any(|entry| same(there, entry)));
         merge(&mut of_problem.measured, entries.clone());
-        if let Some(Disk::Log { log, fault }) = &mut state.disk
+        // A disk that failed once is left alone: waiting for it again and again would be worse.
+        if let Some(Disk::Log { log, fault: fault @ None }) = &mut state.disk
             && let Err(e) = log.append(&Record { problem: problem.to_owned(), entries })
         {
             *fault = Some(e.to_string());
@@ -198,9 +199,7 @@ fn open(location: &StoreLocation, context: &Context) -> Disk {
             }
         },
     };
-    let log = Log::new(&folder, &scope::of(context));
-    let fault = log.make_writable().err().map(|e| e.to_string());
-    Disk::Log { log, fault }
+    Disk::Log { log: Log::new(&folder, &scope::of(context)), fault: None }
 }
 
 /// What is known of a problem's candidates.
