@@ -18,12 +18,14 @@
 //! ```
 
 mod compile;
+mod cubin;
 mod gates;
 mod manifest;
 mod ptx;
 mod rewrite;
 pub mod toolchain;
 
+pub use cubin::{Cubin, assemble, cubin_list, cubins};
 pub use manifest::{Build, Freshness, KernelReport, PtxFile, freshness, load, source_hash};
 
 use std::path::{Path, PathBuf};
