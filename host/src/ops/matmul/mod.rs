@@ -24,6 +24,7 @@
 //! ```
 
 mod algorithms;
+mod bf16x3_wgmma;
 mod cp_async_mma;
 mod cpu;
 mod ffma;

@@ -227,7 +227,8 @@ impl Side {
         if self.inner_stride != 1 {
             return 0;
         }
-        let all = self.outer_strides.iter().fold(address | 16, |all, &stride| all | stride as u64 * self.element_bytes);
+        let all =
+            self.outer_strides.iter().fold(address | 16, |all, &stride| all | (stride as u64 * self.element_bytes));
         1 << all.trailing_zeros()
     }
 }
@@ -318,7 +319,7 @@ impl Sides {
         let size = self.a.element_bytes;
         let [s0, s1, s2] = self.c.batch_strides;
         let all = [s0, s1, s2, self.c.row_stride, self.gemm_n];
-        let all = all.iter().fold(address, |all, &elems| all | elems as u64 * size);
+        let all = all.iter().fold(address, |all, &elems| all | (elems as u64 * size));
         self.c.col_stride == 1 && all.is_multiple_of(bytes)
     }
 }

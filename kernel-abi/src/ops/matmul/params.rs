@@ -90,6 +90,10 @@ crate::abi_struct! {
         pub store_bytes: u32,
         /// Elements between rows of the parts, a multiple of 4.
         pub partial_pitch: u32,
+        /// Rows of a's map from one part of its elements to the next, for kernels whose elements come in parts.
+        pub a_part_rows: u32,
+        /// The same of b.
+        pub b_part_rows: u32,
     }
 }
 
@@ -129,7 +133,7 @@ crate::abi_struct! {
 }
 
 crate::abi_struct! {
-    /// Launch parameters of the kernels that copy matrices of 2-byte elements to rows of a multiple of 16 bytes.
+    /// Launch parameters of the kernels that copy matrices to 2-byte elements in rows of a multiple of 16 bytes.
     pub struct MatmulPackParams {
         /// The matrices.
         pub from: u64,
@@ -149,6 +153,8 @@ crate::abi_struct! {
         pub pitch: u64,
         /// Extents of the batch dimensions, outermost first; 1 where matrices repeat.
         pub batch_dims: [u64; MAX_BATCH_DIMS],
+        /// Rows of a matrix of the copy, or of each of its parts; those behind the last row are zero.
+        pub part_rows: u64,
     }
 }
 
@@ -156,6 +162,13 @@ impl MatmulPackParams {
     /// Elements that a thread copies at a time: 16 bytes.
     pub const ELEMS: u32 = 8;
 }
+
+/// Parts of an f32 element: bf16 numbers, each what the ones before it leave.
+pub const F32_PARTS: u32 = 3;
+
+/// The products of parts that are summed, the small ones first, as pairs of a's and b's part. Those that are left out
+/// are below half a unit in the last place of the product.
+pub const PART_PAIRS: [[u32; 2]; 6] = [[2, 0], [0, 2], [1, 1], [1, 0], [0, 1], [0, 0]];
 
 crate::abi_struct! {
     /// Launch parameters of the portable kernels that keep tiles in shared memory: a block for each slice of each tile.

@@ -107,6 +107,8 @@ mod tests {
             slice_k_blocks: 1,
             store_bytes: 2,
             partial_pitch: 0,
+            a_part_rows: 0,
+            b_part_rows: 0,
         };
         Raster::new(TILE_128X256, &params)
     }

@@ -1,7 +1,7 @@
 //! Matmul kernels: the rows of the lists in `kernel_abi::ops::matmul`.
 
 use super::tma_wgmma::{Maps, Product, pack, run};
-use super::{cp_async_mma, ffma, naive, split};
+use super::{bf16x3_wgmma, cp_async_mma, ffma, naive, split};
 use crate::math::element::{bf16, f16};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, shared_array};
@@ -274,3 +274,36 @@ macro_rules! split_entries {
 }
 
 kernel_abi::matmul_split_kernels!(split_entries);
+
+macro_rules! bf16x3_wgmma_entries {
+    ($(($symbol:ident, $a:ident, $b:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes maps of the parts of live matrices, and their extents, in `params`.
+        #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, tensor_maps = 3)]
+        pub unsafe fn $symbol(params: MatmulTmaParams) {
+            struct This;
+            product!(This, bf16, TILE_128X128, $a, $b);
+            let maps = Maps {
+                a: cuda_std::param_tensor_map!($symbol, 0),
+                b: cuda_std::param_tensor_map!($symbol, 1),
+                c: cuda_std::param_tensor_map!($symbol, 2),
+            };
+            bf16x3_wgmma::run::<This, 64>(&params, maps)
+        }
+    )* };
+}
+
+kernel_abi::matmul_bf16x3_wgmma_kernels!(bf16x3_wgmma_entries);
+
+macro_rules! bf16x3_wgmma_parts_entries {
+    ($(($symbol:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live matrices and room for their parts in `params`.
+        #[kernel(arch = "sm_90a", threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: MatmulPackParams) {
+            bf16x3_wgmma::parts(&params)
+        }
+    )* };
+}
+
+kernel_abi::matmul_bf16x3_wgmma_parts_kernels!(bf16x3_wgmma_parts_entries);

@@ -1,5 +1,6 @@
 //! Matmul, formula in `kernel_abi::ops::matmul`.
 
+mod bf16x3_wgmma;
 mod cp_async_mma;
 mod entry;
 mod ffma;

@@ -10,43 +10,43 @@ use crate::{Error, Problem, Stream};
 use kernel_abi::ops::matmul::{MatmulPartialsParams, MatmulTile, MatmulTmaParams, OUTPUT_MAP, OUTPUT_THREADS};
 
 /// A kernel with all but its parameters.
-pub(super) struct Step {
-    pub(super) function: Function,
-    pub(super) config: LaunchConfig,
+pub(in crate::ops::matmul) struct Step {
+    pub(in crate::ops::matmul) function: Function,
+    pub(in crate::ops::matmul) config: LaunchConfig,
 }
 
 impl Step {
-    fn launch<P: KernelParams>(&self, stream: &GpuStream, params: &P) -> Result<(), Error> {
+    pub(in crate::ops::matmul) fn launch<P: KernelParams>(&self, stream: &GpuStream, params: &P) -> Result<(), Error> {
         launch(&self.function, &self.config, stream, params)
             .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
     }
 }
 
 /// Launches whose parameters are complete but for addresses, and so maps, and scalars.
-pub(super) struct TmaLaunch {
-    pub(super) step: Step,
-    pub(super) params: MatmulTmaParams,
-    pub(super) tile: MatmulTile,
-    pub(super) maps: Maps,
+pub(in crate::ops::matmul) struct TmaLaunch {
+    pub(in crate::ops::matmul) step: Step,
+    pub(in crate::ops::matmul) params: MatmulTmaParams,
+    pub(in crate::ops::matmul) tile: MatmulTile,
+    pub(in crate::ops::matmul) maps: Maps,
     /// The copies of a and b, where they have one.
-    pub(super) pack: [Option<Step>; 2],
-    pub(super) partials: Option<(Step, MatmulPartialsParams)>,
+    pub(in crate::ops::matmul) pack: [Option<Step>; 2],
+    pub(in crate::ops::matmul) partials: Option<(Step, MatmulPartialsParams)>,
 }
 
 /// Where things lie in the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(in crate::ops::matmul) struct Layout {
     /// The copies of a and b.
-    pub(super) packed: [u64; 2],
+    pub(in crate::ops::matmul) packed: [u64; 2],
     /// The slices' sums.
-    pub(super) partials: u64,
+    pub(in crate::ops::matmul) partials: u64,
     /// The end.
-    pub(super) bytes: u64,
+    pub(in crate::ops::matmul) bytes: u64,
 }
 
 impl Layout {
     /// Room for the copies that `maps` ask for, and `partial_bytes`.
-    pub(super) fn of(maps: &Maps, partial_bytes: u64) -> Self {
+    pub(in crate::ops::matmul) fn of(maps: &Maps, partial_bytes: u64) -> Self {
         let bytes = |map: &InputMap| map.pack.as_ref().map_or(0, |pack: &Pack| pack.bytes.next_multiple_of(GRAIN));
         let (a, b) = (bytes(&maps.a), bytes(&maps.b));
         Layout { packed: [0, a], partials: a + b, bytes: a + b + partial_bytes }
@@ -57,7 +57,7 @@ impl Layout {
 const GRAIN: u64 = 128;
 
 /// Bytes of the sums of `n_slices` slices, whose rows have `pitch` sums.
-pub(super) fn partial_bytes(maps: &Maps, n_slices: u32, pitch: u32) -> u64 {
+pub(in crate::ops::matmul) fn partial_bytes(maps: &Maps, n_slices: u32, pitch: u32) -> u64 {
     4 * u64::from(n_slices) * u64::from(maps.n_batch()) * u64::from(maps.gemm_m) * u64::from(pitch)
 }
 

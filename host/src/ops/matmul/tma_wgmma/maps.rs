@@ -6,11 +6,11 @@ use crate::driver::{GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::ops::matmul::MatmulProblem;
 use crate::select::Refusal;
 use crate::{DType, Error, TensorDesc};
-use kernel_abi::ops::matmul::{MAX_BATCH_DIMS, MatmulTile};
+use kernel_abi::ops::matmul::{F32_PARTS, MAX_BATCH_DIMS, MatmulTile};
 
 /// Which dimension of an input is contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Major {
+pub(in crate::ops::matmul) enum Major {
     /// That of the sum.
     K,
     /// Rows of a, columns of b.
@@ -19,38 +19,38 @@ pub(super) enum Major {
 
 /// All operands of a problem, or of its transpose `cᵀ = bᵀ aᵀ`.
 #[derive(Debug)]
-pub(super) struct Maps {
-    pub(super) data_type: TmaType,
+pub(in crate::ops::matmul) struct Maps {
+    pub(in crate::ops::matmul) data_type: TmaType,
     /// Whether this is the transpose: `a` and `b` here are the problem's b and a.
-    pub(super) exchanged: bool,
-    pub(super) gemm_m: u32,
-    pub(super) gemm_n: u32,
-    pub(super) gemm_k: u32,
-    pub(super) batch_dims: [u32; MAX_BATCH_DIMS],
-    pub(super) a: InputMap,
-    pub(super) b: InputMap,
-    pub(super) c: OutputMap,
+    pub(in crate::ops::matmul) exchanged: bool,
+    pub(in crate::ops::matmul) gemm_m: u32,
+    pub(in crate::ops::matmul) gemm_n: u32,
+    pub(in crate::ops::matmul) gemm_k: u32,
+    pub(in crate::ops::matmul) batch_dims: [u32; MAX_BATCH_DIMS],
+    pub(in crate::ops::matmul) a: InputMap,
+    pub(in crate::ops::matmul) b: InputMap,
+    pub(in crate::ops::matmul) c: OutputMap,
 }
 
 /// An input's map but for its address.
 #[derive(Debug)]
-pub(super) struct InputMap {
-    pub(super) major: Major,
+pub(in crate::ops::matmul) struct InputMap {
+    pub(in crate::ops::matmul) major: Major,
     /// 1 along batch dimensions where it has its own matrices, 0 where it repeats; outermost first.
-    pub(super) batch_steps: [u32; MAX_BATCH_DIMS],
+    pub(in crate::ops::matmul) batch_steps: [u32; MAX_BATCH_DIMS],
     /// How the operand gets into the workspace, where no map can describe it as it is.
-    pub(super) pack: Option<Pack>,
+    pub(in crate::ops::matmul) pack: Option<Pack>,
     shape: Shape,
 }
 
 /// The output, and its map but for its address.
 #[derive(Debug)]
-pub(super) struct OutputMap {
-    pub(super) row_stride_elems: i64,
-    pub(super) col_stride_elems: i64,
-    pub(super) batch_strides_elems: [i64; MAX_BATCH_DIMS],
+pub(in crate::ops::matmul) struct OutputMap {
+    pub(in crate::ops::matmul) row_stride_elems: i64,
+    pub(in crate::ops::matmul) col_stride_elems: i64,
+    pub(in crate::ops::matmul) batch_strides_elems: [i64; MAX_BATCH_DIMS],
     /// Whether the rows are contiguous and not the columns.
-    pub(super) transposed: bool,
+    pub(in crate::ops::matmul) transposed: bool,
     /// Elements along the contiguous dimension.
     inner: i64,
     /// None where no map can describe it.
@@ -73,13 +73,13 @@ const MAX_STRIDE_BYTES: u64 = 1 << 40;
 
 impl Maps {
     /// Whether the transpose has the contiguous dimension of c in its columns, and the problem has not.
-    pub(super) fn transpose_is_contiguous(problem: &MatmulProblem) -> bool {
+    pub(in crate::ops::matmul) fn transpose_is_contiguous(problem: &MatmulProblem) -> bool {
         let c = Matrix::of(problem.c());
         !(c.col_stride == 1 || c.cols == 1) && (c.row_stride == 1 || c.rows == 1)
     }
 
     /// Describes the operands of the problem, or of its transpose, or tells which of them cannot be described.
-    pub(super) fn of(problem: &MatmulProblem, exchanged: bool) -> Result<Self, Refusal> {
+    pub(in crate::ops::matmul) fn of(problem: &MatmulProblem, exchanged: bool) -> Result<Self, Refusal> {
         let data_type = match problem.c().dtype() {
             DType::BF16 => TmaType::BF16,
             DType::F16 => TmaType::F16,
@@ -117,7 +117,7 @@ impl Maps {
     }
 
     /// Number of matrices.
-    pub(super) fn n_batch(&self) -> u32 {
+    pub(in crate::ops::matmul) fn n_batch(&self) -> u32 {
         self.batch_dims.iter().product()
     }
 }
@@ -125,7 +125,7 @@ impl Maps {
 /// The most slices of a sum.
 const MAX_SLICES: u128 = 64;
 
-fn narrow(name: &str, extent: i64) -> Result<u32, Refusal> {
+pub(in crate::ops::matmul) fn narrow(name: &str, extent: i64) -> Result<u32, Refusal> {
     if extent > MAX_EXTENT {
         return Err(Refusal::new(format!("takes extents up to {MAX_EXTENT}, {name} is {extent}")));
     }
@@ -134,15 +134,15 @@ fn narrow(name: &str, extent: i64) -> Result<u32, Refusal> {
 
 /// One matrix of a batch.
 #[derive(Clone, Copy)]
-pub(super) struct Matrix {
-    pub(super) rows: i64,
-    pub(super) cols: i64,
-    pub(super) row_stride: i64,
-    pub(super) col_stride: i64,
+pub(in crate::ops::matmul) struct Matrix {
+    pub(in crate::ops::matmul) rows: i64,
+    pub(in crate::ops::matmul) cols: i64,
+    pub(in crate::ops::matmul) row_stride: i64,
+    pub(in crate::ops::matmul) col_stride: i64,
 }
 
 impl Matrix {
-    fn of(desc: &TensorDesc) -> Self {
+    pub(in crate::ops::matmul) fn of(desc: &TensorDesc) -> Self {
         let at = desc.rank() - 2;
         Matrix {
             rows: desc.dims()[at],
@@ -152,7 +152,7 @@ impl Matrix {
         }
     }
 
-    fn transposed(self) -> Self {
+    pub(in crate::ops::matmul) fn transposed(self) -> Self {
         Matrix { rows: self.cols, cols: self.rows, row_stride: self.col_stride, col_stride: self.row_stride }
     }
 
@@ -214,8 +214,32 @@ impl InputMap {
         InputMap { major, batch_steps, pack: Some(pack), shape }
     }
 
+    /// The map of `[mn, k]` matrices of f32 taken apart; `block_k` is what k is padded to where it is the outer dimension,
+    /// so that no block of it reaches into the next part.
+    pub(in crate::ops::matmul) fn of_parts(
+        matrix: &Matrix,
+        batch_strides: &[i64],
+        batch_dims: &[i64],
+        block_k: u32,
+    ) -> Self {
+        let major = if matrix.row_stride < matrix.col_stride { Major::Mn } else { Major::K };
+        let (rows, part_rows) = match major {
+            Major::K => (*matrix, matrix.rows),
+            Major::Mn => (matrix.transposed(), (matrix.cols as u64).next_multiple_of(block_k.into()) as i64),
+        };
+        let n_parts = i64::from(F32_PARTS);
+        let (pack, packed, packed_strides) = Pack::of_parts(&rows, batch_strides, batch_dims, n_parts, part_rows);
+        let unused = MAX_BATCH_DIMS - batch_strides.len();
+        let mut batch_steps = [0; MAX_BATCH_DIMS];
+        for (step, &stride) in batch_steps[unused..].iter_mut().zip(batch_strides) {
+            *step = u32::from(stride != 0);
+        }
+        let shape = shape_of_packed(&packed, &packed_strides, batch_dims);
+        InputMap { major, batch_steps, pack: Some(pack), shape }
+    }
+
     /// The words of the map at `address`, for loads of `mn` × `k` elements.
-    pub(super) fn encode(
+    pub(in crate::ops::matmul) fn encode(
         &self,
         context: &GpuContext,
         data_type: TmaType,
@@ -259,12 +283,12 @@ impl OutputMap {
     }
 
     /// Whether a map describes it.
-    pub(super) fn has_map(&self) -> bool {
+    pub(in crate::ops::matmul) fn has_map(&self) -> bool {
         self.shape.is_some()
     }
 
     /// The most bytes that a thread can store at a time into the output at `address`: 2 to 16.
-    pub(super) fn store_bytes(&self, address: u64) -> u32 {
+    pub(in crate::ops::matmul) fn store_bytes(&self, address: u64) -> u32 {
         let (inner_stride, outer_stride) = if self.transposed {
             (self.row_stride_elems, self.col_stride_elems)
         } else {
@@ -280,7 +304,12 @@ impl OutputMap {
     }
 
     /// The words of the map at `address`, for stores of 64 by 64 elements.
-    pub(super) fn encode(&self, context: &GpuContext, data_type: TmaType, address: u64) -> Result<[u64; 16], Error> {
+    pub(in crate::ops::matmul) fn encode(
+        &self,
+        context: &GpuContext,
+        data_type: TmaType,
+        address: u64,
+    ) -> Result<[u64; 16], Error> {
         let panel = [MatmulTile::PANEL, MatmulTile::PANEL];
         self.shape.as_ref().map_or(Ok([0; 16]), |shape| shape.encode(context, data_type, address, panel))
     }

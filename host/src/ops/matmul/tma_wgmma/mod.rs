@@ -9,11 +9,11 @@
 //! Where there are fewer tiles than multiprocessors, the sums are split into slices: among the blocks of a cluster, or
 //! through the workspace, where a second kernel adds them up. Both add in a fixed order.
 
-mod launch;
-mod maps;
-mod model;
-mod pack;
-mod variants;
+pub(super) mod launch;
+pub(super) mod maps;
+pub(super) mod model;
+pub(super) mod pack;
+pub(super) mod variants;
 
 use super::MatmulProblem;
 use crate::launch::{LaunchConfig, linear_grid};
@@ -33,7 +33,7 @@ use variants::{KERNELS, Row, Split, Variant};
 pub(super) struct TmaWgmma;
 
 /// What the hardware asks of addresses and strides.
-const ALIGN_BYTES: u64 = 16;
+pub(super) const ALIGN_BYTES: u64 = 16;
 
 /// The fewest blocks of k that are worth a slice.
 const MIN_SLICE_BLOCKS: u32 = 2;
@@ -220,6 +220,8 @@ fn params(maps: &Maps, tile: MatmulTile, split: Split, n_clusters: u32) -> Matmu
         slice_k_blocks: maps.gemm_k.div_ceil(tile.gemm_k) / split.n_slices(),
         store_bytes: 2,
         partial_pitch: pitch(maps),
+        a_part_rows: 0,
+        b_part_rows: 0,
     }
 }
 
@@ -258,7 +260,7 @@ fn pack_step(params: &MatmulPackParams, context: &Context) -> Result<Step, Error
 }
 
 /// How many rows of tiles to walk together: the count for which the clusters under way at once share most.
-fn raster_rows(tile: MatmulTile, n_clusters: u32) -> u32 {
+pub(super) fn raster_rows(tile: MatmulTile, n_clusters: u32) -> u32 {
     let span = |rows: &u32| rows * tile.cluster_rows() + n_clusters.div_ceil(*rows) * tile.gemm_n;
     [4, 8, 16].into_iter().min_by_key(span).unwrap_or(8)
 }

@@ -8,25 +8,25 @@ use kernel_abi::ops::matmul::MatmulTile;
 
 /// What the estimate depends on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
-    pub(super) tile: MatmulTile,
-    pub(super) split: Split,
-    pub(super) gemm_m: u64,
-    pub(super) gemm_n: u64,
-    pub(super) gemm_k: u64,
-    pub(super) n_batch: u64,
+pub(in crate::ops::matmul) struct Work {
+    pub(in crate::ops::matmul) tile: MatmulTile,
+    pub(in crate::ops::matmul) split: Split,
+    pub(in crate::ops::matmul) gemm_m: u64,
+    pub(in crate::ops::matmul) gemm_n: u64,
+    pub(in crate::ops::matmul) gemm_k: u64,
+    pub(in crate::ops::matmul) n_batch: u64,
     /// Whether b's columns are contiguous, so that it is loaded in whole panels.
-    pub(super) b_is_mn_major: bool,
+    pub(in crate::ops::matmul) b_is_mn_major: bool,
     /// Bytes that one store of c moves: 128 by tensor map.
-    pub(super) store_bytes: u32,
+    pub(in crate::ops::matmul) store_bytes: u32,
     /// Bytes of inputs that are copied into the workspace first.
-    pub(super) packed_bytes: u64,
+    pub(in crate::ops::matmul) packed_bytes: u64,
     /// Bytes of all operands.
-    pub(super) operand_bytes: f64,
+    pub(in crate::ops::matmul) operand_bytes: f64,
     /// Multiprocessors.
-    pub(super) n_units: u64,
+    pub(in crate::ops::matmul) n_units: u64,
     /// Memory traffic.
-    pub(super) bytes_per_us: f64,
+    pub(in crate::ops::matmul) bytes_per_us: f64,
 }
 
 /// From the launch to the first product, and from the last one to the end.
@@ -99,7 +99,7 @@ impl Work {
     }
 
     /// The estimate.
-    pub(super) fn estimate_us(&self) -> f64 {
+    pub(in crate::ops::matmul) fn estimate_us(&self) -> f64 {
         let (slots, units) = (self.slots(), self.units());
         let blocks = match self.split {
             Split::Cluster(n) => u64::from(n),

@@ -20,7 +20,7 @@ pub(super) struct Row {
 
 /// Who computes one tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Split {
+pub(in crate::ops::matmul) enum Split {
     /// One block, or cluster of blocks that share what they load.
     Whole,
     /// The blocks of a cluster, a slice of the sums each, which add up through shared memory.
@@ -31,7 +31,7 @@ pub(super) enum Split {
 
 impl Split {
     /// Slices of each sum.
-    pub(super) fn n_slices(self) -> u32 {
+    pub(in crate::ops::matmul) fn n_slices(self) -> u32 {
         match self {
             Split::Whole => 1,
             Split::Cluster(n) | Split::Workspace(n) => n,
@@ -140,7 +140,7 @@ mod tests {
                     let c = if tile.cluster > 1 { format!("_c{}", tile.cluster) } else { String::new() };
                     let letters = [letter(a, Major::K), letter(b, Major::Mn)].iter().collect::<String>();
                     let symbol =
-                        format!("matmul_forward_tma_wgmma_{dtype}f32{dtype}_{m}x{n}x{k}_s{s}{c}_{letters}_sm90");
+                        format!("matmul{n}_forward_tma_wgmma_{dtype}f32{dtype}_{m}x{n}x{k}_s{s}{c}_{letters}_sm90");
                     assert_eq!(row[0].symbol, symbol);
                 }
             }

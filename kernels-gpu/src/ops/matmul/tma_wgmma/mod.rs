@@ -57,14 +57,14 @@ pub(super) trait Product<const R: usize> {
 }
 
 /// Registers of a thread of each role: together what a multiprocessor has.
-const PRODUCER_REGISTERS: u32 = 40;
-const CONSUMER_REGISTERS: u32 = 232;
+pub(super) const PRODUCER_REGISTERS: u32 = 40;
+pub(super) const CONSUMER_REGISTERS: u32 = 232;
 /// Threads of a warpgroup.
-const WARPGROUP: u32 = 128;
+pub(super) const WARPGROUP: u32 = 128;
 /// Bytes between panels of `[64 k][64 mn]`, and between the halves of a's rows in either orientation.
-const PANEL_BYTES: u32 = 64 * 128;
+pub(super) const PANEL_BYTES: u32 = 64 * 128;
 /// Bytes of eight rows of 128: the period of the swizzle.
-const SWIZZLE_PERIOD: u32 = 1024;
+pub(super) const SWIZZLE_PERIOD: u32 = 1024;
 /// Arrivals that free a stage: one a warp of the consumers of every block that the stage's loads reach.
 const fn releases(tile: MatmulTile) -> u32 {
     4 * MatmulTile::CONSUMERS * tile.cluster
@@ -72,12 +72,12 @@ const fn releases(tile: MatmulTile) -> u32 {
 
 /// A ring of stages in shared memory, and where one role stands in it.
 #[derive(Clone, Copy)]
-struct Ring {
+pub(super) struct Ring {
     base: u32,
     barriers: u32,
     tile: MatmulTile,
     stage: u32,
-    parity: u32,
+    pub(super) parity: u32,
 }
 
 impl Ring {
@@ -88,30 +88,67 @@ impl Ring {
 
     /// Address of a's tile; b's lies behind it.
     #[inline(always)]
-    fn a(&self) -> u32 {
+    pub(super) fn a(&self) -> u32 {
         self.base + self.stage * self.tile.stage_bytes()
     }
 
     /// The barrier that counts what is loaded.
     #[inline(always)]
-    fn full(&self) -> u32 {
+    pub(super) fn full(&self) -> u32 {
         self.barriers + 8 * self.stage
     }
 
     /// The barrier that counts who has read.
     #[inline(always)]
-    fn empty(&self) -> u32 {
+    pub(super) fn empty(&self) -> u32 {
         self.barriers + 8 * (self.tile.stages + self.stage)
     }
 
     #[inline(always)]
-    fn advance(&mut self) {
+    pub(super) fn advance(&mut self) {
         self.stage += 1;
         if self.stage == self.tile.stages {
             self.stage = 0;
             self.parity ^= 1;
         }
     }
+}
+
+/// Prepares the barriers and waits for the kernels before; gives the ring and this thread's warpgroup.
+///
+/// # Safety
+/// As [`run`]; all threads, once.
+#[inline(always)]
+pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool) -> (Ring, u32) {
+    let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
+    let ring = Ring::new(base, tile);
+    let thread = thread_idx_x();
+    // Uniform, so that addresses made of it are computed once a warp.
+    let warpgroup = warp::uniform(thread / WARPGROUP);
+    if thread == 0 {
+        tma::prefetch_map(maps.a);
+        tma::prefetch_map(maps.b);
+        if stores_by_map {
+            tma::prefetch_map(maps.c);
+        }
+        let mut each = ring;
+        while each.parity == 0 {
+            mbarrier::init(each.full(), 1);
+            mbarrier::init(each.empty(), releases(tile));
+            each.advance();
+        }
+        mbarrier::fence_init();
+    }
+    // Nobody may signal a barrier, here or in the other block, before it is ready.
+    if tile.cluster > 1 {
+        cluster::sync()
+    } else {
+        sync_threads()
+    }
+    // All of the above may run beside the kernel before this one.
+    schedule::wait_for_predecessors();
+    schedule::launch_dependents();
+    (ring, warpgroup)
 }
 
 /// The kernel.
@@ -121,39 +158,12 @@ impl Ring {
 /// `TILE.smem_bytes()` bytes of shared memory.
 #[inline(always)]
 pub(super) unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: Maps) {
-    let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
-    let ring = Ring::new(base, P::TILE);
-    let thread = thread_idx_x();
-    // Uniform, so that addresses made of it are computed once a warp.
-    let warpgroup = warp::uniform(thread / WARPGROUP);
-    if thread == 0 {
-        tma::prefetch_map(maps.a);
-        tma::prefetch_map(maps.b);
-        if p.output == OUTPUT_MAP {
-            tma::prefetch_map(maps.c);
-        }
-        let mut each = ring;
-        while each.parity == 0 {
-            mbarrier::init(each.full(), 1);
-            mbarrier::init(each.empty(), releases(P::TILE));
-            each.advance();
-        }
-        mbarrier::fence_init();
-    }
-    // Nobody may signal a barrier, here or in the other block, before it is ready.
-    if P::TILE.cluster > 1 {
-        cluster::sync()
-    } else {
-        sync_threads()
-    }
-    // All of the above may run beside the kernel before this one.
-    schedule::wait_for_predecessors();
-    schedule::launch_dependents();
+    let (ring, warpgroup) = begin(P::TILE, &maps, p.output == OUTPUT_MAP);
     let raster = Raster::new(P::TILE, p);
     let shares = P::TILE.splits_in_clusters() && p.output == OUTPUT_CLUSTER;
     if warpgroup == 0 {
         schedule::release_registers::<PRODUCER_REGISTERS>();
-        if thread == 0 {
+        if thread_idx_x() == 0 {
             produce::<P, R>(p, &maps, raster, ring);
         }
         if shares {
@@ -178,17 +188,17 @@ fn rank(tile: MatmulTile) -> u32 {
 
 /// A part of the sums of one tile.
 #[derive(Clone, Copy)]
-struct Unit {
-    place: Place,
+pub(super) struct Unit {
+    pub(super) place: Place,
     slice: u32,
     /// The first index of the sums.
-    first_k: u32,
+    pub(super) first_k: u32,
     /// How many blocks of k.
-    k_blocks: u32,
+    pub(super) k_blocks: u32,
 }
 
 /// The units that are still to be done by this block, with its own rows of the cluster's.
-struct Units {
+pub(super) struct Units {
     raster: Raster,
     tile: MatmulTile,
     index: u32,
@@ -197,12 +207,12 @@ struct Units {
 
 impl Units {
     #[inline(always)]
-    fn new(raster: Raster, tile: MatmulTile) -> Self {
+    pub(super) fn new(raster: Raster, tile: MatmulTile) -> Self {
         Units { raster, tile, index: block_idx_x() / tile.cluster, first_row: rank(tile) * tile.gemm_m }
     }
 
     #[inline(always)]
-    fn next(&mut self, p: &MatmulTmaParams) -> Option<Unit> {
+    pub(super) fn next(&mut self, p: &MatmulTmaParams) -> Option<Unit> {
         if self.index >= self.raster.n_tiles() * p.n_slices {
             return None;
         }
@@ -247,7 +257,7 @@ unsafe fn produce<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: &Map
 
 /// Batch coordinates of a map, innermost first: 0 where the operand repeats.
 #[inline(always)]
-fn coordinates(batch: [u32; 3], steps: [u32; 3]) -> [i32; 3] {
+pub(super) fn coordinates(batch: [u32; 3], steps: [u32; 3]) -> [i32; 3] {
     [(batch[2] * steps[2]) as i32, (batch[1] * steps[1]) as i32, (batch[0] * steps[0]) as i32]
 }
 
@@ -258,7 +268,7 @@ fn coordinates(batch: [u32; 3], steps: [u32; 3]) -> [i32; 3] {
 /// As [`run`].
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
-unsafe fn load(
+pub(super) unsafe fn load(
     mn_major: bool,
     width: u32,
     blocks: u32,
@@ -344,7 +354,7 @@ unsafe fn consume<P: Product<R>, const R: usize>(
 /// # Safety
 /// As [`consume`].
 #[inline(always)]
-unsafe fn release(tile: MatmulTile, empty: u32, lane: u32) {
+pub(super) unsafe fn release(tile: MatmulTile, empty: u32, lane: u32) {
     if tile.cluster > 1 {
         if lane < tile.cluster {
             mbarrier::arrive_remote_after_reads(empty, lane);
