@@ -305,7 +305,7 @@ impl Sides {
             raster_rows: RASTER_ROWS,
             a_load_bytes: 0,
             b_load_bytes: 0,
-            stores_pairs: 0,
+            stores_whole: 0,
             n_slices: slices,
             slice_k_blocks: (self.gemm_k as u32).div_ceil(tile.gemm_k) / slices,
             partial_pitch: self.pitch(),
@@ -385,9 +385,7 @@ impl Launch for BlockLaunch {
         (params.a.address, params.b.address, params.c.address) = (a, b, c);
         params.a_load_bytes = self.sides.a.load_bytes(a);
         params.b_load_bytes = self.sides.b.load_bytes(b);
-        // Two neighbouring sums of 16-bit kernels, four of f32.
-        let bytes = if self.sides.a.element_bytes == 2 { 4 } else { 16 };
-        params.stores_pairs = u32::from(self.sides.stores(c, bytes));
+        params.stores_whole = u32::from(self.sides.stores(c, 4 * self.sides.a.element_bytes));
         (params.partials, _) = call.workspace.range();
         (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
         launch(&self.function, &self.config, stream, &params).map_err(failed(&self.function))?;
@@ -432,6 +430,6 @@ mod tests {
         let sides = sides("a=64x32:bf16 b=32x128:bf16 c=64x128:bf16:s1x64");
         assert!(sides.exchanged && sides.a.is_mn_major && !sides.b.is_mn_major);
         assert_eq!((sides.gemm_m, sides.gemm_n, sides.c.row_stride, sides.c.col_stride), (128, 64, 64, 1));
-        assert!(sides.stores(256, 4) && !sides.stores(258, 4));
+        assert!(sides.stores(256, 8) && !sides.stores(260, 8));
     }
 }

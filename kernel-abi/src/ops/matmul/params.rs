@@ -197,8 +197,8 @@ crate::abi_struct! {
         pub a_load_bytes: u32,
         /// Bytes that can be loaded of b at a time along its contiguous dimension; 0 where none is contiguous.
         pub b_load_bytes: u32,
-        /// 1 where pairs of neighbouring columns of c, or of its parts, can be stored in one access.
-        pub stores_pairs: u32,
+        /// 1 where four neighbouring columns of c can be stored in one access.
+        pub stores_whole: u32,
         /// Parts into which each sum is split; with more than one, `partials` is written and not c.
         pub n_slices: u32,
         /// Blocks of k of each part, at least one; those left over go to the first parts, one each.

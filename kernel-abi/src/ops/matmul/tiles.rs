@@ -206,3 +206,6 @@ const _: () = assert!(TILE_128X64.smem_bytes() <= MAX_SHARED_BYTES);
 const _: () = assert!(TILE_128X32.smem_bytes() <= MAX_SHARED_BYTES);
 const _: () = assert!(TILE_128X16.smem_bytes() <= MAX_SHARED_BYTES);
 const _: () = assert!(TILE_128X128.sums_bytes() <= TILE_128X128.panels_at());
+// What leaves passes where the stages were.
+const _: () = assert!(CP_ASYNC_128X128.gemm_m * CP_ASYNC_128X128.gemm_n * 4 <= CP_ASYNC_128X128.smem_bytes());
+const _: () = assert!(CP_ASYNC_64X64.gemm_m * CP_ASYNC_64X64.gemm_n * 4 <= CP_ASYNC_64X64.smem_bytes());

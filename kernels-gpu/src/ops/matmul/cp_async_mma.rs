@@ -10,6 +10,7 @@
 //! contiguous, or one by one. Outside the matrices it is zero.
 
 use cuda_std::barrier::sync_threads;
+use cuda_std::memory::{X2, X4};
 use cuda_std::thread::{block_idx_x, thread_idx_x};
 use cuda_std::{cp_async, ldmatrix, shared};
 use kernel_abi::ops::matmul::{MatmulBlockParams, MatmulBlockTile, MatmulOperand, Place, Raster, div_rem};
@@ -252,37 +253,23 @@ pub(super) unsafe fn run<P: Product, const M_BLOCKS: usize>(p: &MatmulBlockParam
     a.skip(first_block);
     b.skip(first_block);
     let base = shared::dynamic_address();
-    let k_end = p.gemm_k - first_block * tile.gemm_k;
-    // Stages ahead of the one that is read.
-    let ahead = tile.stages - 1;
-    let mut next = 0;
-    while next < ahead {
-        if next < k_blocks {
-            let (a_tile, b_tile) = stage(base, tile, next);
-            let k_left = k_end - next * tile.gemm_k;
-            let held = a.begin(P::A_IS_MN_MAJOR, a_tile, k_left);
-            a.end(a_tile, &held);
-            let held = b.begin(P::B_IS_MN_MAJOR, b_tile, k_left);
-            b.end(b_tile, &held);
-        }
-        cp_async::commit_group();
-        next += 1;
-    }
     let warp = cuda_std::warp::uniform(thread_idx_x() / 32);
     let (row, col) = (warp % P::WARP_ROWS * (16 * M_BLOCKS as u32), warp / P::WARP_ROWS * (8 * N_BLOCKS as u32));
     let mut d: [[[f32; 4]; N_BLOCKS]; M_BLOCKS] = core::mem::zeroed();
-    let mut block = 0;
-    let mut read = 0;
-    while block < k_blocks {
-        // All but the newest two groups are there: this block's tile, for all threads after the barrier. Nobody reads
-        // the stage of the block before any more.
+    // Loads run ahead by all stages but the one that is read; one loop for their start, the middle and the end, so that
+    // their code is there once.
+    let ahead = tile.stages - 1;
+    let mut k_left = p.gemm_k - first_block * tile.gemm_k;
+    let (mut block, mut fill) = (0, 0);
+    while block < k_blocks + ahead {
+        // All but the newest two groups are there: the tile that is read now, for all threads after the barrier. Nobody
+        // reads the stage of the block before any more.
         cp_async::wait_group::<2>();
         sync_threads();
-        let (a_next, b_next) = stage(base, tile, if read == 0 { ahead } else { read - 1 });
-        let loads = block + ahead < k_blocks;
+        let (a_next, b_next) = stage(base, tile, fill);
+        let loads = block < k_blocks;
         let (mut a_held, mut b_held) = ([[0; 4]; CHUNKS], [[0; 4]; CHUNKS]);
         if loads {
-            let k_left = k_end - (block + ahead) * tile.gemm_k;
             a_held = a.begin(P::A_IS_MN_MAJOR, a_next, k_left);
             if M_BLOCKS > 2 {
                 // With so many sums there is no register to hold what is under way.
@@ -292,27 +279,75 @@ pub(super) unsafe fn run<P: Product, const M_BLOCKS: usize>(p: &MatmulBlockParam
             if M_BLOCKS > 2 {
                 b.end(b_next, &b_held);
             }
+            k_left -= least(tile.gemm_k, k_left);
         }
         cp_async::commit_group();
-        let (a_tile, b_tile) = stage(base, tile, read);
-        step::<P, M_BLOCKS>(&mut d, a_tile, b_tile, row, col, 0);
-        step::<P, M_BLOCKS>(&mut d, a_tile, b_tile, row, col, 16);
+        fill = if fill == ahead { 0 } else { fill + 1 };
+        if block >= ahead {
+            // The stage behind the newest is the oldest.
+            let (a_tile, b_tile) = stage(base, tile, fill);
+            step::<P, M_BLOCKS>(&mut d, a_tile, b_tile, row, col, 0);
+            step::<P, M_BLOCKS>(&mut d, a_tile, b_tile, row, col, 16);
+        }
         if loads && M_BLOCKS <= 2 {
             a.end(a_next, &a_held);
             b.end(b_next, &b_held);
         }
-        read = if read == ahead { 0 } else { read + 1 };
         block += 1;
     }
+    // Through shared memory, where the stages were, so that neighbours store neighbours.
+    cp_async::wait_all();
+    sync_threads();
+    put::<M_BLOCKS, 0>(tile, base, &d, row, col);
+    put::<M_BLOCKS, 1>(tile, base, &d, row, col);
+    if M_BLOCKS > 2 {
+        put::<M_BLOCKS, 2>(tile, base, &d, row, col);
+        put::<M_BLOCKS, 3>(tile, base, &d, row, col);
+    }
+    sync_threads();
     let matrix_index = (place.batch[0] * p.batch_dims[1] + place.batch[1]) * p.batch_dims[2] + place.batch[2];
     let out = Out { c: matrix(&p.c, place), part: slice * p.n_batch + matrix_index };
-    let (row, col) = (place.m + row, place.n + col);
-    out.rows::<P, M_BLOCKS, 0>(p, &d, row, col);
-    out.rows::<P, M_BLOCKS, 1>(p, &d, row, col);
-    if M_BLOCKS > 2 {
-        out.rows::<P, M_BLOCKS, 2>(p, &d, row, col);
-        out.rows::<P, M_BLOCKS, 3>(p, &d, row, col);
+    let mut index = thread_idx_x();
+    while index < tile.gemm_m * tile.gemm_n / OUT {
+        let (row, col) = (index / (tile.gemm_n / OUT), index % (tile.gemm_n / OUT) * OUT);
+        let sums = shared::load_x4(sum_at(tile, base, row, col));
+        out.store::<P>(p, place.m + row, place.n + col, sums.map(f32::from_bits));
+        index += tile.threads;
     }
+}
+
+/// Neighbouring sums that a thread stores at a time.
+const OUT: u32 = 4;
+
+/// Where a sum lies in shared memory. Groups of 8 are permuted, so that the rows of a fragment lie in different banks.
+#[inline(always)]
+fn sum_at(tile: MatmulBlockTile, base: u32, row: u32, col: u32) -> u32 {
+    base + (row * tile.gemm_n + (col ^ (row % 8 * 8))) * 4
+}
+
+/// Puts block `I` of 16 rows of a warp, whose tile begins at `row` and `col`, into shared memory.
+///
+/// # Safety
+/// As [`run`]; nobody reads the stages.
+#[inline(always)]
+unsafe fn put<const M_BLOCKS: usize, const I: usize>(
+    tile: MatmulBlockTile,
+    base: u32,
+    d: &[[[f32; 4]; N_BLOCKS]; M_BLOCKS],
+    row: u32,
+    col: u32,
+) {
+    let lane = thread_idx_x() % 32;
+    let (row, col) = (row + 16 * I as u32 + lane / 4, col + lane % 4 * 2);
+    let sums = d.get_unchecked(I);
+    macro_rules! block {
+        ($($j:literal)*) => { $(
+            let (v, col) = (sums[$j], col + 8 * $j);
+            shared::store_x2(sum_at(tile, base, row, col), [v[0].to_bits(), v[1].to_bits()]);
+            shared::store_x2(sum_at(tile, base, row + 8, col), [v[2].to_bits(), v[3].to_bits()]);
+        )* };
+    }
+    block!(0 1 2 3);
 }
 
 /// Addresses of a's and b's tiles in a stage.
@@ -399,65 +434,44 @@ struct Out {
 }
 
 impl Out {
-    /// Blocks `I` of 16 rows of a warp, whose tile begins at `row` and `col`.
+    /// Four neighbouring sums of a row: into c, or into their part.
     ///
     /// # Safety
     /// As [`run`].
     #[inline(always)]
-    unsafe fn rows<P: Product, const M_BLOCKS: usize, const I: usize>(
-        &self,
-        p: &MatmulBlockParams,
-        d: &[[[f32; 4]; N_BLOCKS]; M_BLOCKS],
-        row: u32,
-        col: u32,
-    ) {
-        let lane = thread_idx_x() % 32;
-        let (row, col) = (row + 16 * I as u32 + lane / 4, col + lane % 4 * 2);
-        let sums = d.get_unchecked(I);
-        self.pair::<P>(p, row, col, [sums[0][0], sums[0][1]]);
-        self.pair::<P>(p, row + 8, col, [sums[0][2], sums[0][3]]);
-        self.pair::<P>(p, row, col + 8, [sums[1][0], sums[1][1]]);
-        self.pair::<P>(p, row + 8, col + 8, [sums[1][2], sums[1][3]]);
-        self.pair::<P>(p, row, col + 16, [sums[2][0], sums[2][1]]);
-        self.pair::<P>(p, row + 8, col + 16, [sums[2][2], sums[2][3]]);
-        self.pair::<P>(p, row, col + 24, [sums[3][0], sums[3][1]]);
-        self.pair::<P>(p, row + 8, col + 24, [sums[3][2], sums[3][3]]);
-    }
-
-    /// Two neighbouring sums of a row: into c, or into their part.
-    ///
-    /// # Safety
-    /// As [`run`].
-    #[inline(always)]
-    unsafe fn pair<P: Product>(&self, p: &MatmulBlockParams, row: u32, col: u32, sums: [f32; 2]) {
+    unsafe fn store<P: Product>(&self, p: &MatmulBlockParams, row: u32, col: u32, sums: [f32; 4]) {
         if row >= p.gemm_m || col >= p.gemm_n {
             return;
         }
         if p.n_slices > 1 {
             let row = u64::from(self.part) * u64::from(p.gemm_m) + u64::from(row);
-            // The second column may lie in the gap up to the pitch, which is even.
+            // The last columns may lie in the gap up to the pitch, which is a multiple of 4.
             let at = p.partials + (row * u64::from(p.partial_pitch) + u64::from(col)) * 4;
-            *(at as *mut cuda_std::memory::X2<f32>) = cuda_std::memory::X2(sums);
+            *(at as *mut X4<f32>) = X4(sums);
             return;
         }
         let to = self.c + (i64::from(row) * p.c.row_stride + i64::from(col) * p.c.col_stride) as u64 * 2;
-        let (first, second) = (to as *mut u16, (to as *mut u16).offset(p.c.col_stride as isize));
-        let both = col + 1 < p.gemm_n;
-        let mut v = [p.alpha * sums[0], p.alpha * sums[1]];
-        if p.beta != 0.0 {
-            v[0] += p.beta * P::widen(*first);
-            if both {
-                v[1] += p.beta * P::widen(*second);
-            }
+        let left = p.gemm_n - col;
+        let at = |i: u32| (to as *mut u16).offset((i64::from(i) * p.c.col_stride) as isize);
+        let value = |i: u32, sum: f32| {
+            let value = p.alpha * sum;
+            let value = if p.beta != 0.0 && i < left { value + p.beta * P::widen(*at(i)) } else { value };
+            u32::from(P::narrow(value))
+        };
+        let v = [value(0, sums[0]), value(1, sums[1]), value(2, sums[2]), value(3, sums[3])];
+        if p.stores_whole != 0 {
+            *(to as *mut X2<u32>) = X2([v[0] | v[1] << 16, v[2] | v[3] << 16]);
+            return;
         }
-        let v = [P::narrow(v[0]), P::narrow(v[1])];
-        if p.stores_pairs != 0 {
-            *(to as *mut u32) = u32::from(v[0]) | u32::from(v[1]) << 16;
-        } else {
-            *first = v[0];
-            if both {
-                *second = v[1];
-            }
+        *at(0) = v[0] as u16;
+        if left > 1 {
+            *at(1) = v[1] as u16;
+        }
+        if left > 2 {
+            *at(2) = v[2] as u16;
+        }
+        if left > 3 {
+            *at(3) = v[3] as u16;
         }
     }
 }

@@ -137,48 +137,41 @@ pub(super) unsafe fn run(p: &MatmulBlockParams, tile: MatmulBlockTile, a_is_mn_m
         (first_block, p.b_load_bytes),
     );
     let base = shared::dynamic_address();
-    let k_end = p.gemm_k - first_block * tile.gemm_k;
-    // Stages ahead of the one that is read.
-    let ahead = tile.stages - 1;
-    let mut next = 0;
-    while next < ahead {
-        if next < k_blocks {
-            let to = base + next * tile.stage_bytes();
-            a.begin(to, k_end - next * tile.gemm_k);
-            b.begin(to + tile.a_bytes(), k_end - next * tile.gemm_k);
-        }
-        cp_async::commit_group();
-        next += 1;
-    }
     let across = tile.gemm_n / 8;
     let (row, col) = (thread_idx_x() / across * 4, thread_idx_x() % across * 4);
     let mut sums: [[f32; 8]; 8] = core::mem::zeroed();
-    let mut block = 0;
-    let mut read = 0;
-    while block < k_blocks {
-        // All but the newest group are there: this block's tile, for all threads after the barrier. Nobody reads the
-        // stage of the block before any more.
+    // Loads run ahead by all stages but the one that is read; one loop for their start, the middle and the end, so that
+    // their code is there once.
+    let ahead = tile.stages - 1;
+    let mut k_left = p.gemm_k - first_block * tile.gemm_k;
+    let (mut block, mut fill) = (0, 0);
+    while block < k_blocks + ahead {
+        // All but the newest group are there: the tile that is read now, for all threads after the barrier. Nobody reads
+        // the stage of the block before any more.
         cp_async::wait_group::<1>();
         sync_threads();
-        if block + ahead < k_blocks {
-            let to = base + (if read == 0 { ahead } else { read - 1 }) * tile.stage_bytes();
-            let k_left = k_end - (block + ahead) * tile.gemm_k;
+        if block < k_blocks {
+            let to = base + fill * tile.stage_bytes();
             a.begin(to, k_left);
             b.begin(to + tile.a_bytes(), k_left);
+            k_left -= if tile.gemm_k < k_left { tile.gemm_k } else { k_left };
         }
         cp_async::commit_group();
-        let now = base + read * tile.stage_bytes();
-        let (mut a_at, mut b_at) = (now + row * 4, now + tile.a_bytes() + col * 4);
-        let mut k = 0;
-        while k < tile.gemm_k {
-            let (a0, a1) = (shared::load_x4(a_at), shared::load_x4(a_at + tile.gemm_m * 2));
-            let (b0, b1) = (shared::load_x4(b_at), shared::load_x4(b_at + tile.gemm_n * 2));
-            multiply(&mut sums, floats(a0, a1), floats(b0, b1));
-            a_at += (tile.gemm_m + tile.pad) * 4;
-            b_at += (tile.gemm_n + tile.pad) * 4;
-            k += 1;
+        fill = if fill == ahead { 0 } else { fill + 1 };
+        if block >= ahead {
+            // The stage behind the newest is the oldest.
+            let now = base + fill * tile.stage_bytes();
+            let (mut a_at, mut b_at) = (now + row * 4, now + tile.a_bytes() + col * 4);
+            let mut k = 0;
+            while k < tile.gemm_k {
+                let (a0, a1) = (shared::load_x4(a_at), shared::load_x4(a_at + tile.gemm_m * 2));
+                let (b0, b1) = (shared::load_x4(b_at), shared::load_x4(b_at + tile.gemm_n * 2));
+                multiply(&mut sums, floats(a0, a1), floats(b0, b1));
+                a_at += (tile.gemm_m + tile.pad) * 4;
+                b_at += (tile.gemm_n + tile.pad) * 4;
+                k += 1;
+            }
         }
-        read = if read == ahead { 0 } else { read + 1 };
         block += 1;
     }
     let matrix_index = (place.batch[0] * p.batch_dims[1] + place.batch[1]) * p.batch_dims[2] + place.batch[2];
@@ -243,7 +236,7 @@ impl Out {
             return;
         }
         let to = self.c + (i64::from(row) * p.c.row_stride + i64::from(col) * p.c.col_stride) as u64 * 4;
-        if p.stores_pairs != 0 {
+        if p.stores_whole != 0 {
             let to = to as *mut X4<f32>;
             let mut v = [p.alpha * sums[0], p.alpha * sums[1], p.alpha * sums[2], p.alpha * sums[3]];
             if p.beta != 0.0 {

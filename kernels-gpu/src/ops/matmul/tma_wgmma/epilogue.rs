@@ -164,8 +164,8 @@ unsafe fn add_up_in_cluster<P: Product<R>, const R: usize>(p: &MatmulTmaParams, 
             slice += 1;
         }
         let col = out.col() + 8 * group;
-        store::<P, R>(p, out.matrix, out.row(), col, [sums[0], sums[1]]);
-        store::<P, R>(p, out.matrix, out.row() + 8, col, [sums[2], sums[3]]);
+        store::<P, R>(p, out, out.row(), col, [sums[0], sums[1]]);
+        store::<P, R>(p, out, out.row() + 8, col, [sums[2], sums[3]]);
         group += p.n_slices;
     }
 }
@@ -175,17 +175,18 @@ unsafe fn add_up_in_cluster<P: Product<R>, const R: usize>(p: &MatmulTmaParams, 
 /// # Safety
 /// As [`leave`].
 #[inline(always)]
-unsafe fn store<P: Product<R>, const R: usize>(p: &MatmulTmaParams, matrix: u64, row: u32, col: u32, sums: [f32; 2]) {
+unsafe fn store<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, row: u32, col: u32, sums: [f32; 2]) {
     let mut v = [p.alpha * sums[0], p.alpha * sums[1]];
     if p.beta != 0.0 {
-        v[0] += p.beta * prior::<P, R>(p, matrix, row, col);
-        v[1] += p.beta * prior::<P, R>(p, matrix, row, col + 1);
+        let prior = prior::<P, R>(p, out, row, col);
+        v[0] += prior[0];
+        v[1] += prior[1];
     }
     let packed = P::pack(v[0], v[1]);
     if row < p.gemm_m && col < p.gemm_n {
-        *element(p, matrix, row, col) = packed as u16;
+        *element(p, out.matrix, row, col) = packed as u16;
         if col + 1 < p.gemm_n {
-            *element(p, matrix, row, col + 1) = (packed >> 16) as u16;
+            *element(p, out.matrix, row, col + 1) = (packed >> 16) as u16;
         }
     }
 }
@@ -250,19 +251,16 @@ unsafe fn chunk<P: Product<R>, const R: usize, const N: usize, const J: usize>(
     let sum = |i: usize| p.alpha * *d.get_unchecked(at + i);
     let mut v = [sum(0), sum(1), sum(2), sum(3), sum(4), sum(5), sum(6), sum(7)];
     if p.beta != 0.0 {
-        let row = out.row();
         let col = panel_col + 16 * J as u32 + out.thread % 4 * 2;
-        let blend = |v: f32, row: u32, col: u32| v + p.beta * prior::<P, R>(p, out.matrix, row, col);
-        v = [
-            blend(v[0], row, col),
-            blend(v[1], row, col + 1),
-            blend(v[2], row + 8, col),
-            blend(v[3], row + 8, col + 1),
-            blend(v[4], row, col + 8),
-            blend(v[5], row, col + 9),
-            blend(v[6], row + 8, col + 8),
-            blend(v[7], row + 8, col + 9),
-        ];
+        let [upper, lower] = [prior::<P, R>(p, out, out.row(), col), prior::<P, R>(p, out, out.row() + 8, col)];
+        v[0] += upper[0];
+        v[1] += upper[1];
+        v[2] += lower[0];
+        v[3] += lower[1];
+        v[4] += upper[2];
+        v[5] += upper[3];
+        v[6] += lower[2];
+        v[7] += lower[3];
     }
     let packed = [P::pack(v[0], v[1]), P::pack(v[2], v[3]), P::pack(v[4], v[5]), P::pack(v[6], v[7])];
     let (warp, lane) = (out.thread / 32, out.thread % 32);
@@ -329,14 +327,22 @@ fn element(p: &MatmulTmaParams, matrix: u64, row: u32, col: u32) -> *mut u16 {
     (matrix + offset as u64 * 2) as *mut u16
 }
 
-/// An element of c before the run; 0 outside.
+/// What c held before the run, times beta, in columns `col`, `col + 1`, `col + 8` and `col + 9`; 0 outside.
 ///
 /// # Safety
 /// As [`leave`].
 #[inline(always)]
-unsafe fn prior<P: Product<R>, const R: usize>(p: &MatmulTmaParams, matrix: u64, row: u32, col: u32) -> f32 {
-    if row >= p.gemm_m || col >= p.gemm_n {
-        return 0.0;
-    }
-    P::unpack(*element(p, matrix, row, col))
+unsafe fn prior<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, row: u32, col: u32) -> [f32; 4] {
+    // Columns that are there from this one on.
+    let left = if row < p.gemm_m && col < p.gemm_n { p.gemm_n - col } else { 0 };
+    let first = element(p, out.matrix, row, col);
+    let value = |i: u32| {
+        if i < left {
+            // SAFETY: the element exists.
+            p.beta * P::unpack(unsafe { *first.offset((i64::from(i) * p.c.col_stride) as isize) })
+        } else {
+            0.0
+        }
+    };
+    [value(0), value(1), value(8), value(9)]
 }
