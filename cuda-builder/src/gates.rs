@@ -19,7 +19,8 @@ pub struct Checked {
 }
 
 /// Remarks of `ptxas` that mean a tensor-core kernel runs slowly: wgmma serialized, setmaxnreg ignored.
-const SLOW_REMARKS: [&str; 9] = ["C7508", "C7509", "C7510", "C7511", "C7514", "C7515", "C7517", "C7518", "C7519"];
+const SLOW_REMARKS: [&str; 10] =
+    ["C7507", "C7508", "C7509", "C7510", "C7511", "C7514", "C7515", "C7517", "C7518", "C7519"];
 
 /// Checks every file; all faults are reported together.
 pub fn check(
