@@ -142,7 +142,7 @@ fn collect(load: bool) -> Result<Info> {
                 cubins: module.cubins.iter().map(|cubin| cubin.arch).collect(),
                 takes: loaded.map(|loaded| loaded.image.to_string()).or(would_take),
                 load_us: loaded.map(|loaded| loaded.load_us),
-                cubin_refused: loaded.and_then(|loaded| loaded.cubin_refused.clone()),
+                cubin_refused: gpu.and_then(|gpu| gpu.cubin_refusal(module)),
             }
         })
         .collect();
