@@ -196,7 +196,7 @@ impl LoadedKernels {
 
     /// The module of machine code for this very device, if there is one and the driver takes it.
     fn machine_code(&self, gpu: &GpuContext, embedded: &'static EmbeddedModule) -> Option<Module> {
-        if settings::ptx_dir().is_some() {
+        if settings::ptx_dir().is_some() || !settings::uses_cubins() {
             return None;
         }
         let cubin = embedded.cubin_for(gpu.compute_capability())?;
