@@ -81,6 +81,34 @@ fn refusals_name_the_argument() {
 }
 
 #[test]
+fn compare_lists_its_suites() {
+    let output = oxidnn(&["compare", "--list"]);
+    assert!(output.status.success());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for suite in ["resnet50 ", "stem ", "unet3d ", "deepbench_gemm "] {
+        assert!(text.lines().any(|line| line.starts_with(suite)), "{suite}: {text}");
+    }
+    let output = oxidnn(&["compare", "resnet50", "--problems", "--passes", "wgrad", "--limit", "2"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text.lines().filter(|line| line.starts_with("conv:wgrad")).count(), 2, "{text}");
+}
+
+#[test]
+fn compare_says_what_it_needs() {
+    let refused = |args: &[&str]| {
+        let output = oxidnn(args);
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(refused(&["compare", "resnet51"]).contains("given \"resnet51\""));
+    assert!(refused(&["compare"]).contains("--list"));
+    if oxidnn::Context::gpu(0).is_err() {
+        let reason = refused(&["compare", "resnet50", "--limit", "1"]);
+        assert!(reason.contains("work on a GPU") && reason.contains("no device"), "{reason}");
+    }
+}
+
+#[test]
 fn one_epoch_of_training_learns_something() {
     let report = std::env::temp_dir().join(format!("oxidnn-train-{}.svg", std::process::id()));
     let outcome = json(&oxidnn(&["train", "--epochs", "1", "--json", "--report", report.to_str().unwrap()]));

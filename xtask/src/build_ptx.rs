@@ -20,9 +20,10 @@ fn builder(root: &Path) -> CudaBuilder {
 /// What a binary that embeds all PTX may grow by: a library that is one of many must stay small.
 const MAX_PTX_BYTES: u64 = 20_000_000;
 
-/// Builds into the folder that is committed, and beside it cubins, which are not, when they are asked for.
-pub fn run(root: &Path, cubin: bool) -> Result<()> {
-    let build = builder(root).copy_to(root.join("kernels-gpu/ptx")).build()?;
+/// Builds into the folder that is committed, and beside it cubins, which are not, when they are asked for; or `only`
+/// some families elsewhere.
+pub fn run(root: &Path, cubin: bool, only: Vec<String>) -> Result<()> {
+    let build = builder(root).copy_to(root.join("kernels-gpu/ptx")).only(only).build()?;
     print!("{}", build.table());
     summary(&build)?;
     if cubin {
