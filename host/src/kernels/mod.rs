@@ -8,9 +8,11 @@ mod excerpt;
 
 use crate::driver::{Function, GpuContext, Module};
 use crate::{Error, settings};
+use flate2::read::DeflateDecoder;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
@@ -22,12 +24,57 @@ pub struct EmbeddedModule {
     pub name: &'static str,
     /// 80 for the portable baseline, 90 for `sm_90a`.
     pub arch: u32,
-    /// The text.
-    pub ptx: &'static str,
+    /// Its text.
+    pub ptx: PackedPtx,
     /// Symbols of its kernels.
     pub kernels: &'static [&'static str],
     /// Machine code made of the PTX ahead of time; none without the feature `cubin`.
     pub cubins: &'static [EmbeddedCubin],
+}
+
+/// A PTX text, compressed until somebody asks for it.
+pub struct PackedPtx {
+    len_bytes: usize,
+    packed: &'static [u8],
+    text: OnceLock<Result<String, String>>,
+}
+
+impl PackedPtx {
+    const fn new(len_bytes: usize, packed: &'static [u8]) -> Self {
+        PackedPtx { len_bytes, packed, text: OnceLock::new() }
+    }
+
+    /// Length of the text.
+    pub fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+
+    /// What it takes of the binary.
+    pub fn packed_bytes(&self) -> usize {
+        self.packed.len()
+    }
+
+    /// The text, which is then kept for the life of the process.
+    ///
+    /// # Errors
+    /// `StaleKernels` when the binary is damaged.
+    pub fn text(&self) -> Result<&str, Error> {
+        let unpack = || {
+            let mut text = String::with_capacity(self.len_bytes);
+            let read = DeflateDecoder::new(self.packed).read_to_string(&mut text).map_err(|e| e.to_string())?;
+            if read == self.len_bytes { Ok(text) } else { Err(format!("{read} bytes")) }
+        };
+        self.text.get_or_init(unpack).as_ref().map(String::as_str).map_err(|found| Error::StaleKernels {
+            expected: format!("{} bytes of PTX in this binary", self.len_bytes),
+            found: found.clone(),
+        })
+    }
+}
+
+impl fmt::Debug for PackedPtx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PTX of {} bytes", self.len_bytes)
+    }
 }
 
 /// Machine code for one architecture.
@@ -111,7 +158,7 @@ mod embedded {
 
 /// Every embedded PTX file.
 pub fn embedded_modules() -> &'static [EmbeddedModule] {
-    embedded::MODULES
+    &embedded::MODULES
 }
 
 /// Whether kernels are embedded.
@@ -226,7 +273,7 @@ impl LoadedKernels {
 
 /// The PTX of a module: the embedded text, or the file in its place.
 fn text(embedded: &'static EmbeddedModule) -> Result<(Cow<'static, str>, Image), Error> {
-    let Some(dir) = settings::ptx_dir() else { return Ok((Cow::Borrowed(embedded.ptx), Image::Ptx)) };
+    let Some(dir) = settings::ptx_dir() else { return Ok((Cow::Borrowed(embedded.ptx.text()?), Image::Ptx)) };
     let path = dir.join(file_name(embedded));
     let text = std::fs::read_to_string(&path).map_err(|e| Error::StaleKernels {
         expected: format!("{} (OXIDNN_PTX_DIR)", path.display()),
@@ -284,12 +331,12 @@ mod tests {
             println!("skipped: no GPU: a_ptx_of_other_parameter_layouts_is_stale");
             return;
         };
-        let embedded = &embedded_modules()[0];
-        assert!(load_text(&gpu, "x.ptx", embedded.ptx).is_ok());
+        let ptx = embedded_modules()[0].ptx.text().unwrap();
+        assert!(load_text(&gpu, "x.ptx", ptx).is_ok());
         let first_byte = kernel_abi::abi_fingerprint().to_le_bytes()[0];
         let (old, new) = (format!("[8] = {{{first_byte}, "), format!("[8] = {{{}, ", first_byte ^ 1));
-        assert!(embedded.ptx.contains(&old));
-        match load_text(&gpu, "x.ptx", &embedded.ptx.replace(&old, &new)) {
+        assert!(ptx.contains(&old));
+        match load_text(&gpu, "x.ptx", &ptx.replace(&old, &new)) {
             Err(Error::StaleKernels { expected, found }) => {
                 assert!(expected.contains("fingerprint") && found.contains("x.ptx; run `cargo xtask build-ptx`"));
             }
