@@ -24,6 +24,7 @@ pub(super) fn measure(
     order: &mut Vec<(usize, f64)>,
     options: &FindOptions,
 ) -> Result<(), Error> {
+    let _alone = subject.context.store().measuring();
     // The most promising first, so that those far behind are seen to be so at their first run.
     order.sort_by(|a, b| a.1.total_cmp(&b.1));
     let known = subject.context.store().lookup(subject.context, subject.problem);
