@@ -1,5 +1,5 @@
-//! Embeds PTX, and with the feature `cubin` the machine code that was made of it: the committed files when they are those of the sources, else a new build where there is a kernel
-//! compiler, else the reason why there is none.
+//! Embeds PTX, compressed, and with the feature `cubin` the machine code that was made of it: the committed files when
+//! they are those of the sources, else a new build where there is a kernel compiler, else the reason why there is none.
 
 use cuda_builder::{Build, Cubin, CudaBuilder, Freshness, PackedFile};
 use std::fmt::Write as _;
@@ -89,8 +89,8 @@ fn embed(build: &Build, packed: &[PackedFile], cubins: &[Cubin], origin: &str) -
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "    EmbeddedModule {{\n        name: {:?},\n        arch: {},\n        ptx: super::PackedPtx::new({}, \
-             include_bytes!({:?})),\n        kernels: &{kernels:?},\n        cubins: &[",
+            "    EmbeddedModule {{\n        name: {:?},\n        arch: {},\n        ptx_bytes: {},\n        packed_ptx: \
+             include_bytes!({:?}),\n        text: std::sync::OnceLock::new(),\n        kernels: &{kernels:?},\n        cubins: &[",
             file.family, file.arch, packed.ptx_bytes, packed.path,
         );
         for cubin in cubins.iter().filter(|cubin| cubin.ptx == file.name) {

@@ -60,8 +60,8 @@ mod tests {
     #[test]
     fn every_embedded_kernel_has_a_part_of_its_own() {
         for module in crate::embedded_modules() {
-            let ptx = module.ptx.text().unwrap();
-            assert_eq!(ptx.len(), module.ptx.len_bytes());
+            let ptx = module.ptx().unwrap();
+            assert_eq!(ptx.len(), module.ptx_bytes);
             let whole = ptx.matches(ENTRY).count();
             assert_eq!(whole, module.kernels.len(), "{}", module.name);
             let mut bytes = 0;

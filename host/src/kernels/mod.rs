@@ -24,57 +24,15 @@ pub struct EmbeddedModule {
     pub name: &'static str,
     /// 80 for the portable baseline, 90 for `sm_90a`.
     pub arch: u32,
-    /// Its text.
-    pub ptx: PackedPtx,
+    /// Length of its text.
+    pub ptx_bytes: usize,
+    /// The text as a deflate stream, and unpacked once somebody asks for it.
+    packed_ptx: &'static [u8],
+    text: OnceLock<Result<String, String>>,
     /// Symbols of its kernels.
     pub kernels: &'static [&'static str],
     /// Machine code made of the PTX ahead of time; none without the feature `cubin`.
     pub cubins: &'static [EmbeddedCubin],
-}
-
-/// A PTX text, compressed until somebody asks for it.
-pub struct PackedPtx {
-    len_bytes: usize,
-    packed: &'static [u8],
-    text: OnceLock<Result<String, String>>,
-}
-
-impl PackedPtx {
-    const fn new(len_bytes: usize, packed: &'static [u8]) -> Self {
-        PackedPtx { len_bytes, packed, text: OnceLock::new() }
-    }
-
-    /// Length of the text.
-    pub fn len_bytes(&self) -> usize {
-        self.len_bytes
-    }
-
-    /// What it takes of the binary.
-    pub fn packed_bytes(&self) -> usize {
-        self.packed.len()
-    }
-
-    /// The text, which is then kept for the life of the process.
-    ///
-    /// # Errors
-    /// `StaleKernels` when the binary is damaged.
-    pub fn text(&self) -> Result<&str, Error> {
-        let unpack = || {
-            let mut text = String::with_capacity(self.len_bytes);
-            let read = DeflateDecoder::new(self.packed).read_to_string(&mut text).map_err(|e| e.to_string())?;
-            if read == self.len_bytes { Ok(text) } else { Err(format!("{read} bytes")) }
-        };
-        self.text.get_or_init(unpack).as_ref().map(String::as_str).map_err(|found| Error::StaleKernels {
-            expected: format!("{} bytes of PTX in this binary", self.len_bytes),
-            found: found.clone(),
-        })
-    }
-}
-
-impl fmt::Debug for PackedPtx {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PTX of {} bytes", self.len_bytes)
-    }
 }
 
 /// Machine code for one architecture.
@@ -101,6 +59,27 @@ impl EmbeddedCubin {
 }
 
 impl EmbeddedModule {
+    /// The text, which is kept for the life of the process once somebody has asked for it.
+    ///
+    /// # Errors
+    /// `StaleKernels` when it does not unpack.
+    pub fn ptx(&self) -> Result<&str, Error> {
+        let unpack = || {
+            let mut text = String::with_capacity(self.ptx_bytes);
+            DeflateDecoder::new(self.packed_ptx).read_to_string(&mut text).map_err(|e| e.to_string())?;
+            Ok(text)
+        };
+        self.text.get_or_init(unpack).as_ref().map(String::as_str).map_err(|found| Error::StaleKernels {
+            expected: format!("{} bytes of PTX for {}", self.ptx_bytes, self.name),
+            found: found.clone(),
+        })
+    }
+
+    /// What the text takes of this binary.
+    pub fn packed_bytes(&self) -> usize {
+        self.packed_ptx.len()
+    }
+
     /// The machine code for a device of this compute capability.
     pub fn cubin_for(&self, compute_capability: (u32, u32)) -> Option<&'static EmbeddedCubin> {
         self.cubins.iter().find(|cubin| cubin.is_for(compute_capability))
@@ -273,7 +252,7 @@ impl LoadedKernels {
 
 /// The PTX of a module: the embedded text, or the file in its place.
 fn text(embedded: &'static EmbeddedModule) -> Result<(Cow<'static, str>, Image), Error> {
-    let Some(dir) = settings::ptx_dir() else { return Ok((Cow::Borrowed(embedded.ptx.text()?), Image::Ptx)) };
+    let Some(dir) = settings::ptx_dir() else { return Ok((Cow::Borrowed(embedded.ptx()?), Image::Ptx)) };
     let path = dir.join(file_name(embedded));
     let text = std::fs::read_to_string(&path).map_err(|e| Error::StaleKernels {
         expected: format!("{} (OXIDNN_PTX_DIR)", path.display()),
@@ -331,7 +310,7 @@ mod tests {
             println!("skipped: no GPU: a_ptx_of_other_parameter_layouts_is_stale");
             return;
         };
-        let ptx = embedded_modules()[0].ptx.text().unwrap();
+        let ptx = embedded_modules()[0].ptx().unwrap();
         assert!(load_text(&gpu, "x.ptx", ptx).is_ok());
         let first_byte = kernel_abi::abi_fingerprint().to_le_bytes()[0];
         let (old, new) = (format!("[8] = {{{first_byte}, "), format!("[8] = {{{}, ", first_byte ^ 1));
