@@ -51,7 +51,7 @@ fn many_threads_share_one_context_and_plan() {
 fn find_measures_and_remembers() {
     let problems = [
         "conv:fprop pad=1x1 x=1x4x9x9:f32 w=4x4x3x3:f32",
-        "conv:wgrad pad=1x1 x=2x64x14x14:bf16:nhwc w=64x64x3x3:bf16:nhwc",
+        "conv:wgrad pad=1x1 x=2x64x14x14:bf16:nhwc dw=64x64x3x3:bf16:nhwc dy=2x64x14x14:bf16:nhwc",
         "matmul:forward a=256x128:bf16 b=128x256:bf16 c=256x256:bf16",
         "transform:forward x=64x64:f32 y=64x64:f32",
     ];
