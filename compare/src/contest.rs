@@ -4,7 +4,7 @@ use crate::case::{Case, Table, Work};
 use crate::device;
 use crate::measure::{Call, Set, Tried, record, sets};
 use crate::options::Options;
-use crate::ours;
+use crate::ours::{self, OurCall};
 use crate::peers::{cublaslt, cudnn};
 use crate::random::Block;
 use crate::reference::whole;
@@ -12,37 +12,52 @@ use crate::report::Row;
 use crate::session::Session;
 use crate::timing::Timing;
 use crate::verify::{Samples, limit_l2};
-use anyhow::{Result, bail};
-use oxidnn::driver::DeviceMemory;
+use anyhow::{Context as _, Result, bail};
+use oxidnn::driver::{DeviceMemory, Graph};
+
+/// A problem's operands and its best candidates, the best first.
+pub(crate) struct Prepared<'a> {
+    sets: Vec<Set>,
+    ours: Vec<Tried<'a>>,
+    heuristic: Option<OurCall<'a>>,
+    theirs: Vec<Tried<'a>>,
+}
 
 /// Measures one problem. Whatever goes wrong stands in the row's note.
-pub(crate) fn contest(session: &Session, table: &Table, case: &Case, options: &Options) -> Row {
+pub(crate) fn contest<'a>(
+    session: &'a Session,
+    table: &Table,
+    case: &Case,
+    options: &Options,
+) -> (Row, Option<Prepared<'a>>) {
     let problem = case.work.problem();
     let mut row = Row {
-        suite: table.suite.clone(),
         problem: problem.text(),
-        pass: table.pass.to_owned(),
-        dtype: table.dtype.to_string(),
-        layout: table.layout.to_owned(),
         peer: session.peer(matches!(case.work, Work::Matmul(_))),
         layer: case.layer.clone(),
         count: case.count,
         flops: problem.flops(),
         bytes: problem.bytes(),
-        ..Row::unmeasured()
+        ..Row::of_table(table)
     };
-    if let Err(e) = measure(session, &case.work, options, &mut row) {
-        row.remark(&format!("{e:#}"));
+    let prepared = prepare(session, &case.work, options, &mut row).and_then(|prepared| {
+        time(session, &prepared, options, &mut row)?;
+        Ok(prepared)
+    });
+    match prepared {
+        Ok(prepared) => (row, Some(prepared)),
+        Err(e) => {
+            row.remark(&format!("{e:#}"));
+            (row, None)
+        }
     }
-    row
 }
 
-fn measure(session: &Session, work: &Work, options: &Options, row: &mut Row) -> Result<()> {
+fn prepare<'a>(session: &'a Session, work: &Work, options: &Options, row: &mut Row) -> Result<Prepared<'a>> {
     let (gpu, stream) = (session.gpu(), session.gpu_stream());
     let block = session.block(work.dtype())?;
     let sets = sets(work, &block, gpu, stream)?;
     let clock = session.clock()?;
-
     let (heuristic, our_candidates) =
         match ours::search(&session.context, &session.stream, work, &sets, &clock, options) {
             Ok((heuristic, found)) => {
@@ -69,12 +84,66 @@ fn measure(session: &Session, work: &Work, options: &Options, row: &mut Row) -> 
             eprintln!("    {:>10.1} us {name}, workspace {bytes} bytes", tried.us);
         }
     }
-
     let checks = Checks::new(session, work, &sets[0], &block);
     let theirs = checks.right(their_candidates, &sets[0].theirs, options, Side::Theirs, row)?;
     let ours = checks.right(our_candidates, &sets[0].ours, options, Side::Ours, row)?;
-    let heuristic = heuristic.as_ref().map(|call| call as &dyn Call);
-    time(session, &sets, Sides { ours: &ours, heuristic, theirs: &theirs }, options, row)
+    Ok(Prepared { sets, ours, heuristic, theirs })
+}
+
+/// All layers of a network one after the other, each as often as it stands there, as one graph: both sides with their
+/// best candidates.
+pub(crate) fn chain(session: &Session, table: &Table, layers: &[(&Row, Prepared<'_>)]) -> Row {
+    let total = |value: fn(&Row) -> f64| layers.iter().map(|(row, _)| value(row) * f64::from(row.count)).sum();
+    let count: u32 = layers.iter().map(|(row, _)| row.count).sum();
+    let mut row = Row {
+        problem: format!("chain of {count} convolutions"),
+        peer: session.peer(false),
+        layer: "whole chain".to_owned(),
+        count: 1,
+        algorithm: "each layer's best".to_owned(),
+        peer_algorithm: "each layer's best".to_owned(),
+        flops: total(|row| row.flops),
+        bytes: total(|row| row.bytes),
+        ..Row::of_table(table)
+    };
+    if let Err(e) = time_chain(session, layers, &mut row) {
+        row.remark(&format!("{e:#}"));
+    }
+    row
+}
+
+fn time_chain(session: &Session, layers: &[(&Row, Prepared<'_>)], row: &mut Row) -> Result<()> {
+    const ROUNDS: usize = 25;
+    let (stream, clock) = (session.gpu_stream(), session.clock()?);
+    let graph = |side: for<'b> fn(&'b Prepared<'_>) -> &'b [Tried<'b>], whose: &str| -> Result<Graph> {
+        Graph::capture(stream, || {
+            for (row, prepared) in layers {
+                let best = side(prepared).first().with_context(|| format!("{} has none of {whose}", row.layer))?;
+                // Each occurrence has weights and images of its own.
+                for set in prepared.sets.iter().cycle().take(row.count as usize) {
+                    best.call.queue(set)?;
+                }
+            }
+            Ok(())
+        })
+    };
+    let ours = graph(|prepared| &prepared.ours, "ours")?;
+    let theirs = graph(|prepared| &prepared.theirs, "the peer's");
+    let graphs: Vec<&Graph> = [Some(&ours), theirs.as_ref().ok()].into_iter().flatten().collect();
+    let timings = clock.interleaved(&graphs, 1, ROUNDS)?;
+    set_ours(row, timings[0], session.copy_gbps);
+    if let Some(timing) = timings.get(1) {
+        (row.peer_us, row.peer_spread) = (timing.us, timing.spread);
+    }
+    theirs.map(|_| ())
+}
+
+fn set_ours(row: &mut Row, timing: Timing, copy_gbps: f64) {
+    row.ours_us = timing.us;
+    row.ours_spread = timing.spread;
+    row.tflops = row.flops / timing.us / 1e6;
+    row.gbps = row.bytes / timing.us / 1e3;
+    row.fraction_of_copy = row.gbps / copy_gbps;
 }
 
 /// Whose result.
@@ -168,31 +237,26 @@ impl<'a> Checks<'a> {
     }
 }
 
-struct Sides<'a> {
-    ours: &'a [Tried<'a>],
-    heuristic: Option<&'a dyn Call>,
-    theirs: &'a [Tried<'a>],
-}
-
 /// Time that a graph of calls should take at least, so that its launch does not count.
 const GRAPH_US: f64 = 800.0;
 /// Time that all turns of one problem should take together.
 const TURNS_US: f64 = 250e3;
 const TURNS_US_QUICK: f64 = 80e3;
 
-fn time(session: &Session, sets: &[Set], sides: Sides<'_>, options: &Options, row: &mut Row) -> Result<()> {
+fn time(session: &Session, prepared: &Prepared<'_>, options: &Options, row: &mut Row) -> Result<()> {
+    let Prepared { sets, ours, heuristic, theirs } = prepared;
+    let chosen = heuristic.as_ref().map(|call| call as &dyn Call);
     let (stream, clock) = (session.gpu_stream(), session.clock()?);
     let best = |tried: &[Tried<'_>]| tried.first().map_or(f64::INFINITY, |tried| tried.us);
-    let fastest = best(sides.ours).min(best(sides.theirs)).max(1.0);
+    let fastest = best(ours).min(best(theirs)).max(1.0);
     if fastest.is_infinite() {
         return Ok(());
     }
     // Every set at least once, so that they pass the cache.
     let calls = ((GRAPH_US / fastest).ceil() as usize).clamp(4, 256).max(sets.len());
-    let heuristic = sides.heuristic.filter(|call| sides.ours.iter().all(|ours| ours.call.name() != call.name()));
-    let ours = sides.ours.iter().map(|tried| tried.call.as_ref());
-    let theirs = sides.theirs.iter().map(|tried| tried.call.as_ref());
-    let all: Vec<&dyn Call> = ours.chain(theirs).chain(heuristic).collect();
+    let heuristic = chosen.filter(|call| ours.iter().all(|ours| ours.call.name() != call.name()));
+    let best_ones = ours.iter().chain(theirs).map(|tried| tried.call.as_ref());
+    let all: Vec<&dyn Call> = best_ones.chain(heuristic).collect();
     if let Some(call) = heuristic {
         // What the search left out has not loaded its kernels yet.
         call.queue(&sets[0])?;
@@ -205,27 +269,23 @@ fn time(session: &Session, sets: &[Set], sides: Sides<'_>, options: &Options, ro
     }
     let (wanted_us, least, most) = if options.quick { (TURNS_US_QUICK, 3, 7) } else { (TURNS_US, 7, 25) };
     let rounds = ((wanted_us / turn_us) as usize).clamp(least, most);
-    let graphs: Vec<&oxidnn::driver::Graph> = graphs.iter().collect();
+    let graphs: Vec<&Graph> = graphs.iter().collect();
     let timings = clock.interleaved(&graphs, calls, rounds)?;
-    let (our_timings, rest) = timings.split_at(sides.ours.len());
-    let (their_timings, heuristic_timing) = rest.split_at(sides.theirs.len());
-    if let Some((call, timing)) = least_of(sides.ours, our_timings) {
-        row.ours_us = timing.us;
-        row.ours_spread = timing.spread;
+    let (our_timings, rest) = timings.split_at(ours.len());
+    let (their_timings, heuristic_timing) = rest.split_at(theirs.len());
+    if let Some((call, timing)) = least_of(ours, our_timings) {
+        set_ours(row, timing, session.copy_gbps);
         row.algorithm = call.name();
         row.workspace_bytes = call.workspace_bytes();
-        row.tflops = row.flops / timing.us / 1e6;
-        row.gbps = row.bytes / timing.us / 1e3;
-        row.fraction_of_copy = row.gbps / session.copy_gbps;
     }
-    if let Some((call, timing)) = least_of(sides.theirs, their_timings) {
+    if let Some((call, timing)) = least_of(theirs, their_timings) {
         row.peer_us = timing.us;
         row.peer_spread = timing.spread;
         row.peer_algorithm = call.name();
     }
-    if let Some(call) = sides.heuristic {
+    if let Some(call) = chosen {
         row.heuristic_algorithm = call.name();
-        let among_best = sides.ours.iter().position(|ours| ours.call.name() == call.name());
+        let among_best = ours.iter().position(|ours| ours.call.name() == call.name());
         let timing = among_best.map(|i| our_timings[i]).or(heuristic_timing.first().copied());
         row.heuristic_us = timing.map_or(f64::NAN, |timing| timing.us);
     }

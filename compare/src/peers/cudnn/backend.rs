@@ -175,11 +175,12 @@ impl<'a> Descriptor<'a> {
         Ok(place[0])
     }
 
-    /// Values of an enum; at most sixteen.
-    pub(super) fn get_enums(&self, name: Name, of: Type) -> Result<Vec<c_int>> {
-        let mut places = [0 as c_int; 16];
+    /// Values of an enum, at most `most`.
+    pub(super) fn get_enums(&self, name: Name, of: Type, most: usize) -> Result<Vec<c_int>> {
+        let mut places = vec![0 as c_int; most];
         let n = self.get(name, of, &mut places)?;
-        Ok(places[..n.min(places.len())].to_vec())
+        places.truncate(n);
+        Ok(places)
     }
 
     /// The descriptors that an attribute holds, at most `most`.

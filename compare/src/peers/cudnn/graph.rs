@@ -23,8 +23,12 @@ const MODES: [(c_int, &str); 3] = [(3, "A"), (1, "B"), (2, "fallback")];
 const TENSOR_CORE: c_int = 0;
 const DOWN_CONVERT_INPUTS: c_int = 1;
 const NONDETERMINISTIC: c_int = 4;
+const N_NUMERICAL_NOTES: usize = 10;
 /// `cudnnBackendBehaviorNote_t`.
 const RUNTIME_COMPILATION: c_int = 0;
+const N_BEHAVIOR_NOTES: usize = 5;
+/// `CUDNN_KNOB_TYPE_COUNTS`: an engine has fewer knobs.
+const N_KNOBS: usize = 44;
 
 /// Plans that are built and timed, and the time that building may take in all: engines that are compiled on the spot
 /// take a second each.
@@ -196,15 +200,15 @@ fn proposals<'a>(cudnn: &'a Cudnn, graph: &Descriptor<'a>, mode: c_int) -> Resul
 fn describe(config: &Descriptor<'_>, dtype: DType) -> Result<Option<String>> {
     let engines = config.get_descriptors_exactly(Name::ConfigEngine, Kind::Engine, 1)?;
     let engine = engines.first().context("expected an engine")?;
-    let notes = engine.get_enums(Name::EngineNumericalNotes, Type::NumericalNote)?;
+    let notes = engine.get_enums(Name::EngineNumericalNotes, Type::NumericalNote, N_NUMERICAL_NOTES)?;
     if dtype == DType::F32 && (notes.contains(&TENSOR_CORE) || notes.contains(&DOWN_CONVERT_INPUTS)) {
         return Ok(None);
     }
-    let behavior = engine.get_enums(Name::EngineBehaviorNotes, Type::BehaviorNote).unwrap_or_default();
+    let behavior =
+        engine.get_enums(Name::EngineBehaviorNotes, Type::BehaviorNote, N_BEHAVIOR_NOTES).unwrap_or_default();
     let mut name = format!("graph:eng{}", engine.get_i64(Name::EngineIndex)?);
-    // Knobs only make names tell variants apart; without them there is still the engine.
-    for knob in config.get_descriptors(Name::ConfigKnobs, Kind::KnobChoice, 64).unwrap_or_default() {
-        let of = knob.get_enums(Name::KnobType, Type::Knob)?;
+    for knob in config.get_descriptors_exactly(Name::ConfigKnobs, Kind::KnobChoice, N_KNOBS)? {
+        let of = knob.get_enums(Name::KnobType, Type::Knob, 1)?;
         let value = knob.get_i64(Name::KnobValue)?;
         name.push_str(&format!("_k{}={value}", of.first().copied().unwrap_or(-1)));
     }
