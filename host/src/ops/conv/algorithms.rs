@@ -1,6 +1,6 @@
 //! The ordered list of convolution algorithms.
 
-use super::{ConvProblem, cpu_direct, cpu_gemm, naive};
+use super::{ConvProblem, cpu_direct, cpu_gemm, im2col_wgmma, naive};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -12,6 +12,12 @@ impl Operation for ConvProblem {
     const DTYPES: &'static [DType] = &DType::ALL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu_gemm::CpuGemm), &CpuAlgorithm(cpu_direct::CpuDirect), &naive::Naive]
+        &[
+            &CpuAlgorithm(cpu_gemm::CpuGemm),
+            &CpuAlgorithm(cpu_direct::CpuDirect),
+            &im2col_wgmma::Gather,
+            &im2col_wgmma::Wgrad,
+            &naive::Naive,
+        ]
     }
 }
