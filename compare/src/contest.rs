@@ -130,7 +130,7 @@ fn time_chain(session: &Session, layers: &[(&Row, Prepared<'_>)], row: &mut Row)
     let ours = graph(|prepared| &prepared.ours, "ours")?;
     let theirs = graph(|prepared| &prepared.theirs, "the peer's");
     let graphs: Vec<&Graph> = [Some(&ours), theirs.as_ref().ok()].into_iter().flatten().collect();
-    let timings = clock.interleaved(&graphs, 1, ROUNDS)?;
+    let timings = clock.interleaved_replays(&graphs, 1, ROUNDS)?;
     set_ours(row, timings[0], session.copy_gbps);
     if let Some(timing) = timings.get(1) {
         (row.peer_us, row.peer_spread) = (timing.us, timing.spread);
@@ -270,7 +270,7 @@ fn time(session: &Session, prepared: &Prepared<'_>, options: &Options, row: &mut
     let (wanted_us, least, most) = if options.quick { (TURNS_US_QUICK, 3, 7) } else { (TURNS_US, 7, 25) };
     let rounds = ((wanted_us / turn_us) as usize).clamp(least, most);
     let graphs: Vec<&Graph> = graphs.iter().collect();
-    let timings = clock.interleaved(&graphs, calls, rounds)?;
+    let timings = clock.interleaved_replays(&graphs, calls, rounds)?;
     let (our_timings, rest) = timings.split_at(ours.len());
     let (their_timings, heuristic_timing) = rest.split_at(theirs.len());
     if let Some((call, timing)) = least_of(ours, our_timings) {

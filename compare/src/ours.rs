@@ -149,7 +149,7 @@ mod tests {
         let able = |algorithm, config, estimate_us| Candidate {
             algorithm,
             config,
-            verdict: Verdict::Able { workspace_bytes: 0, estimate_us, measured_us: None },
+            verdict: Verdict::Able { workspace_bytes: 0, estimate_us, measured: None },
         };
         let all =
             [able("slow", "c", 900.0), able("tiles", "a", 30.0), able("tiles", "b", 20.0), able("naive", "n", 25.0)];
