@@ -78,6 +78,9 @@ pub fn run(options: &Options) -> Result<bool> {
                 break;
             }
             bar.set_message(case.layer.clone());
+            if options.verbose {
+                show(&bar, &case.work.problem().text());
+            }
             let (mut row, prepared) = contest(&session, table, case, options);
             layers.extend(prepared.filter(|_| table.chain));
             row.torch_us = judge.us(&row.problem);
@@ -88,6 +91,11 @@ pub fn run(options: &Options) -> Result<bool> {
             bar.inc(1);
             all_right &= !(row.note.contains("WRONG") && row.ours_us.is_nan());
             rows.push(row);
+            // A fault of one kernel is the end of the process's context; another process can go on.
+            session.stream.synchronize().with_context(|| {
+                let done = options.skip + rows.len();
+                format!("the device is lost after {}; go on behind it with --skip {done}", case.work.problem().text())
+            })?;
         }
         // Of single problems only: a chain is another kind of figure.
         let summary = Summary::new(&table.stem(), &rows);
