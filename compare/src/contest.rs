@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Table, Work};
 use crate::device;
-use crate::measure::{Call, Set, Tried, record, sets};
+use crate::measure::{Call, Set, Tried, record, sets, trial};
 use crate::options::Options;
 use crate::ours::{self, OurCall};
 use crate::peers::{cublaslt, cudnn};
@@ -129,8 +129,9 @@ fn time_chain(session: &Session, layers: &[(&Row, Prepared<'_>)], row: &mut Row)
     };
     let ours = graph(|prepared| &prepared.ours, "ours")?;
     let theirs = graph(|prepared| &prepared.theirs, "the peer's");
-    let graphs: Vec<&Graph> = [Some(&ours), theirs.as_ref().ok()].into_iter().flatten().collect();
-    let timings = clock.interleaved_replays(&graphs, 1, ROUNDS)?;
+    let graphs: Vec<(&Graph, usize)> =
+        [Some(&ours), theirs.as_ref().ok()].into_iter().flatten().map(|graph| (graph, 1)).collect();
+    let timings = clock.interleaved_replays(&graphs, ROUNDS)?;
     set_ours(row, timings[0], session.copy_gbps);
     if let Some(timing) = timings.get(1) {
         (row.peer_us, row.peer_spread) = (timing.us, timing.spread);
@@ -214,14 +215,8 @@ impl<'a> Checks<'a> {
         call.queue(self.set)?;
         stream.synchronize()?;
         let error = self.samples.error(output, stream)?;
-        let place = if side == Side::Ours { &mut row.max_rel_err } else { &mut row.peer_rel_err };
-        // The first right candidate's error stays.
-        if place.is_nan() {
-            *place = error;
-        }
         let limit = limit_l2(self.work.dtype(), self.work.problem().accumulation_length());
         if error.is_nan() || error > limit {
-            *place = f64::NAN;
             bail!("relative error {error:.2e} of the samples, limit {limit:.2e}");
         }
         if side == Side::Ours {
@@ -233,44 +228,67 @@ impl<'a> Checks<'a> {
                 whole(self.session, self.work, self.set, theirs, self.samples.rms())?
             };
         }
+        let place = if side == Side::Ours { &mut row.max_rel_err } else { &mut row.peer_rel_err };
+        // The first right candidate's error stays.
+        if place.is_nan() {
+            *place = error;
+        }
         Ok(())
     }
 }
 
-/// Time that a graph of calls should take at least, so that its launch does not count.
+/// Time that a graph of calls should take at least, so that its launch does not count, and at most.
 const GRAPH_US: f64 = 800.0;
+const LONG_US: f64 = 50e3;
 /// Time that all turns of one problem should take together.
 const TURNS_US: f64 = 250e3;
 const TURNS_US_QUICK: f64 = 80e3;
+/// Where one turn of all sides takes longer, few must do.
+const SLOW_TURN_US: f64 = 300e3;
+/// A heuristic's choice this many times slower than the best is not timed more closely.
+const FAR_OFF: f64 = 3.0;
+
+/// Calls of a graph: every set at least once, so that they pass the cache, unless that takes too long to matter.
+fn calls_of(us: f64, sets: usize) -> usize {
+    let enough = ((GRAPH_US / us).ceil() as usize).clamp(4, 256).max(sets);
+    enough.min((LONG_US / us).ceil() as usize).max(1)
+}
 
 fn time(session: &Session, prepared: &Prepared<'_>, options: &Options, row: &mut Row) -> Result<()> {
     let Prepared { sets, ours, heuristic, theirs } = prepared;
-    let chosen = heuristic.as_ref().map(|call| call as &dyn Call);
     let (stream, clock) = (session.gpu_stream(), session.clock()?);
-    let best = |tried: &[Tried<'_>]| tried.first().map_or(f64::INFINITY, |tried| tried.us);
-    let fastest = best(ours).min(best(theirs)).max(1.0);
-    if fastest.is_infinite() {
+    let Some(fastest) = ours.iter().chain(theirs).map(|tried| tried.us).min_by(f64::total_cmp) else {
         return Ok(());
-    }
-    // Every set at least once, so that they pass the cache.
-    let calls = ((GRAPH_US / fastest).ceil() as usize).clamp(4, 256).max(sets.len());
-    let heuristic = chosen.filter(|call| ours.iter().all(|ours| ours.call.name() != call.name()));
-    let best_ones = ours.iter().chain(theirs).map(|tried| tried.call.as_ref());
-    let all: Vec<&dyn Call> = best_ones.chain(heuristic).collect();
+    };
+    let mut all: Vec<(&dyn Call, f64)> =
+        ours.iter().chain(theirs).map(|tried| (tried.call.as_ref(), tried.us)).collect();
     if let Some(call) = heuristic {
-        // What the search left out has not loaded its kernels yet.
-        call.queue(&sets[0])?;
-        stream.synchronize()?;
+        row.heuristic_algorithm = call.name();
+        if ours.iter().all(|ours| ours.call.name() != row.heuristic_algorithm) {
+            row.heuristic_us = trial(call, sets, &clock, fastest)?;
+            if row.heuristic_us < FAR_OFF * fastest {
+                all.push((call, row.heuristic_us));
+            }
+        }
     }
-    let graphs = all.iter().map(|call| record(*call, sets, calls, stream)).collect::<Result<Vec<_>>>()?;
+    let calls: Vec<usize> = all.iter().map(|(_, us)| calls_of(us.max(1.0), sets.len())).collect();
+    let graphs = all
+        .iter()
+        .zip(&calls)
+        .map(|((call, _), calls)| record(*call, sets, *calls, stream))
+        .collect::<Result<Vec<_>>>()?;
     let mut turn_us = 0.0;
     for graph in &graphs {
         turn_us += clock.replay(graph)?;
     }
-    let (wanted_us, least, most) = if options.quick { (TURNS_US_QUICK, 3, 7) } else { (TURNS_US, 7, 25) };
+    let (wanted_us, least, most) = match (options.quick, turn_us > SLOW_TURN_US) {
+        (_, true) => (TURNS_US, 2, 2),
+        (true, _) => (TURNS_US_QUICK, 3, 7),
+        (false, _) => (TURNS_US, 7, 25),
+    };
     let rounds = ((wanted_us / turn_us) as usize).clamp(least, most);
-    let graphs: Vec<&Graph> = graphs.iter().collect();
-    let timings = clock.interleaved_replays(&graphs, calls, rounds)?;
+    let graphs: Vec<(&Graph, usize)> = graphs.iter().zip(calls).collect();
+    let timings = clock.interleaved_replays(&graphs, rounds)?;
     let (our_timings, rest) = timings.split_at(ours.len());
     let (their_timings, heuristic_timing) = rest.split_at(theirs.len());
     if let Some((call, timing)) = least_of(ours, our_timings) {
@@ -283,11 +301,9 @@ fn time(session: &Session, prepared: &Prepared<'_>, options: &Options, row: &mut
         row.peer_spread = timing.spread;
         row.peer_algorithm = call.name();
     }
-    if let Some(call) = chosen {
-        row.heuristic_algorithm = call.name();
-        let among_best = ours.iter().position(|ours| ours.call.name() == call.name());
-        let timing = among_best.map(|i| our_timings[i]).or(heuristic_timing.first().copied());
-        row.heuristic_us = timing.map_or(f64::NAN, |timing| timing.us);
+    let among_best = ours.iter().position(|ours| ours.call.name() == row.heuristic_algorithm);
+    if let Some(timing) = among_best.map(|i| our_timings[i]).or(heuristic_timing.first().copied()) {
+        row.heuristic_us = timing.us;
     }
     Ok(())
 }
@@ -295,4 +311,19 @@ fn time(session: &Session, prepared: &Prepared<'_>, options: &Options, row: &mut
 fn least_of<'a>(tried: &'a [Tried<'_>], timings: &[Timing]) -> Option<(&'a dyn Call, Timing)> {
     let pairs = tried.iter().zip(timings).map(|(tried, timing)| (tried.call.as_ref(), *timing));
     pairs.min_by(|a, b| a.1.us.total_cmp(&b.1.us))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn graphs_are_neither_short_nor_endless() {
+        assert_eq!(calls_of(2.0, 100), 256);
+        assert_eq!(calls_of(100.0, 2), 8);
+        assert_eq!(calls_of(100.0, 60), 60);
+        assert_eq!(calls_of(2000.0, 2), 4);
+        assert_eq!(calls_of(20e3, 2), 3);
+        assert_eq!(calls_of(1e6, 2), 1);
+    }
 }

@@ -96,18 +96,18 @@ impl<'a> Clock<'a> {
         self.time(|| Ok(graph.launch(self.stream)?))
     }
 
-    /// Times sides of `calls` calls each in turns, so that all see the same clocks.
+    /// Times sides in turns, so that all see the same clocks. Each queues so many calls.
     ///
     /// # Errors
     /// Those of the work, and from the driver.
-    pub fn interleaved(&self, sides: &[Work<'_>], calls: usize, rounds: usize) -> Result<Vec<Timing>> {
+    pub fn interleaved(&self, sides: &[(Work<'_>, usize)], rounds: usize) -> Result<Vec<Timing>> {
         let mut turns = vec![Vec::new(); sides.len()];
         // The first turn is for caches and clocks and is not counted.
         for round in 0..=rounds {
-            for (side, turns) in sides.iter().zip(&mut turns) {
-                let us = self.time(side)?;
+            for ((work, calls), turns) in sides.iter().zip(&mut turns) {
+                let us = self.time(work)?;
                 if round > 0 {
-                    turns.push(us / calls as f64);
+                    turns.push(us / *calls as f64);
                 }
             }
         }
@@ -118,10 +118,12 @@ impl<'a> Clock<'a> {
     ///
     /// # Errors
     /// From the driver.
-    pub fn interleaved_replays(&self, graphs: &[&Graph], calls: usize, rounds: usize) -> Result<Vec<Timing>> {
-        let launches: Vec<_> = graphs.iter().map(|graph| || -> Result<()> { Ok(graph.launch(self.stream)?) }).collect();
-        let sides: Vec<Work<'_>> = launches.iter().map(|launch| launch as Work<'_>).collect();
-        self.interleaved(&sides, calls, rounds)
+    pub fn interleaved_replays(&self, graphs: &[(&Graph, usize)], rounds: usize) -> Result<Vec<Timing>> {
+        let launches: Vec<_> =
+            graphs.iter().map(|(graph, _)| || -> Result<()> { Ok(graph.launch(self.stream)?) }).collect();
+        let sides: Vec<(Work<'_>, usize)> =
+            launches.iter().zip(graphs).map(|(launch, (_, calls))| (launch as Work<'_>, *calls)).collect();
+        self.interleaved(&sides, rounds)
     }
 }
 

@@ -61,7 +61,8 @@ fn main() -> Result<()> {
     // Queued one by one: as a node of a graph, the driver's copy is much slower.
     let their_side =
         || sets.iter().cycle().take(calls).try_for_each(|(x, y)| device::copy(y.span(), x.span(), gpu_stream));
-    let times = Clock::new(gpu, gpu_stream)?.interleaved(&[&our_side, &their_side], calls, options.rounds)?;
+    let times =
+        Clock::new(gpu, gpu_stream)?.interleaved(&[(&our_side, calls), (&their_side, calls)], options.rounds)?;
     let gbps = |us: f64| 2.0 * bytes as f64 / us / 1e3;
     eprintln!("{:.0} GB/s, cuMemcpyDtoD {:.0}", gbps(times[0].us), gbps(times[1].us));
     let mut report = Report::new(gpu, "cuMemcpyDtoD");

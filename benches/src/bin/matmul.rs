@@ -128,13 +128,13 @@ impl<'a> Bench<'a> {
         let our_graph = record(&ours)?;
         let launch = |graph: &Graph| -> Result<()> { Ok(graph.launch(stream)?) };
         let our_side = || launch(&our_graph);
-        let mut sides: Vec<Work<'_>> = vec![&our_side];
+        let mut sides: Vec<(Work<'_>, usize)> = vec![(&our_side, calls)];
         let their_graph = self.cublas.map(|_| record(&theirs)).transpose()?;
         let their_side = || their_graph.as_ref().map_or(Ok(()), launch);
         if their_graph.is_some() {
-            sides.push(&their_side);
+            sides.push((&their_side, calls));
         }
-        let times = Clock::new(gpu, stream)?.interleaved(&sides, calls, options.rounds)?;
+        let times = Clock::new(gpu, stream)?.interleaved(&sides, options.rounds)?;
         let peer_us = times.get(1).map_or(f64::NAN, |timing| timing.us);
         let tflops = |us: f64| self.problem.flops() / us / 1e6;
         eprintln!("{}: {:.0} TFLOP/s, cuBLAS {:.0}", self.problem, tflops(times[0].us), tflops(peer_us));
