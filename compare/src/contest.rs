@@ -74,9 +74,9 @@ fn prepare<'a>(session: &'a Session, work: &Work, options: &Options, row: &mut R
         (Work::Matmul(problem), _, Some(lt)) => cublaslt::search(lt, problem, &sets, &clock),
         _ => (Vec::new(), Vec::new()),
     };
-    // What a peer's candidates had to say matters where none was left.
-    if their_candidates.is_empty() || options.verbose {
-        notes.iter().for_each(|note| row.remark(note));
+    // What the peer's candidates had to say matters to the row where none was left.
+    for note in &notes {
+        if their_candidates.is_empty() { row.remark(note) } else { eprintln!("    {note}") }
     }
     if options.verbose {
         for tried in our_candidates.iter().chain(&their_candidates) {
