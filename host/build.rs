@@ -1,5 +1,5 @@
-//! Embeds PTX, and with the feature `cubin` the machine code that was made of it: the committed files when they are those of the sources, else a new build where there is a kernel
-//! compiler, else the reason why there is none.
+//! Embeds PTX, compressed, and with the feature `cubin` the machine code that was made of it: the committed files when
+//! they are those of the sources, else a new build where there is a kernel compiler, else the reason why there is none.
 
 use cuda_builder::{Build, Cubin, CudaBuilder, Freshness};
 use std::fmt::Write as _;
@@ -42,7 +42,7 @@ fn main() {
     }
     let launches = cuda_builder::source_hash(std::slice::from_ref(&host)).expect("the sources can be read");
     let text = match kernels {
-        Ok((build, origin)) => embed(&build, &cubins, &origin),
+        Ok((build, origin)) => embed(&build, &cubins, &origin, &out),
         Err(reason) => {
             println!("cargo:warning=no kernels embedded, GPUs cannot be used: {reason}");
             format!(
@@ -79,18 +79,21 @@ fn kernels(committed: &Path, sources: &[PathBuf], out: &Path) -> Result<(Build, 
     Ok((build, origin))
 }
 
-fn embed(build: &Build, cubins: &[Cubin], origin: &str) -> String {
+fn embed(build: &Build, cubins: &[Cubin], origin: &str, out: &Path) -> String {
     let mut text = "pub static MODULES: &[EmbeddedModule] = &[\n".to_owned();
     for file in &build.files {
         let kernels: Vec<&str> = file.kernels.iter().map(|kernel| kernel.symbol.as_str()).collect();
+        let ptx = std::fs::read(build.dir.join(&file.name)).expect("the files of a build can be read");
+        let packed = out.join(format!("{}.zlib", file.name));
+        std::fs::write(&packed, compress(&ptx)).expect("OUT_DIR is writable");
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "    EmbeddedModule {{\n        name: {:?},\n        arch: {},\n        ptx: include_str!({:?}),\n        \
-             kernels: &{kernels:?},\n        cubins: &[",
+            "    EmbeddedModule {{\n        name: {:?},\n        arch: {},\n        ptx_bytes: {},\n        packed_ptx: \
+             include_bytes!({packed:?}),\n        kernels: &{kernels:?},\n        cubins: &[",
             file.family,
             file.arch,
-            build.dir.join(&file.name)
+            ptx.len()
         );
         for cubin in cubins.iter().filter(|cubin| cubin.ptx == file.name) {
             let _ = writeln!(
@@ -104,4 +107,11 @@ fn embed(build: &Build, cubins: &[Cubin], origin: &str) -> String {
     }
     let _ = writeln!(text, "];\npub static KERNELS_STATE: super::KernelsState = Ok({origin:?});");
     text
+}
+
+/// PTX is text in which the same lines come again and again.
+fn compress(ptx: &[u8]) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(ptx).and_then(|()| encoder.finish()).expect("writing to memory does not fail")
 }

@@ -138,7 +138,7 @@ fn collect(load: bool) -> Result<Info> {
                 name: module.name,
                 arch: module.arch,
                 kernels: module.kernels.len(),
-                ptx_bytes: module.ptx.len(),
+                ptx_bytes: module.ptx_bytes,
                 cubins: module.cubins.iter().map(|cubin| cubin.arch).collect(),
                 takes: loaded.map(|loaded| loaded.image.to_string()).or(would_take),
                 load_us: loaded.map(|loaded| loaded.load_us),

@@ -15,8 +15,10 @@ pub struct EmbeddedModule {
     pub name: &'static str,
     /// 80 for the portable baseline, 90 for `sm_90a`.
     pub arch: u32,
-    /// The text.
-    pub ptx: &'static str,
+    /// Size of the text.
+    pub ptx_bytes: usize,
+    /// The text, as a zlib stream.
+    pub(crate) packed_ptx: &'static [u8],
     /// Symbols of its kernels.
     pub kernels: &'static [&'static str],
     /// Machine code made of the PTX ahead of time; none without the feature `cubin`.
@@ -47,6 +49,20 @@ impl EmbeddedCubin {
 }
 
 impl EmbeddedModule {
+    /// The text.
+    ///
+    /// # Errors
+    /// `StaleKernels` when it does not unpack.
+    pub fn ptx(&self) -> Result<String, Error> {
+        use std::io::Read as _;
+        let mut text = String::with_capacity(self.ptx_bytes);
+        flate2::read::ZlibDecoder::new(self.packed_ptx).read_to_string(&mut text).map_err(|e| Error::StaleKernels {
+            expected: format!("{} bytes of PTX for {}", self.ptx_bytes, self.name),
+            found: e.to_string(),
+        })?;
+        Ok(text)
+    }
+
     /// The machine code for a device of this compute capability.
     pub fn cubin_for(&self, compute_capability: (u32, u32)) -> Option<&'static EmbeddedCubin> {
         self.cubins.iter().find(|cubin| cubin.is_for(compute_capability))
@@ -210,7 +226,7 @@ fn load(gpu: &GpuContext, embedded: &EmbeddedModule) -> Result<Loaded, Error> {
             Err(e) => refused = Some(e.to_string()),
         }
     }
-    done(load_text(gpu, &name, embedded.ptx)?, Image::Ptx, refused)
+    done(load_text(gpu, &name, &embedded.ptx()?)?, Image::Ptx, refused)
 }
 
 fn load_text(gpu: &GpuContext, name: &str, ptx: &str) -> Result<Module, Error> {
@@ -247,11 +263,12 @@ mod tests {
             return;
         };
         let embedded = &embedded_modules()[0];
-        assert!(load_text(&gpu, "x.ptx", embedded.ptx).is_ok());
+        let ptx = embedded.ptx().unwrap();
+        assert!(load_text(&gpu, "x.ptx", &ptx).is_ok());
         let first_byte = kernel_abi::abi_fingerprint().to_le_bytes()[0];
         let (old, new) = (format!("[8] = {{{first_byte}, "), format!("[8] = {{{}, ", first_byte ^ 1));
-        assert!(embedded.ptx.contains(&old));
-        match load_text(&gpu, "x.ptx", &embedded.ptx.replace(&old, &new)) {
+        assert!(ptx.contains(&old));
+        match load_text(&gpu, "x.ptx", &ptx.replace(&old, &new)) {
             Err(Error::StaleKernels { expected, found }) => {
                 assert!(expected.contains("fingerprint") && found.contains("x.ptx; run `cargo xtask build-ptx`"));
             }
