@@ -19,7 +19,7 @@ const IDS: [i64; 3] = [1, 2, 3];
 
 /// Plans that are built and timed, and the time that all of that may take: engines that are compiled on the spot take
 /// a second each.
-const PLANS: usize = 24;
+const PLANS: usize = 32;
 const PLANS_QUICK: usize = 8;
 const SECONDS: f64 = 4.0;
 const SECONDS_QUICK: f64 = 1.5;
