@@ -100,6 +100,10 @@ pub(crate) fn search<'a>(
     };
     let mut best = f64::INFINITY;
     for name in names {
+        if options.verbose {
+            // Before it runs: what hangs is named.
+            eprintln!("    trying {name}");
+        }
         let attempt = || -> Result<Tried<'a>> {
             let call = OurCall::new(context, stream, work, Policy::fixed(name))?;
             let us = trial(&call, sets, clock, best)?;
