@@ -24,8 +24,8 @@
 //! each axis. Strides of all tensors are free, so NCHW, NHWC, KCRS and KRSC are all one kind of problem. Operands
 //! share an element type; sums are kept in its accumulator. Deterministic.
 
+mod depthwise;
 pub mod index;
-
 mod kernels;
 mod params;
 
@@ -34,6 +34,7 @@ mod desc;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
 
+pub use depthwise::{DepthwiseParams, LOOPED_MAX_FILTER, LOOPED_STRIP};
 pub use params::ConvParams;
 
 #[cfg(not(target_arch = "nvptx64"))]

@@ -1,0 +1,69 @@
+//! The kernels, and how each cuts a problem.
+
+use super::geometry::Geometry;
+use super::looped;
+use crate::DType;
+use crate::ops::conv::ConvPass;
+use kernel_abi::ops::conv::DepthwiseParams;
+
+/// The most blocks of a launch.
+pub(super) const MAX_BLOCKS: u64 = i32::MAX as u64;
+
+/// A row of the list of kernels that loop over taps.
+struct LoopedRow {
+    symbol: &'static str,
+    wgrad: bool,
+    channels_last: bool,
+    dtype: DType,
+}
+
+macro_rules! looped_rows {
+    ($(($symbol:ident, $action:ident, $layout:ident, $dtype:ident)),* $(,)?) => {
+        &[$(LoopedRow {
+            symbol: stringify!($symbol),
+            wgrad: looped_rows!(@action $action),
+            channels_last: looped_rows!(@layout $layout),
+            dtype: kernel_abi::dtype_of!($dtype),
+        }),*]
+    };
+    (@action gather) => { false };
+    (@action wgrad) => { true };
+    (@layout nhwc) => { true };
+    (@layout nchw) => { false };
+}
+const LOOPED: &[LoopedRow] = kernel_abi::depthwise_looped_kernels!(looped_rows);
+
+macro_rules! reduce_rows {
+    ($(($symbol:ident, $dtype:ident)),* $(,)?) => { &[$((stringify!($symbol), kernel_abi::dtype_of!($dtype))),*] };
+}
+pub(super) const REDUCE: &[(&str, DType)] = kernel_abi::depthwise_reduce_kernels!(reduce_rows);
+
+/// A kernel with the way it cuts a problem.
+pub(super) struct Cut {
+    pub(super) symbol: &'static str,
+    pub(super) params: DepthwiseParams,
+    pub(super) n_blocks: u64,
+    pub(super) block: u32,
+    /// What addresses of images must be multiples of.
+    pub(super) align_bytes: u64,
+}
+
+impl Cut {
+    /// What `wgrad` leaves for the second kernel.
+    pub(super) fn workspace_bytes(&self, geometry: &Geometry) -> u64 {
+        let taps = u64::from(geometry.filter[0].unsigned_abs()) * u64::from(geometry.filter[1].unsigned_abs());
+        let sums = self.params.n_slabs as u64 * taps * self.params.c as u64;
+        if geometry.pass == ConvPass::Wgrad { sums * size_of::<f32>() as u64 } else { 0 }
+    }
+}
+
+/// Every kernel able to compute the problem, best first.
+pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
+    let wgrad = geometry.pass == ConvPass::Wgrad;
+    let fits =
+        |row: &&LoopedRow| (row.wgrad, row.channels_last, row.dtype) == (wgrad, geometry.channels_last, geometry.dtype);
+    let (params, n_blocks) = looped::cut(geometry);
+    let looped =
+        LOOPED.iter().filter(fits).map(|row| Cut { symbol: row.symbol, params, n_blocks, block: 256, align_bytes: 1 });
+    looped.filter(|cut| cut.n_blocks <= MAX_BLOCKS).collect()
+}
