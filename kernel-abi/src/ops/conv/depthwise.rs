@@ -91,3 +91,63 @@ macro_rules! depthwise_reduce_kernels {
         }
     };
 }
+
+/// The most groups of channels in a run of the channels-last kernels.
+pub const RUN_MAX: i32 = 32;
+
+/// Calls `$callback!` with one row per kernel for channels-last images: symbol, what it does, filter extent, stride,
+/// rows under way, channels of an access, columns of a strip, columns it loads, element type.
+///
+/// `gather` serves `fprop`, and `dgrad` where the stride is 1; `spread` serves `dgrad`.
+#[macro_export]
+macro_rules! depthwise_channels_last_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (depthwise_gather_nhwc_3x3_s1_f32, gather, 3, 1, 3, 2, 4, 6, f32),
+            (depthwise_gather_nhwc_3x3_s1_f16, gather, 3, 1, 3, 2, 7, 9, f16),
+            (depthwise_gather_nhwc_3x3_s1_bf16, gather, 3, 1, 3, 2, 7, 9, bf16),
+            (depthwise_gather_nhwc_3x3_s2_f32, gather, 3, 2, 2, 2, 2, 5, f32),
+            (depthwise_gather_nhwc_3x3_s2_f16, gather, 3, 2, 2, 2, 4, 9, f16),
+            (depthwise_gather_nhwc_3x3_s2_bf16, gather, 3, 2, 2, 2, 4, 9, bf16),
+            (depthwise_gather_nhwc_5x5_s1_f32, gather, 5, 1, 5, 1, 7, 11, f32),
+            (depthwise_gather_nhwc_5x5_s1_f16, gather, 5, 1, 5, 1, 7, 11, f16),
+            (depthwise_gather_nhwc_5x5_s1_bf16, gather, 5, 1, 5, 1, 7, 11, bf16),
+            (depthwise_gather_nhwc_5x5_s2_f32, gather, 5, 2, 3, 1, 4, 11, f32),
+            (depthwise_gather_nhwc_5x5_s2_f16, gather, 5, 2, 3, 1, 4, 11, f16),
+            (depthwise_gather_nhwc_5x5_s2_bf16, gather, 5, 2, 3, 1, 4, 11, bf16),
+            (depthwise_gather_nhwc_7x7_s1_f32, gather, 7, 1, 7, 1, 4, 10, f32),
+            (depthwise_gather_nhwc_7x7_s1_f16, gather, 7, 1, 7, 1, 4, 10, f16),
+            (depthwise_gather_nhwc_7x7_s1_bf16, gather, 7, 1, 7, 1, 4, 10, bf16),
+            (depthwise_gather_nhwc_7x7_s2_f32, gather, 7, 2, 4, 1, 2, 9, f32),
+            (depthwise_gather_nhwc_7x7_s2_f16, gather, 7, 2, 4, 1, 2, 9, f16),
+            (depthwise_gather_nhwc_7x7_s2_bf16, gather, 7, 2, 4, 1, 2, 9, bf16),
+            (depthwise_spread_nhwc_3x3_s2_f32, spread, 3, 2, 2, 4, 2, 3, f32),
+            (depthwise_spread_nhwc_3x3_s2_f16, spread, 3, 2, 2, 4, 2, 3, f16),
+            (depthwise_spread_nhwc_3x3_s2_bf16, spread, 3, 2, 2, 4, 2, 3, bf16),
+            (depthwise_spread_nhwc_5x5_s2_f32, spread, 5, 2, 3, 2, 2, 4, f32),
+            (depthwise_spread_nhwc_5x5_s2_f16, spread, 5, 2, 3, 2, 2, 4, f16),
+            (depthwise_spread_nhwc_5x5_s2_bf16, spread, 5, 2, 3, 2, 2, 4, bf16),
+            (depthwise_spread_nhwc_7x7_s2_f32, spread, 7, 2, 4, 1, 2, 5, f32),
+            (depthwise_spread_nhwc_7x7_s2_f16, spread, 7, 2, 4, 1, 2, 5, f16),
+            (depthwise_spread_nhwc_7x7_s2_bf16, spread, 7, 2, 4, 1, 2, 5, bf16),
+            (depthwise_wgrad_nhwc_3x3_s1_f32, wgrad, 3, 1, 3, 2, 4, 6, f32),
+            (depthwise_wgrad_nhwc_3x3_s1_f16, wgrad, 3, 1, 3, 2, 4, 6, f16),
+            (depthwise_wgrad_nhwc_3x3_s1_bf16, wgrad, 3, 1, 3, 2, 4, 6, bf16),
+            (depthwise_wgrad_nhwc_3x3_s2_f32, wgrad, 3, 2, 2, 2, 2, 5, f32),
+            (depthwise_wgrad_nhwc_3x3_s2_f16, wgrad, 3, 2, 2, 2, 4, 9, f16),
+            (depthwise_wgrad_nhwc_3x3_s2_bf16, wgrad, 3, 2, 2, 2, 4, 9, bf16),
+            (depthwise_wgrad_nhwc_5x5_s1_f32, wgrad, 5, 1, 5, 1, 4, 8, f32),
+            (depthwise_wgrad_nhwc_5x5_s1_f16, wgrad, 5, 1, 5, 1, 4, 8, f16),
+            (depthwise_wgrad_nhwc_5x5_s1_bf16, wgrad, 5, 1, 5, 1, 4, 8, bf16),
+            (depthwise_wgrad_nhwc_5x5_s2_f32, wgrad, 5, 2, 3, 1, 2, 7, f32),
+            (depthwise_wgrad_nhwc_5x5_s2_f16, wgrad, 5, 2, 3, 1, 2, 7, f16),
+            (depthwise_wgrad_nhwc_5x5_s2_bf16, wgrad, 5, 2, 3, 1, 2, 7, bf16),
+            (depthwise_wgrad_nhwc_7x7_s1_f32, wgrad, 7, 1, 7, 1, 1, 7, f32),
+            (depthwise_wgrad_nhwc_7x7_s1_f16, wgrad, 7, 1, 7, 1, 2, 8, f16),
+            (depthwise_wgrad_nhwc_7x7_s1_bf16, wgrad, 7, 1, 7, 1, 2, 8, bf16),
+            (depthwise_wgrad_nhwc_7x7_s2_f32, wgrad, 7, 2, 4, 1, 1, 7, f32),
+            (depthwise_wgrad_nhwc_7x7_s2_f16, wgrad, 7, 2, 4, 1, 2, 9, f16),
+            (depthwise_wgrad_nhwc_7x7_s2_bf16, wgrad, 7, 2, 4, 1, 2, 9, bf16),
+        }
+    };
+}

@@ -1,7 +1,7 @@
 //! The kernels, and how each cuts a problem.
 
 use super::geometry::Geometry;
-use super::looped;
+use super::{channels_last, looped};
 use crate::DType;
 use crate::ops::conv::ConvPass;
 use kernel_abi::ops::conv::DepthwiseParams;
@@ -46,6 +46,10 @@ pub(super) struct Cut {
     pub(super) block: u32,
     /// What addresses of images must be multiples of.
     pub(super) align_bytes: u64,
+    /// Share of the device's bandwidth that it reaches.
+    pub(super) memory_share: f64,
+    /// Share of the device's plain rate that it reaches.
+    pub(super) rate_share: f64,
 }
 
 impl Cut {
@@ -63,7 +67,27 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
     let fits =
         |row: &&LoopedRow| (row.wgrad, row.channels_last, row.dtype) == (wgrad, geometry.channels_last, geometry.dtype);
     let (params, n_blocks) = looped::cut(geometry);
-    let looped =
-        LOOPED.iter().filter(fits).map(|row| Cut { symbol: row.symbol, params, n_blocks, block: 256, align_bytes: 1 });
-    looped.filter(|cut| cut.n_blocks <= MAX_BLOCKS).collect()
+    let looped = LOOPED.iter().filter(fits).map(|row| Cut {
+        symbol: row.symbol,
+        params,
+        n_blocks,
+        block: 256,
+        align_bytes: 1,
+        memory_share: 0.4,
+        // As many other instructions as products, at best.
+        rate_share: 0.25,
+    });
+    let channels_last = channels_last::row(geometry).and_then(|row| {
+        let (params, n_blocks) = channels_last::cut(geometry, row)?;
+        Some(Cut {
+            symbol: row.symbol,
+            params,
+            n_blocks,
+            block: channels_last::THREADS,
+            align_bytes: row.vec as u64 * geometry.dtype.size_bytes() as u64,
+            memory_share: 0.85,
+            rate_share: 0.45,
+        })
+    });
+    channels_last.into_iter().chain(looped).filter(|cut| cut.n_blocks <= MAX_BLOCKS).collect()
 }

@@ -1,5 +1,6 @@
 //! Convolution with one filter a channel: direct, since memory decides the time and not arithmetic.
 
+mod channels_last;
 mod cut;
 mod geometry;
 mod launch;
@@ -24,7 +25,7 @@ impl Depthwise {
         let at = cuts.iter().position(|cut| cut.symbol == config.0);
         let at = at.ok_or_else(|| Refusal::new(format!("has no kernel {}", config.0)))?;
         let cut = cuts.swap_remove(at);
-        let fallback = cuts.into_iter().find(|cut| cut.align_bytes == 1).filter(|_| cut.align_bytes > 1);
+        let fallback = cuts.into_iter().find(|other| other.align_bytes < cut.align_bytes);
         Ok((geometry, cut, fallback))
     }
 }
@@ -54,14 +55,15 @@ impl Algorithm<ConvProblem> for Depthwise {
         })
     }
 
-    fn estimate_us(&self, problem: &ConvProblem, _: Config, context: &Context) -> f64 {
-        /// Share of the device's plain rate that loops over taps reach: as many other instructions as products.
-        const RATE_SHARE: f64 = 0.3;
-        /// Share of the bandwidth.
-        const MEMORY_SHARE: f64 = 0.5;
+    fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
+        let Ok((geometry, cut, _)) = self.cut(problem, config) else { return f64::INFINITY };
         let info = context.info();
-        let (bytes, flops) = (problem.bytes(), problem.flops());
-        2.0 + (bytes / (MEMORY_SHARE * info.bytes_per_us)).max(flops / (RATE_SHARE * info.flops_per_us))
+        let bytes_us = problem.bytes() / (cut.memory_share * info.bytes_per_us);
+        // Zeros that dy is spread with are multiplied too, by the kernels that loop over taps.
+        let zeros = if cut.align_bytes == 1 { cut.params.spread.iter().map(|&n| f64::from(n)).product() } else { 1.0 };
+        let flops_us = zeros * problem.flops() / (cut.rate_share * info.flops_per_us);
+        let launches = if geometry.pass == ConvPass::Wgrad { 2.0 } else { 1.0 };
+        2.0 * launches + bytes_us.max(flops_us)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {

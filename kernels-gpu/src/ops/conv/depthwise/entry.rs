@@ -1,6 +1,6 @@
 //! Depthwise kernels: the rows of `kernel_abi`'s `depthwise_…_kernels!`.
 
-use super::{looped, reduce};
+use super::{channels_last, looped, reduce};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::conv::DepthwiseParams;
@@ -43,3 +43,33 @@ macro_rules! reduce_entries {
 }
 
 kernel_abi::depthwise_reduce_kernels!(reduce_entries);
+
+macro_rules! channels_last_entries {
+    ($(($symbol:ident, $action:ident, $r:literal, $stride:literal, $ring:literal, $vec:literal, $strip:literal,
+        $columns:literal, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`.
+        // 128 registers a thread: what the sums under way and the taps take.
+        #[kernel(threads = 256, min_blocks = 2, unroll = 20000)]
+        pub unsafe fn $symbol(params: DepthwiseParams) {
+            channels_last_entries!(@$action params, $r, $stride, $ring, $vec, $strip, $columns, $dtype)
+        }
+    )* };
+    (@gather $params:ident, $r:literal, $stride:literal, $ring:literal, $vec:literal, $strip:literal,
+        $columns:literal, $dtype:ident) => {{
+        let taps = shared_array![f32; channels_last::n_taps($vec, $r)];
+        channels_last::gather::<$dtype, $vec, $r, $stride, $ring, $strip, $columns>(&$params, taps)
+    }};
+    (@spread $params:ident, $r:literal, $stride:literal, $ring:literal, $vec:literal, $strip:literal,
+        $columns:literal, $dtype:ident) => {{
+        let taps = shared_array![f32; channels_last::n_taps($vec, $r)];
+        channels_last::spread::<$dtype, $vec, $r, $ring, $strip, { $stride * $strip }, $columns>(&$params, taps)
+    }};
+    (@wgrad $params:ident, $r:literal, $stride:literal, $ring:literal, $vec:literal, $strip:literal,
+        $columns:literal, $dtype:ident) => {{
+        let sums = shared_array![f32; channels_last::n_sums($vec, $r)];
+        channels_last::wgrad::<$dtype, $vec, $r, $stride, $ring, $strip, $columns>(&$params, sums)
+    }};
+}
+
+kernel_abi::depthwise_channels_last_kernels!(channels_last_entries);

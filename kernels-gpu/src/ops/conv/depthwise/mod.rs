@@ -1,6 +1,7 @@
 //! Depthwise convolution: every channel has one filter of its own, and memory decides the time.
 
 mod access;
+mod channels_last;
 mod entry;
 mod looped;
 mod reduce;
