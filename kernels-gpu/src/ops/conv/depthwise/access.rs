@@ -1,7 +1,7 @@
 //! Neighbouring elements that move as one access.
 
 use crate::math::element::{Element, bf16, f16};
-use cuda_std::{convert, guarded, memory};
+use cuda_std::{convert, guarded};
 
 /// `VEC` elements of a storage type, in one access.
 pub trait Access<const VEC: usize>: Element<Acc = f32> {
@@ -9,40 +9,35 @@ pub trait Access<const VEC: usize>: Element<Acc = f32> {
     type Packed: Copy;
     const ZEROS: Self::Packed;
 
-    /// Zeros where `condition` does not hold.
+    /// Zeros where `condition` is 0.
     ///
     /// # Safety
-    /// Where it holds, `from` is a multiple of the access's size, and so many bytes are there that nobody writes.
-    unsafe fn load(from: u64, condition: bool) -> Self::Packed;
+    /// Unless it is, `from` is a multiple of the access's size, and so many bytes are there that nobody writes.
+    unsafe fn load(from: u64, condition: u32) -> Self::Packed;
 
     fn unpack(packed: Self::Packed) -> [f32; VEC];
 
+    /// Does nothing where `condition` is 0.
+    ///
     /// # Safety
-    /// `to` is a multiple of the access's size, and so many bytes are there that nobody else touches.
-    unsafe fn store(to: u64, values: [f32; VEC]);
+    /// Unless it is, `to` is a multiple of the access's size, and so many bytes are there that nobody else touches.
+    unsafe fn store(to: u64, values: [f32; VEC], condition: u32);
 }
 
-/// Writes `alpha · results + beta · prior`; the prior values are not read when beta is 0.
+/// Writes `results + beta · prior`.
 ///
 /// # Safety
 /// As [`Access::store`].
 #[inline(always)]
-pub unsafe fn blend_all<T: Access<VEC>, const VEC: usize>(to: u64, results: [f32; VEC], alpha: f32, beta: f32) {
+pub unsafe fn add_prior<T: Access<VEC>, const VEC: usize>(to: u64, results: [f32; VEC], beta: f32) {
     let mut values = results;
     let mut i = 0;
     while i < VEC {
-        values[i] *= alpha;
+        // Not among the loads of what nobody writes.
+        *values.get_unchecked_mut(i) += beta * (*(to as *const T).add(i)).widen();
         i += 1;
     }
-    if beta != 0.0 {
-        // Not among the loads of what nobody writes.
-        let mut i = 0;
-        while i < VEC {
-            values[i] += beta * (*(to as *const T).add(i)).widen();
-            i += 1;
-        }
-    }
-    T::store(to, values);
+    T::store(to, values, 1);
 }
 
 macro_rules! single_precision {
@@ -51,7 +46,7 @@ macro_rules! single_precision {
             type Packed = $packed;
             const ZEROS: $packed = [0; $vec];
             #[inline(always)]
-            unsafe fn load(from: u64, condition: bool) -> $packed {
+            unsafe fn load(from: u64, condition: u32) -> $packed {
                 $load(from, condition)
             }
             #[inline(always)]
@@ -59,22 +54,16 @@ macro_rules! single_precision {
                 [$(f32::from_bits(packed[$i])),*]
             }
             #[inline(always)]
-            unsafe fn store(to: u64, values: [f32; $vec]) {
-                $store(to as *mut u32, [$(values[$i].to_bits()),*]);
+            unsafe fn store(to: u64, values: [f32; $vec], condition: u32) {
+                $store(to, [$(values[$i].to_bits()),*], condition);
             }
         }
     };
 }
 
-/// [`memory::store_x1`] with an array.
-#[inline(always)]
-unsafe fn store_x1(to: *mut u32, [value]: [u32; 1]) {
-    memory::store_x1(to, value);
-}
-
-single_precision!(1, [u32; 1], guarded::load_x1, store_x1, [0]);
-single_precision!(2, [u32; 2], guarded::load_x2, memory::store_x2, [0, 1]);
-single_precision!(4, [u32; 4], guarded::load_x4, memory::store_x4, [0, 1, 2, 3]);
+single_precision!(1, [u32; 1], guarded::load_x1, guarded::store_x1, [0]);
+single_precision!(2, [u32; 2], guarded::load_x2, guarded::store_x2, [0, 1]);
+single_precision!(4, [u32; 4], guarded::load_x4, guarded::store_x4, [0, 1, 2, 3]);
 
 macro_rules! half_precision {
     ($t:ident, $widen:path, $widen_pair:path, $narrow:path, $narrow_pair:path) => {
@@ -82,7 +71,7 @@ macro_rules! half_precision {
             type Packed = u16;
             const ZEROS: u16 = 0;
             #[inline(always)]
-            unsafe fn load(from: u64, condition: bool) -> u16 {
+            unsafe fn load(from: u64, condition: u32) -> u16 {
                 guarded::load_u16(from, condition)
             }
             #[inline(always)]
@@ -90,8 +79,8 @@ macro_rules! half_precision {
                 [$widen(packed)]
             }
             #[inline(always)]
-            unsafe fn store(to: u64, [value]: [f32; 1]) {
-                *(to as *mut u16) = $narrow(value);
+            unsafe fn store(to: u64, [value]: [f32; 1], condition: u32) {
+                guarded::store_u16(to, $narrow(value), condition);
             }
         }
 
@@ -99,7 +88,7 @@ macro_rules! half_precision {
             type Packed = [u32; 1];
             const ZEROS: [u32; 1] = [0];
             #[inline(always)]
-            unsafe fn load(from: u64, condition: bool) -> [u32; 1] {
+            unsafe fn load(from: u64, condition: u32) -> [u32; 1] {
                 guarded::load_x1(from, condition)
             }
             #[inline(always)]
@@ -107,8 +96,8 @@ macro_rules! half_precision {
                 $widen_pair(pair)
             }
             #[inline(always)]
-            unsafe fn store(to: u64, [a, b]: [f32; 2]) {
-                memory::store_x1(to as *mut u32, $narrow_pair(a, b));
+            unsafe fn store(to: u64, [a, b]: [f32; 2], condition: u32) {
+                guarded::store_x1(to, [$narrow_pair(a, b)], condition);
             }
         }
 
@@ -116,7 +105,7 @@ macro_rules! half_precision {
             type Packed = [u32; 2];
             const ZEROS: [u32; 2] = [0; 2];
             #[inline(always)]
-            unsafe fn load(from: u64, condition: bool) -> [u32; 2] {
+            unsafe fn load(from: u64, condition: u32) -> [u32; 2] {
                 guarded::load_x2(from, condition)
             }
             #[inline(always)]
@@ -125,8 +114,8 @@ macro_rules! half_precision {
                 [a, b, c, d]
             }
             #[inline(always)]
-            unsafe fn store(to: u64, [a, b, c, d]: [f32; 4]) {
-                memory::store_x2(to as *mut u32, [$narrow_pair(a, b), $narrow_pair(c, d)]);
+            unsafe fn store(to: u64, [a, b, c, d]: [f32; 4], condition: u32) {
+                guarded::store_x2(to, [$narrow_pair(a, b), $narrow_pair(c, d)], condition);
             }
         }
     };

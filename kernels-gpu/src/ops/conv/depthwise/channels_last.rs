@@ -7,7 +7,8 @@
 //!
 //! Grid: one-dimensional, runs fastest. Block: 256, groups of the run fastest; the threads left over idle.
 
-use super::access::{Access, blend_all};
+use super::access::{Access, add_prior};
+use crate::math::element::load;
 use cuda_std::{barrier, thread};
 use kernel_abi::ops::conv::{DepthwiseParams, RUN_MAX, index};
 
@@ -112,7 +113,7 @@ unsafe fn accumulate<const VEC: usize>(sum: &mut [f32; VEC], a: &[f32; VEC], b: 
     }
 }
 
-/// Brings the taps of the block's channels to shared memory, `[tap][channel of the run]`, and waits for them.
+/// Brings the taps of the block's channels, times alpha, to shared memory, `[tap][channel of the run]`, and waits.
 #[inline(always)]
 unsafe fn stage_taps<T: Access<VEC>, const VEC: usize, const R: usize>(
     p: &DepthwiseParams,
@@ -131,7 +132,7 @@ unsafe fn stage_taps<T: Access<VEC>, const VEC: usize, const R: usize>(
             let offset = c as i64 * p.w_strides[0]
                 + index::filter_index(r as i64, R as i64, flip) * p.w_strides[1]
                 + index::filter_index(s as i64, R as i64, flip) * p.w_strides[2];
-            *taps.add((tap * channels + channel) as usize) = crate::math::element::load::<T>(p.w, offset);
+            *taps.add((tap * channels + channel) as usize) = p.alpha * load::<T>(p.w, offset);
         }
         at += THREADS;
     }
@@ -218,7 +219,7 @@ impl<const COLUMNS: usize> Rows<COLUMNS> {
         let mut at = self.row(row);
         let mut i = 0;
         while i < COLUMNS {
-            *packed.get_unchecked_mut(i) = T::load(at, columns & (1 << i) != 0);
+            *packed.get_unchecked_mut(i) = T::load(at, columns & (1 << i));
             at = at.wrapping_add(self.column_bytes as u64);
             i += 1;
         }
@@ -250,12 +251,20 @@ unsafe fn store<T: Access<VEC>, const VEC: usize, const STRIP: usize>(
 ) {
     let mut at = rows.row(row);
     let mut i = 0;
-    while i < STRIP {
-        if rows.columns & (1 << i) != 0 {
-            blend_all::<T, VEC>(at, *sums.get_unchecked(i), p.alpha, p.beta);
+    if p.beta == 0.0 {
+        while i < STRIP {
+            T::store(at, *sums.get_unchecked(i), rows.columns & (1 << i));
+            at = at.wrapping_add(rows.column_bytes as u64);
+            i += 1;
         }
-        at = at.wrapping_add(rows.column_bytes as u64);
-        i += 1;
+    } else {
+        while i < STRIP {
+            if rows.columns & (1 << i) != 0 {
+                add_prior::<T, VEC>(at, *sums.get_unchecked(i), p.beta);
+            }
+            at = at.wrapping_add(rows.column_bytes as u64);
+            i += 1;
+        }
     }
 }
 

@@ -67,7 +67,7 @@ fn source_position(at: i32, extent: i32, spread: i32) -> i32 {
 /// A source value, 0 outside.
 #[inline(always)]
 unsafe fn source<T: Access<1>>(line: u64, at: i32, axis: Axis) -> f32 {
-    let inside = (at as u32) < axis.extent as u32;
+    let inside = u32::from((at as u32) < axis.extent as u32);
     let [value] = T::unpack(T::load(line.wrapping_add((at * axis.step) as i64 as u64 * size_of::<T>() as u64), inside));
     value
 }
