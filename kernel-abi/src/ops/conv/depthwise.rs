@@ -92,6 +92,9 @@ macro_rules! depthwise_reduce_kernels {
     };
 }
 
+/// Shared memory of a warp of the kernels for packed planes.
+pub const REGION_BYTES: i32 = 6144;
+
 /// The most groups of channels in a run of the channels-last kernels.
 pub const RUN_MAX: i32 = 32;
 
@@ -148,6 +151,63 @@ macro_rules! depthwise_channels_last_kernels {
             (depthwise_wgrad_nhwc_7x7_s2_f32, wgrad, 7, 2, 4, 1, 1, 7, f32),
             (depthwise_wgrad_nhwc_7x7_s2_f16, wgrad, 7, 2, 4, 1, 2, 9, f16),
             (depthwise_wgrad_nhwc_7x7_s2_bf16, wgrad, 7, 2, 4, 1, 2, 9, bf16),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel for packed planes: symbol, what it does, filter extent, stride, rows under
+/// way, element type.
+///
+/// `gather` serves `fprop`, and `dgrad` where the stride is 1; `spread` serves `dgrad`.
+#[macro_export]
+macro_rules! depthwise_planes_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (depthwise_gather_nchw_3x3_s1_f32, gather, 3, 1, 3, f32),
+            (depthwise_gather_nchw_3x3_s1_f16, gather, 3, 1, 3, f16),
+            (depthwise_gather_nchw_3x3_s1_bf16, gather, 3, 1, 3, bf16),
+            (depthwise_gather_nchw_3x3_s2_f32, gather, 3, 2, 2, f32),
+            (depthwise_gather_nchw_3x3_s2_f16, gather, 3, 2, 2, f16),
+            (depthwise_gather_nchw_3x3_s2_bf16, gather, 3, 2, 2, bf16),
+            (depthwise_gather_nchw_5x5_s1_f32, gather, 5, 1, 5, f32),
+            (depthwise_gather_nchw_5x5_s1_f16, gather, 5, 1, 5, f16),
+            (depthwise_gather_nchw_5x5_s1_bf16, gather, 5, 1, 5, bf16),
+            (depthwise_gather_nchw_5x5_s2_f32, gather, 5, 2, 3, f32),
+            (depthwise_gather_nchw_5x5_s2_f16, gather, 5, 2, 3, f16),
+            (depthwise_gather_nchw_5x5_s2_bf16, gather, 5, 2, 3, bf16),
+            (depthwise_gather_nchw_7x7_s1_f32, gather, 7, 1, 7, f32),
+            (depthwise_gather_nchw_7x7_s1_f16, gather, 7, 1, 7, f16),
+            (depthwise_gather_nchw_7x7_s1_bf16, gather, 7, 1, 7, bf16),
+            (depthwise_gather_nchw_7x7_s2_f32, gather, 7, 2, 4, f32),
+            (depthwise_gather_nchw_7x7_s2_f16, gather, 7, 2, 4, f16),
+            (depthwise_gather_nchw_7x7_s2_bf16, gather, 7, 2, 4, bf16),
+            (depthwise_spread_nchw_3x3_s2_f32, spread, 3, 2, 2, f32),
+            (depthwise_spread_nchw_3x3_s2_f16, spread, 3, 2, 2, f16),
+            (depthwise_spread_nchw_3x3_s2_bf16, spread, 3, 2, 2, bf16),
+            (depthwise_spread_nchw_5x5_s2_f32, spread, 5, 2, 3, f32),
+            (depthwise_spread_nchw_5x5_s2_f16, spread, 5, 2, 3, f16),
+            (depthwise_spread_nchw_5x5_s2_bf16, spread, 5, 2, 3, bf16),
+            (depthwise_spread_nchw_7x7_s2_f32, spread, 7, 2, 4, f32),
+            (depthwise_spread_nchw_7x7_s2_f16, spread, 7, 2, 4, f16),
+            (depthwise_spread_nchw_7x7_s2_bf16, spread, 7, 2, 4, bf16),
+            (depthwise_wgrad_nchw_3x3_s1_f32, wgrad, 3, 1, 3, f32),
+            (depthwise_wgrad_nchw_3x3_s1_f16, wgrad, 3, 1, 3, f16),
+            (depthwise_wgrad_nchw_3x3_s1_bf16, wgrad, 3, 1, 3, bf16),
+            (depthwise_wgrad_nchw_3x3_s2_f32, wgrad, 3, 2, 2, f32),
+            (depthwise_wgrad_nchw_3x3_s2_f16, wgrad, 3, 2, 2, f16),
+            (depthwise_wgrad_nchw_3x3_s2_bf16, wgrad, 3, 2, 2, bf16),
+            (depthwise_wgrad_nchw_5x5_s1_f32, wgrad, 5, 1, 5, f32),
+            (depthwise_wgrad_nchw_5x5_s1_f16, wgrad, 5, 1, 5, f16),
+            (depthwise_wgrad_nchw_5x5_s1_bf16, wgrad, 5, 1, 5, bf16),
+            (depthwise_wgrad_nchw_5x5_s2_f32, wgrad, 5, 2, 3, f32),
+            (depthwise_wgrad_nchw_5x5_s2_f16, wgrad, 5, 2, 3, f16),
+            (depthwise_wgrad_nchw_5x5_s2_bf16, wgrad, 5, 2, 3, bf16),
+            (depthwise_wgrad_nchw_7x7_s1_f32, wgrad, 7, 1, 7, f32),
+            (depthwise_wgrad_nchw_7x7_s1_f16, wgrad, 7, 1, 7, f16),
+            (depthwise_wgrad_nchw_7x7_s1_bf16, wgrad, 7, 1, 7, bf16),
+            (depthwise_wgrad_nchw_7x7_s2_f32, wgrad, 7, 2, 4, f32),
+            (depthwise_wgrad_nchw_7x7_s2_f16, wgrad, 7, 2, 4, f16),
+            (depthwise_wgrad_nchw_7x7_s2_bf16, wgrad, 7, 2, 4, bf16),
         }
     };
 }

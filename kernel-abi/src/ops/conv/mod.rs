@@ -34,7 +34,7 @@ mod desc;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
 
-pub use depthwise::{DepthwiseParams, LOOPED_MAX_FILTER, LOOPED_STRIP, RUN_MAX};
+pub use depthwise::{DepthwiseParams, LOOPED_MAX_FILTER, LOOPED_STRIP, REGION_BYTES, RUN_MAX};
 pub use params::ConvParams;
 
 #[cfg(not(target_arch = "nvptx64"))]

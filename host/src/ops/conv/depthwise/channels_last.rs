@@ -1,8 +1,7 @@
 //! How the kernels for channels-last images and square filters of 3, 5 or 7 cut the work.
 
-use super::geometry::Geometry;
+use super::geometry::{Action, Geometry};
 use crate::DType;
-use crate::ops::conv::ConvPass;
 use kernel_abi::ops::conv::{DepthwiseParams, RUN_MAX};
 
 /// Threads of a block.
@@ -13,17 +12,6 @@ const BLOCKS_AT_ONCE: f64 = 264.0;
 
 /// Blocks of `wgrad`, each with sums of its own.
 const WGRAD_BLOCKS: i64 = 528;
-
-/// What a kernel does.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Action {
-    /// Each target row takes its source rows.
-    Gather,
-    /// Each source row gives to its target rows.
-    Spread,
-    /// The gradient of the taps.
-    Wgrad,
-}
 
 /// A row of the kernel list.
 #[derive(Clone, Copy, Debug)]
@@ -65,20 +53,12 @@ const KERNELS: &[Row] = kernel_abi::depthwise_channels_last_kernels!(rows);
 pub(super) fn row(geometry: &Geometry) -> Option<&'static Row> {
     let [r, s] = geometry.filter;
     let [stride, other] = geometry.stride;
-    let action = match geometry.pass {
-        ConvPass::Fprop => Action::Gather,
-        ConvPass::Dgrad if stride == 1 => Action::Gather,
-        ConvPass::Dgrad => Action::Spread,
-        ConvPass::Wgrad => Action::Wgrad,
-    };
+    let action = geometry.action();
     if !geometry.channels_last || r != s || stride != other || geometry.dilation != [1; 2] {
         return None;
     }
-    // Bytes within an image are counted in 32 bits.
     let params = geometry.params();
-    let bytes =
-        |[h, w]: [i32; 2]| i64::from(h) * i64::from(w) * i64::from(params.c) * geometry.dtype.size_bytes() as i64;
-    if bytes(params.source_dims).max(bytes(params.target_dims)) > i64::from(i32::MAX) {
+    if !geometry.counts_bytes_in_32_bits() {
         return None;
     }
     let fits = |row: &&Row| {

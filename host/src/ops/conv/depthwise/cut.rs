@@ -1,7 +1,7 @@
 //! The kernels, and how each cuts a problem.
 
 use super::geometry::Geometry;
-use super::{channels_last, looped};
+use super::{channels_last, looped, planes};
 use crate::DType;
 use crate::ops::conv::ConvPass;
 use kernel_abi::ops::conv::DepthwiseParams;
@@ -89,5 +89,17 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
             rate_share: 0.45,
         })
     });
-    channels_last.into_iter().chain(looped).filter(|cut| cut.n_blocks <= MAX_BLOCKS).collect()
+    let planes = planes::row(geometry).and_then(|row| {
+        let (params, n_blocks) = planes::cut(geometry, row)?;
+        Some(Cut {
+            symbol: row.symbol,
+            params,
+            n_blocks,
+            block: planes::THREADS,
+            align_bytes: planes::ALIGN_BYTES,
+            memory_share: 0.7,
+            rate_share: 0.35,
+        })
+    });
+    channels_last.into_iter().chain(planes).chain(looped).filter(|cut| cut.n_blocks <= MAX_BLOCKS).collect()
 }

@@ -10,6 +10,17 @@ use kernel_abi::ops::conv::{DepthwiseParams, LOOPED_MAX_FILTER};
 /// The largest position, its padding counted, that the kernels reckon with in 32 bits.
 const MAX_POSITION: i64 = 1 << 30;
 
+/// What a kernel does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Action {
+    /// Each target row takes its source rows.
+    Gather,
+    /// Each source row gives to its target rows.
+    Spread,
+    /// The gradient of the taps.
+    Wgrad,
+}
+
 /// A depthwise problem over two tensors of one layout.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Geometry {
@@ -101,6 +112,22 @@ impl Geometry {
             this.dilation[i] = if filter[i] > 1 { axis.dilation as i32 } else { 1 };
         }
         Ok(this)
+    }
+
+    /// What the kernels without loops over taps do for it.
+    pub(super) fn action(&self) -> Action {
+        match self.pass {
+            ConvPass::Fprop => Action::Gather,
+            ConvPass::Dgrad if self.stride == [1; 2] => Action::Gather,
+            ConvPass::Dgrad => Action::Spread,
+            ConvPass::Wgrad => Action::Wgrad,
+        }
+    }
+
+    /// Whether offsets within an image fit 32 bits in bytes too.
+    pub(super) fn counts_bytes_in_32_bits(&self) -> bool {
+        let bytes = |[h, w]: [i32; 2]| i64::from(h) * i64::from(w) * i64::from(self.c) * self.dtype.size_bytes() as i64;
+        bytes(self.image).max(bytes(self.output)) <= i64::from(i32::MAX)
     }
 
     /// The launch parameters, but for those that say how a kernel cuts the work.

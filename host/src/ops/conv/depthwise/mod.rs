@@ -5,6 +5,7 @@ mod cut;
 mod geometry;
 mod launch;
 mod looped;
+mod planes;
 
 use super::{ConvPass, ConvProblem};
 use crate::launch::{KernelLaunch, LaunchConfig};

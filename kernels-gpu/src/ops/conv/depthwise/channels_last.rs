@@ -8,6 +8,7 @@
 //! Grid: one-dimensional, runs fastest. Block: 256, groups of the run fastest; the threads left over idle.
 
 use super::access::{Access, add_prior};
+use super::products::{element, gather_row, spread_row, wgrad_row};
 use crate::math::element::load;
 use cuda_std::{barrier, thread};
 use kernel_abi::ops::conv::{DepthwiseParams, RUN_MAX, index};
@@ -89,28 +90,6 @@ fn div_rem(a: u32, b: u32) -> (u32, u32) {
     // SAFETY: the host's extents are at least 1.
     let quotient = unsafe { core::intrinsics::unchecked_div(a, b) };
     (quotient, a - quotient * b)
-}
-
-/// An element of nested arrays, the indices being below their lengths: loops over arrays that live in registers must
-/// unroll, and checks would be in the way.
-#[inline(always)]
-unsafe fn element<const A: usize, const B: usize, const C: usize>(
-    of: &mut [[[f32; C]; B]; A],
-    a: usize,
-    b: usize,
-    c: usize,
-) -> &mut f32 {
-    of.get_unchecked_mut(a).get_unchecked_mut(b).get_unchecked_mut(c)
-}
-
-/// `sum += a · b`, channel by channel.
-#[inline(always)]
-unsafe fn accumulate<const VEC: usize>(sum: &mut [f32; VEC], a: &[f32; VEC], b: &[f32; VEC]) {
-    let mut v = 0;
-    while v < VEC {
-        *sum.get_unchecked_mut(v) += *a.get_unchecked(v) * *b.get_unchecked(v);
-        v += 1;
-    }
 }
 
 /// Brings the taps of the block's channels, times alpha, to shared memory, `[tap][channel of the run]`, and waits.
@@ -268,40 +247,6 @@ unsafe fn store<T: Access<VEC>, const VEC: usize, const STRIP: usize>(
     }
 }
 
-/// What a source row adds to the target rows that it meets, where it is row `T` of its step.
-#[inline(always)]
-unsafe fn gather_row<
-    const VEC: usize,
-    const R: usize,
-    const STRIDE: usize,
-    const RING: usize,
-    const STRIP: usize,
-    const COLUMNS: usize,
-    const T: usize,
->(
-    sums: &mut [[[f32; VEC]; STRIP]; RING],
-    x: &[[f32; VEC]; COLUMNS],
-    w: &[[[f32; VEC]; R]; R],
-) {
-    let mut j = 0;
-    while j < RING {
-        if T + j * STRIDE < R {
-            let (row, taps) = (sums.get_unchecked_mut(j), w.get_unchecked(T + j * STRIDE));
-            let mut s = 0;
-            while s < R {
-                let mut i = 0;
-                while i < STRIP {
-                    let x = x.get_unchecked(i * STRIDE + s);
-                    accumulate(row.get_unchecked_mut(i), x, taps.get_unchecked(s));
-                    i += 1;
-                }
-                s += 1;
-            }
-        }
-        j += 1;
-    }
-}
-
 /// target = conv(source, w): each step takes `STRIDE` source rows and ends one target row.
 ///
 /// `RING = ⌈R / STRIDE⌉` target rows are under way at once; `COLUMNS = (STRIP - 1) · STRIDE + R`.
@@ -405,22 +350,7 @@ pub unsafe fn spread<
     while row < end {
         let x = unpack::<T, VEC, COLUMNS>(packed);
         packed = from.load::<T, VEC>(row + 1);
-        let mut j = 0;
-        while j < R {
-            let mut s = 0;
-            while s < R {
-                // Every other column has this tap.
-                let mut i = s % 2;
-                while i < WIDE {
-                    let x = x.get_unchecked((i + 2 * (RING - 1) - s) / 2);
-                    let tap = w.get_unchecked(R - 1 - j).get_unchecked(R - 1 - s);
-                    accumulate(sums.get_unchecked_mut(j).get_unchecked_mut(i), x, tap);
-                    i += 2;
-                }
-                s += 1;
-            }
-            j += 1;
-        }
+        spread_row::<VEC, R, RING, WIDE, COLUMNS>(&mut sums, &x, &w);
         if row >= begin {
             let first = 2 * row - padding[0];
             if first >= 0 && first < to.end {
@@ -442,40 +372,6 @@ pub unsafe fn spread<
 /// Elements of shared memory for the sums of a block in one line of taps.
 pub const fn n_sums(vec: usize, r: usize) -> usize {
     THREADS as usize * vec * r
-}
-
-/// The products of a row of x, row `T` of its step, with the rows of dy that it meets.
-#[inline(always)]
-unsafe fn wgrad_row<
-    const VEC: usize,
-    const R: usize,
-    const STRIDE: usize,
-    const RING: usize,
-    const STRIP: usize,
-    const COLUMNS: usize,
-    const T: usize,
->(
-    totals: &mut [[[f32; VEC]; R]; R],
-    x: &[[f32; VEC]; COLUMNS],
-    y: &[[[f32; VEC]; STRIP]; RING],
-) {
-    let mut j = 0;
-    while j < RING {
-        if T + j * STRIDE < R {
-            let (taps, row) = (totals.get_unchecked_mut(T + j * STRIDE), y.get_unchecked(j));
-            let mut s = 0;
-            while s < R {
-                let mut i = 0;
-                while i < STRIP {
-                    let x = x.get_unchecked(i * STRIDE + s);
-                    accumulate(taps.get_unchecked_mut(s), x, row.get_unchecked(i));
-                    i += 1;
-                }
-                s += 1;
-            }
-        }
-        j += 1;
-    }
 }
 
 /// Sums of a slab's products for every tap. Slabs take items in turns.

@@ -1,6 +1,6 @@
 //! Depthwise kernels: the rows of `kernel_abi`'s `depthwise_…_kernels!`.
 
-use super::{channels_last, looped, reduce};
+use super::{channels_last, looped, planes, reduce};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::conv::DepthwiseParams;
@@ -73,3 +73,26 @@ macro_rules! channels_last_entries {
 }
 
 kernel_abi::depthwise_channels_last_kernels!(channels_last_entries);
+
+macro_rules! planes_entries {
+    ($(($symbol:ident, $action:ident, $r:literal, $stride:literal, $ring:literal, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`, images at multiples of 16.
+        #[kernel(threads = 256, min_blocks = 2, unroll = 20000)]
+        pub unsafe fn $symbol(params: DepthwiseParams) {
+            let shared = shared_array![u8; planes::SHARED_BYTES];
+            planes_entries!(@$action params, shared, $r, $stride, $ring, $dtype)
+        }
+    )* };
+    (@gather $params:ident, $shared:ident, $r:literal, $stride:literal, $ring:literal, $dtype:ident) => {
+        planes::gather::<$dtype, $r, $stride, $ring>(&$params, $shared)
+    };
+    (@spread $params:ident, $shared:ident, $r:literal, $stride:literal, $ring:literal, $dtype:ident) => {
+        planes::spread::<$dtype, $r, $ring>(&$params, $shared)
+    };
+    (@wgrad $params:ident, $shared:ident, $r:literal, $stride:literal, $ring:literal, $dtype:ident) => {
+        planes::wgrad::<$dtype, $r, $stride, $ring>(&$params, $shared)
+    };
+}
+
+kernel_abi::depthwise_planes_kernels!(planes_entries);

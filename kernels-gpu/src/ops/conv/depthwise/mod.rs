@@ -4,4 +4,6 @@ mod access;
 mod channels_last;
 mod entry;
 mod looped;
+mod planes;
+mod products;
 mod reduce;
