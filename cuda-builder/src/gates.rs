@@ -150,6 +150,7 @@ mod tests {
             arch: Arch::Sm80,
             allow_local: false,
             tensor_maps: 0,
+            unroll: 0,
         };
         let file = File { family: "k".to_owned(), arch: Arch::Sm80, kernels: vec![kernel.clone()], ptx: String::new() };
         let log = "ptxas info    : Compiling entry function 'k' for 'sm_80'\nptxas info    : Function properties for k\n    16 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads\nptxas info    : Used 40 registers, used 1 barriers, 1024 bytes smem, 400 bytes cmem[0]\n(C7510) potential performance loss";
