@@ -1,6 +1,6 @@
 //! The ordered list of convolution algorithms.
 
-use super::{ConvProblem, cpu_direct, cpu_gemm, naive};
+use super::{ConvProblem, cpu_direct, cpu_gemm, grouped_mma, naive};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -12,6 +12,11 @@ impl Operation for ConvProblem {
     const DTYPES: &'static [DType] = &DType::ALL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu_gemm::CpuGemm), &CpuAlgorithm(cpu_direct::CpuDirect), &naive::Naive]
+        &[
+            &CpuAlgorithm(cpu_gemm::CpuGemm),
+            &CpuAlgorithm(cpu_direct::CpuDirect),
+            &grouped_mma::GroupedMma,
+            &naive::Naive,
+        ]
     }
 }

@@ -28,6 +28,7 @@ mod algorithms;
 mod cpu_direct;
 mod cpu_gemm;
 mod cpu_geometry;
+mod grouped_mma;
 mod naive;
 
 pub use kernel_abi::ops::conv::{ConvAxis, ConvDesc, ConvMode, ConvPass, ConvProblem, ConvShape};

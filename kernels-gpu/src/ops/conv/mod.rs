@@ -1,4 +1,5 @@
 //! Convolution, formula in `kernel_abi::ops::conv`.
 
 mod entry;
+mod grouped_mma;
 mod naive;
