@@ -1,6 +1,6 @@
 //! The ordered list of convolution algorithms.
 
-use super::{ConvProblem, cpu_direct, cpu_gemm, grouped_mma, naive};
+use super::{ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, grouped_mma, naive};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -16,6 +16,7 @@ impl Operation for ConvProblem {
             &CpuAlgorithm(cpu_gemm::CpuGemm),
             &CpuAlgorithm(cpu_direct::CpuDirect),
             &grouped_mma::GroupedMma,
+            &cp_async_mma::CpAsyncMma,
             &naive::Naive,
         ]
     }

@@ -25,6 +25,7 @@
 //! ```
 
 mod algorithms;
+mod cp_async_mma;
 mod cpu_direct;
 mod cpu_gemm;
 mod cpu_geometry;

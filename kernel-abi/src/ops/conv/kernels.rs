@@ -65,3 +65,43 @@ macro_rules! conv_partials_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel that gathers with `cp.async`: symbol, pass, element type, rows and columns
+/// of a tile, elements of a copy.
+#[macro_export]
+macro_rules! conv_cp_async_mma_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convmma_fprop_cp_async_bf16_128x128x32_v8, fprop, bf16, 128, 8),
+            (convmma_fprop_cp_async_bf16_64x64x32_v8, fprop, bf16, 64, 8),
+            (convmma_fprop_cp_async_bf16_64x64x32_v4, fprop, bf16, 64, 4),
+            (convmma_fprop_cp_async_bf16_64x64x32_v2, fprop, bf16, 64, 2),
+            (convmma_fprop_cp_async_bf16_64x64x32_v1, fprop, bf16, 64, 1),
+            (convmma_dgrad_cp_async_bf16_128x128x32_v8, dgrad, bf16, 128, 8),
+            (convmma_dgrad_cp_async_bf16_64x64x32_v8, dgrad, bf16, 64, 8),
+            (convmma_dgrad_cp_async_bf16_64x64x32_v4, dgrad, bf16, 64, 4),
+            (convmma_dgrad_cp_async_bf16_64x64x32_v2, dgrad, bf16, 64, 2),
+            (convmma_dgrad_cp_async_bf16_64x64x32_v1, dgrad, bf16, 64, 1),
+            (convmma_wgrad_cp_async_bf16_128x128x32_v8, wgrad, bf16, 128, 8),
+            (convmma_wgrad_cp_async_bf16_64x64x32_v8, wgrad, bf16, 64, 8),
+            (convmma_wgrad_cp_async_bf16_64x64x32_v4, wgrad, bf16, 64, 4),
+            (convmma_wgrad_cp_async_bf16_64x64x32_v2, wgrad, bf16, 64, 2),
+            (convmma_wgrad_cp_async_bf16_64x64x32_v1, wgrad, bf16, 64, 1),
+            (convmma_fprop_cp_async_f16_128x128x32_v8, fprop, f16, 128, 8),
+            (convmma_fprop_cp_async_f16_64x64x32_v8, fprop, f16, 64, 8),
+            (convmma_fprop_cp_async_f16_64x64x32_v4, fprop, f16, 64, 4),
+            (convmma_fprop_cp_async_f16_64x64x32_v2, fprop, f16, 64, 2),
+            (convmma_fprop_cp_async_f16_64x64x32_v1, fprop, f16, 64, 1),
+            (convmma_dgrad_cp_async_f16_128x128x32_v8, dgrad, f16, 128, 8),
+            (convmma_dgrad_cp_async_f16_64x64x32_v8, dgrad, f16, 64, 8),
+            (convmma_dgrad_cp_async_f16_64x64x32_v4, dgrad, f16, 64, 4),
+            (convmma_dgrad_cp_async_f16_64x64x32_v2, dgrad, f16, 64, 2),
+            (convmma_dgrad_cp_async_f16_64x64x32_v1, dgrad, f16, 64, 1),
+            (convmma_wgrad_cp_async_f16_128x128x32_v8, wgrad, f16, 128, 8),
+            (convmma_wgrad_cp_async_f16_64x64x32_v8, wgrad, f16, 64, 8),
+            (convmma_wgrad_cp_async_f16_64x64x32_v4, wgrad, f16, 64, 4),
+            (convmma_wgrad_cp_async_f16_64x64x32_v2, wgrad, f16, 64, 2),
+            (convmma_wgrad_cp_async_f16_64x64x32_v1, wgrad, f16, 64, 1),
+        }
+    };
+}

@@ -1,9 +1,10 @@
 //! Convolution kernels: the rows of `conv_kernels!`.
 
-use super::{grouped_mma, naive};
+use super::{cp_async_mma, grouped_mma, naive};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::conv::ConvParams;
+use kernel_abi::ops::conv::cp_async_mma::CpAsyncMmaParams;
 use kernel_abi::ops::conv::grouped_mma::{GroupedMmaParams, SplitReduceParams};
 
 // Two blocks a multiprocessor leave a thread 128 registers: left alone, ptxas takes fewer and spills the strides of the
@@ -58,3 +59,27 @@ macro_rules! partials_entries {
 }
 
 kernel_abi::conv_partials_kernels!(partials_entries);
+
+macro_rules! cp_async_mma_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $size:tt, $v:literal)),* $(,)?) => { $(
+        cp_async_mma_entries!(@$size $symbol, $pass, $dtype, $v);
+    )* };
+    (@128 $symbol:ident, $pass:ident, $dtype:ident, $v:literal) => {
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`, and shared memory for the tile.
+        #[kernel(threads = 256, min_blocks = 2)]
+        pub unsafe fn $symbol(params: CpAsyncMmaParams) {
+            cp_async_mma::$pass::<$dtype, $v, 128, 4>(&params)
+        }
+    };
+    (@64 $symbol:ident, $pass:ident, $dtype:ident, $v:literal) => {
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`, and shared memory for the tile.
+        #[kernel(threads = 128, min_blocks = 4)]
+        pub unsafe fn $symbol(params: CpAsyncMmaParams) {
+            cp_async_mma::$pass::<$dtype, $v, 64, 2>(&params)
+        }
+    };
+}
+
+kernel_abi::conv_cp_async_mma_kernels!(cp_async_mma_entries);

@@ -1,5 +1,6 @@
 //! Convolution, formula in `kernel_abi::ops::conv`.
 
+mod cp_async_mma;
 mod entry;
 mod grouped_mma;
 mod naive;
