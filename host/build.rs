@@ -1,7 +1,7 @@
-//! Embeds PTX: the committed files when they are those of the sources, else a new build where there is a kernel
+//! Embeds PTX, and with the feature `cubin` the machine code that was made of it: the committed files when they are those of the sources, else a new build where there is a kernel
 //! compiler, else the reason why there is none.
 
-use cuda_builder::{Build, CudaBuilder, Freshness};
+use cuda_builder::{Build, Cubin, CudaBuilder, Freshness};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -18,8 +18,31 @@ fn main() {
     let committed = root.join("kernels-gpu/ptx");
     println!("cargo:rerun-if-changed={}", committed.join("manifest.json").display());
     println!("cargo:rerun-if-env-changed=OXIDNN_KERNEL_RUSTC");
-    let text = match kernels(&committed, &sources, &out) {
-        Ok((build, origin)) => embed(&build, &origin),
+    println!("cargo:rerun-if-changed={}", host.join("src").display());
+    let kernels = kernels(&committed, &sources, &out);
+    let with_cubins = std::env::var_os("CARGO_FEATURE_CUBIN").is_some();
+    if with_cubins {
+        println!("cargo:rerun-if-changed={}", cuda_builder::cubin_list(&committed).display());
+    }
+    let cubins = match &kernels {
+        Ok((build, _)) if with_cubins => cuda_builder::cubins(build),
+        _ => Vec::new(),
+    };
+    if with_cubins && cubins.is_empty() {
+        println!(
+            "cargo:warning=the feature cubin is on and there are none of this PTX; run `cargo xtask build-ptx --cubin`"
+        );
+    }
+    let mut made_of = match &kernels {
+        Ok((build, _)) => format!("{} by {}", build.source_hash, build.compiler),
+        Err(_) => "none".to_owned(),
+    };
+    if let Some(cubin) = cubins.first() {
+        made_of = format!("{made_of} and ptxas {}", cubin.ptxas);
+    }
+    let launches = cuda_builder::source_hash(std::slice::from_ref(&host)).expect("the sources can be read");
+    let text = match kernels {
+        Ok((build, origin)) => embed(&build, &cubins, &origin),
         Err(reason) => {
             println!("cargo:warning=no kernels embedded, GPUs cannot be used: {reason}");
             format!(
@@ -27,6 +50,8 @@ fn main() {
             )
         }
     };
+    let made_of = format!("{made_of}, launched by {launches}");
+    let text = format!("{text}pub static MADE_OF: &str = {made_of:?};\n");
     std::fs::write(out.join("embedded.rs"), text).expect("OUT_DIR is writable");
 }
 
@@ -54,18 +79,28 @@ fn kernels(committed: &Path, sources: &[PathBuf], out: &Path) -> Result<(Build, 
     Ok((build, origin))
 }
 
-fn embed(build: &Build, origin: &str) -> String {
+fn embed(build: &Build, cubins: &[Cubin], origin: &str) -> String {
     let mut text = "pub static MODULES: &[EmbeddedModule] = &[\n".to_owned();
     for file in &build.files {
         let kernels: Vec<&str> = file.kernels.iter().map(|kernel| kernel.symbol.as_str()).collect();
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "    EmbeddedModule {{ name: {:?}, arch: {}, ptx: include_str!({:?}), kernels: &{kernels:?} }},",
+            "    EmbeddedModule {{\n        name: {:?},\n        arch: {},\n        ptx: include_str!({:?}),\n        \
+             kernels: &{kernels:?},\n        cubins: &[",
             file.family,
             file.arch,
             build.dir.join(&file.name)
         );
+        for cubin in cubins.iter().filter(|cubin| cubin.ptx == file.name) {
+            let _ = writeln!(
+                text,
+                "            super::EmbeddedCubin {{ arch: {:?}, image: include_bytes!({:?}) }},",
+                cubin.arch,
+                build.dir.join(&cubin.name)
+            );
+        }
+        text.push_str("        ],\n    },\n");
     }
     let _ = writeln!(text, "];\npub static KERNELS_STATE: super::KernelsState = Ok({origin:?});");
     text

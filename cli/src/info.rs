@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 use oxidnn::operators::operators;
-use oxidnn::{Context, embedded_modules, kernels_state};
+use oxidnn::{Context, Image, embedded_modules, kernels_state};
 use serde::Serialize;
 use std::io::Write as _;
 
@@ -13,6 +13,9 @@ pub struct Options {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Load every module on the first GPU, and show what each was loaded from and how long that took
+    #[arg(long)]
+    load: bool,
 }
 
 #[derive(Serialize)]
@@ -23,6 +26,8 @@ struct Info {
     no_gpu: Option<String>,
     driver: Option<u32>,
     kernels: Result<&'static str, &'static str>,
+    /// Where the policy Find keeps its measurements on the first device.
+    store: String,
     modules: Vec<Module>,
     operators: Vec<Operator>,
 }
@@ -41,6 +46,14 @@ struct Module {
     arch: u32,
     kernels: usize,
     ptx_bytes: usize,
+    /// Architectures that machine code is embedded for.
+    cubins: Vec<&'static str>,
+    /// What the first GPU takes: the machine code of this architecture, or `PTX`. None without a GPU that runs it.
+    takes: Option<String>,
+    /// With `--load`: how long it took.
+    load_us: Option<f64>,
+    /// With `--load`: why the driver did not take the machine code.
+    cubin_refused: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -53,7 +66,7 @@ struct Operator {
 
 /// Shows devices, kernels and operators.
 pub fn run(options: &Options) -> Result<()> {
-    let info = collect();
+    let info = collect(options.load)?;
     let mut out = std::io::stdout().lock();
     if options.json {
         serde_json::to_writer_pretty(&mut out, &info)?;
@@ -82,9 +95,22 @@ pub fn run(options: &Options) -> Result<()> {
         Err(reason) => writeln!(out, "\nno kernels: {reason}")?,
     }
     for module in &info.modules {
-        let Module { name, arch, kernels, ptx_bytes } = module;
-        writeln!(out, "  {name:<12} sm_{arch} {kernels:>4} kernels {:>6} KB of PTX", ptx_bytes / 1000)?;
+        let Module { name, arch, kernels, ptx_bytes, .. } = module;
+        write!(out, "  {name:<12} sm_{arch} {kernels:>4} kernels {:>6} KB of PTX", ptx_bytes / 1000)?;
+        if !module.cubins.is_empty() {
+            write!(out, ", cubins {}", module.cubins.join(" "))?;
+        }
+        match (&module.takes, module.load_us) {
+            (Some(takes), Some(us)) => write!(out, "; loaded from {takes} in {:.1} ms", us / 1e3)?,
+            (Some(takes), None) => write!(out, "; loads from {takes}")?,
+            (None, _) => {}
+        }
+        if let Some(reason) = &module.cubin_refused {
+            write!(out, " (cubin refused: {reason})")?;
+        }
+        writeln!(out)?;
     }
+    writeln!(out, "\nmeasurements of the policy find are kept {}", info.store)?;
     writeln!(out, "\noperators")?;
     for operator in &info.operators {
         writeln!(out, "  {:<12} {}", operator.name, operator.passes.join(", "))?;
@@ -93,8 +119,34 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn collect() -> Info {
-    let devices = Context::all()
+fn collect(load: bool) -> Result<Info> {
+    let contexts = Context::all();
+    let gpu = contexts.iter().find(|context| context.is_gpu());
+    if let (true, Some(gpu)) = (load, gpu) {
+        gpu.load_all_modules()?;
+    }
+    let loaded = gpu.map(Context::loaded_modules).unwrap_or_default();
+    let modules = embedded_modules()
+        .iter()
+        .map(|module| {
+            let loaded = loaded.iter().find(|loaded| (loaded.name, loaded.arch) == (module.name, module.arch));
+            let would_take = gpu.map(|gpu| gpu.info().compute_capability).filter(|&cc| module.runs_on(cc)).map(|cc| {
+                let cubin = module.cubin_for(cc).map(|cubin| Image::Cubin(cubin.arch));
+                cubin.unwrap_or(Image::Ptx).to_string()
+            });
+            Module {
+                name: module.name,
+                arch: module.arch,
+                kernels: module.kernels.len(),
+                ptx_bytes: module.ptx.len(),
+                cubins: module.cubins.iter().map(|cubin| cubin.arch).collect(),
+                takes: loaded.map(|loaded| loaded.image.to_string()).or(would_take),
+                load_us: loaded.map(|loaded| loaded.load_us),
+                cubin_refused: loaded.and_then(|loaded| loaded.cubin_refused.clone()),
+            }
+        })
+        .collect();
+    let devices = contexts
         .iter()
         .map(|context| {
             let info = context.info();
@@ -107,21 +159,14 @@ fn collect() -> Info {
             }
         })
         .collect();
-    Info {
+    Ok(Info {
         version: env!("CARGO_PKG_VERSION"),
         devices,
         no_gpu: Context::gpu(0).err().map(|e| e.to_string()),
         driver: oxidnn::driver::driver_version().ok(),
         kernels: kernels_state(),
-        modules: embedded_modules()
-            .iter()
-            .map(|module| Module {
-                name: module.name,
-                arch: module.arch,
-                kernels: module.kernels.len(),
-                ptx_bytes: module.ptx.len(),
-            })
-            .collect(),
+        store: contexts.first().map(|context| context.store_status().to_string()).unwrap_or_default(),
+        modules,
         operators: operators()
             .iter()
             .map(|operator| Operator {
@@ -131,5 +176,5 @@ fn collect() -> Info {
                 algorithms: operator.algorithms(),
             })
             .collect(),
-    }
+    })
 }

@@ -1,4 +1,4 @@
-//! The `oxidnn` command: looks at devices, runs single problems, trains a small network.
+//! The `oxidnn` command: looks at devices, runs single problems, compares with the peers, trains a small network.
 
 mod info;
 mod run;
@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use oxidnn::Context;
 use std::process::ExitCode;
 
-/// Deep-learning primitives in Rust: look at devices, run single problems, train a small network
+/// Deep-learning primitives in Rust: look at devices, run single problems, compare with the peers, train a small network
 #[derive(Parser)]
 #[command(name = "oxidnn", version)]
 struct Cli {
@@ -23,6 +23,8 @@ enum Command {
     Info(info::Options),
     /// Run one problem on random data, verify it against the reference and time it
     Run(run::Options),
+    /// Time suites of problems against cuDNN and cuBLASLt, in turns, and check every result
+    Compare(oxidnn_compare::Options),
     /// Train a small convolutional network on 8x8 handwritten digits and write a report
     Train(train::Options),
 }
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Info(options) => info::run(&options).map(|()| true),
         Command::Run(options) => run::run(&options),
+        Command::Compare(options) => oxidnn_compare::run(&options),
         Command::Train(options) => train::run(&options).map(|()| true),
     };
     match outcome {

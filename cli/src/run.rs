@@ -2,8 +2,12 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use oxidnn::operators::{AnyProblem, parse_problem};
-use oxidnn::{Args as RunArgs, Context, Plan, PlanRequest, Policy, Role, Stream, Tensor, Workspace};
+use oxidnn::{
+    Args as RunArgs, Context, FindOptions, FindStage, Plan, PlanRequest, Policy, Role, StoreStatus, Stream, Tensor,
+    Workspace,
+};
 use oxidnn_reference::tolerance;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::StandardNormal;
@@ -22,6 +26,9 @@ pub struct Options {
     /// heuristic, find, or the name of an algorithm or kernel
     #[arg(long, default_value = "heuristic")]
     policy: String,
+    /// With `--policy find`: measure again what has been measured before
+    #[arg(long)]
+    remeasure: bool,
     /// The most workspace the algorithm may need, in bytes
     #[arg(long)]
     workspace_limit: Option<u64>,
@@ -77,8 +84,16 @@ pub fn run(options: &Options) -> Result<bool> {
         "find" => Policy::Find,
         name => Policy::fixed(name),
     };
-    let request = PlanRequest { policy, workspace_limit_bytes: options.workspace_limit };
+    let finds = policy == Policy::Find;
+    let mut request = PlanRequest::from(policy);
+    request.workspace_limit_bytes = options.workspace_limit;
+    if finds {
+        request = request.find_options(find_options(options));
+    }
     let plan = problem.plan(&context, &request)?;
+    if finds && let status @ StoreStatus::Unwritable { .. } = context.store_status() {
+        eprintln!("warning: measurements are kept {status}");
+    }
     let mut trial = Trial::new(&context, problem.as_ref(), &plan, options)?;
     let verify = options.verify || (!options.no_verify && problem.flops() <= VERIFY_FLOPS);
     trial.run(&plan)?;
@@ -100,6 +115,28 @@ pub fn run(options: &Options) -> Result<bool> {
     };
     print(&report, options.json)?;
     Ok(report.verified != Some(false))
+}
+
+/// Find with a bar on the terminal.
+fn find_options(options: &Options) -> FindOptions {
+    let bar = ProgressBar::hidden();
+    bar.set_style(
+        ProgressStyle::with_template("{elapsed_precise} {bar:32} {pos}/{len} {wide_msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    FindOptions::new().remeasure(options.remeasure).observer(move |progress| {
+        if progress.step == 0 {
+            // Only now is it known that there is something to measure. It draws nothing where there is no terminal.
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        bar.set_length(progress.n_steps as u64);
+        bar.set_position(progress.step as u64);
+        match progress.stage {
+            FindStage::Trying { algorithm, config } => bar.set_message(format!("trying {algorithm} ({config})")),
+            FindStage::Timing { round, n_rounds } => bar.set_message(format!("round {} of {n_rounds}", round + 1)),
+            FindStage::Done => bar.finish_and_clear(),
+        }
+    })
 }
 
 fn print(report: &Report, json: bool) -> Result<()> {

@@ -44,6 +44,29 @@ fn one_problem_of_every_operator_is_verified() {
 }
 
 #[test]
+fn find_keeps_its_measurements_where_it_is_told() {
+    let folder = std::env::temp_dir().join(format!("oxidnn-find-{}", std::process::id()));
+    let run = |store: &str| {
+        let problem = "conv:fprop pad=1x1 x=2x3x9x9:f32 w=4x3x3x3:f32";
+        Command::new(env!("CARGO_BIN_EXE_oxidnn"))
+            .args(["run", problem, "--device", "cpu", "--policy", "find"])
+            .env("OXIDNN_STORE", store)
+            .output()
+            .expect("the command starts")
+    };
+    let text = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    let path = folder.to_str().unwrap();
+    assert!(text(&run(path)).contains("measured now"));
+    let second = run(path);
+    assert!(text(&second).contains("from the store") && second.stderr.is_empty(), "{second:?}");
+    assert!(text(&run("off")).contains("measured now"));
+    std::fs::remove_dir_all(&folder).unwrap();
+    // The executable is no folder: the run succeeds and says what happened to its measurements.
+    let nowhere = run(env!("CARGO_BIN_EXE_oxidnn"));
+    assert!(nowhere.status.success() && String::from_utf8_lossy(&nowhere.stderr).contains("warning"), "{nowhere:?}");
+}
+
+#[test]
 fn refusals_name_the_argument() {
     let refused = |args: &[&str]| {
         let output = oxidnn(args);
@@ -55,6 +78,34 @@ fn refusals_name_the_argument() {
     assert!(refused(&["run", "softmax:forward x=4x4:f32", "--device", "tpu"]).contains("given \"tpu\""));
     assert!(refused(&["run", "softmax:forward x=4x4:f32", "--policy", "magic"]).contains("the policy asks for magic"));
     assert!(refused(&["train", "--batch", "0"]).contains("given 20 and 0"));
+}
+
+#[test]
+fn compare_lists_its_suites() {
+    let output = oxidnn(&["compare", "--list"]);
+    assert!(output.status.success());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for suite in ["resnet50 ", "stem ", "unet3d ", "deepbench_gemm "] {
+        assert!(text.lines().any(|line| line.starts_with(suite)), "{suite}: {text}");
+    }
+    let output = oxidnn(&["compare", "resnet50", "--problems", "--passes", "wgrad", "--limit", "2"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text.lines().filter(|line| line.starts_with("conv:wgrad")).count(), 2, "{text}");
+}
+
+#[test]
+fn compare_says_what_it_needs() {
+    let refused = |args: &[&str]| {
+        let output = oxidnn(args);
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(refused(&["compare", "resnet51"]).contains("given \"resnet51\""));
+    assert!(refused(&["compare"]).contains("--list"));
+    if oxidnn::Context::gpu(0).is_err() {
+        let reason = refused(&["compare", "resnet50", "--limit", "1"]);
+        assert!(reason.contains("work on a GPU") && reason.contains("no device"), "{reason}");
+    }
 }
 
 #[test]

@@ -18,12 +18,14 @@
 //! ```
 
 mod compile;
+mod cubin;
 mod gates;
 mod manifest;
 mod ptx;
 mod rewrite;
 pub mod toolchain;
 
+pub use cubin::{Cubin, assemble, cubin_list, cubins};
 pub use manifest::{Build, Freshness, KernelReport, PtxFile, freshness, load, source_hash};
 
 use std::path::{Path, PathBuf};
@@ -108,6 +110,7 @@ pub struct CudaBuilder {
     out_dir: PathBuf,
     work_dir: PathBuf,
     globals: Vec<String>,
+    only: Vec<String>,
 }
 
 impl CudaBuilder {
@@ -120,6 +123,7 @@ impl CudaBuilder {
             out_dir: crate_dir.join("ptx"),
             work_dir: crate_dir.join("target"),
             globals: Vec::new(),
+            only: Vec::new(),
             crate_dir,
         }
     }
@@ -160,6 +164,12 @@ impl CudaBuilder {
         self
     }
 
+    /// Compiles and checks the families of these names alone, writing nothing to the output folder: for work on a kernel.
+    pub fn only(mut self, families: impl IntoIterator<Item = String>) -> Self {
+        self.only = families.into_iter().collect();
+        self
+    }
+
     /// Builds, unless the manifest in the output folder is of the same sources and compiler.
     ///
     /// # Errors
@@ -168,7 +178,8 @@ impl CudaBuilder {
         let compiler = toolchain::discover().map_err(Error::NoCompiler)?;
         let ptxas = toolchain::ptxas();
         let hash = source_hash(&self.source_dirs)?;
-        if let Ok(build) = load(&self.out_dir)
+        if self.only.is_empty()
+            && let Ok(build) = load(&self.out_dir)
             && build.source_hash == hash
             && build.compiler == compiler.version
             // A build without ptxas has not passed its gates.
@@ -179,8 +190,9 @@ impl CudaBuilder {
         std::fs::create_dir_all(&self.work_dir).map_err(Error::io(&self.work_dir))?;
         let module = compile::llvm_module(&compiler, &self.crate_dir, &self.work_dir)?;
         let module = rewrite::module(&module)?;
-        let files = ptx::files(&compiler, &module, &self.archs, &self.globals, &self.work_dir)?;
+        let files = ptx::files(&compiler, &module, &self.archs, &self.globals, &self.only, &self.work_dir)?;
         let checked = gates::check(files, &self.globals, ptxas.as_ref(), &self.work_dir)?;
-        manifest::write(&self.out_dir, checked, hash, compiler.version, ptxas.map(|ptxas| ptxas.version))
+        let out_dir = if self.only.is_empty() { self.out_dir.clone() } else { self.work_dir.join("only") };
+        manifest::write(&out_dir, checked, hash, compiler.version, ptxas.map(|ptxas| ptxas.version))
     }
 }

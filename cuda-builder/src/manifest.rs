@@ -59,6 +59,17 @@ pub struct KernelReport {
 }
 
 impl Build {
+    /// Length of all PTX files.
+    ///
+    /// # Errors
+    /// `Io` when one cannot be looked at.
+    pub fn ptx_bytes(&self) -> Result<u64, Error> {
+        self.files.iter().try_fold(0, |sum, file| {
+            let path = self.dir.join(&file.name);
+            Ok(sum + std::fs::metadata(&path).map_err(Error::io(&path))?.len())
+        })
+    }
+
     /// One line a kernel.
     pub fn table(&self) -> String {
         let mut text = format!(
@@ -140,7 +151,8 @@ pub fn write(
     std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
     for entry in std::fs::read_dir(dir).map_err(Error::io(dir))?.flatten() {
         let path = entry.path();
-        if path.extension().is_some_and(|extension| extension == "ptx") {
+        // Cubins of the old PTX go with it.
+        if path.extension().is_some_and(|extension| extension == "ptx" || extension == "cubin") {
             std::fs::remove_file(&path).map_err(Error::io(&path))?;
         }
     }
@@ -163,12 +175,8 @@ pub fn write(
 /// # Errors
 /// `Io` when a file cannot be read.
 pub fn source_hash(source_dirs: &[PathBuf]) -> Result<String, Error> {
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    let mut add = |bytes: &[u8]| {
-        for byte in bytes {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    };
+    let mut hash = FNV_START;
+    let mut add = |bytes: &[u8]| hash = fnv(hash, bytes);
     add(PIPELINE.as_bytes());
     for dir in source_dirs {
         for path in sources(dir)? {
@@ -179,6 +187,18 @@ pub fn source_hash(source_dirs: &[PathBuf]) -> Result<String, Error> {
         }
     }
     Ok(format!("{hash:016x}"))
+}
+
+/// Where FNV-1a starts.
+const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
+
+fn fnv(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+/// Hash of a file's content.
+pub(crate) fn text_hash(content: &[u8]) -> String {
+    format!("{:016x}", fnv(FNV_START, content))
 }
 
 fn sources(dir: &Path) -> Result<Vec<PathBuf>, Error> {

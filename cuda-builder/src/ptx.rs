@@ -34,12 +34,14 @@ pub fn files(
     module: &Module,
     archs: &[Arch],
     globals: &[String],
+    only: &[String],
     work_dir: &Path,
 ) -> Result<Vec<File>, Error> {
     let input = work_dir.join("module.ll");
     std::fs::write(&input, &module.text).map_err(Error::io(&input))?;
     let mut families: BTreeMap<(String, Arch), Vec<Kernel>> = BTreeMap::new();
-    for kernel in module.kernels.iter().filter(|kernel| archs.contains(&kernel.arch)) {
+    let wanted = |kernel: &&Kernel| only.is_empty() || only.iter().any(|family| family == kernel.family());
+    for kernel in module.kernels.iter().filter(|kernel| archs.contains(&kernel.arch)).filter(wanted) {
         families.entry((kernel.family().to_owned(), kernel.arch)).or_default().push(kernel.clone());
     }
     // One thread a file: the programs are what takes the time.

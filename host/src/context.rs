@@ -1,9 +1,9 @@
 //! A device and what is loaded on it.
 
 use crate::driver::{DeviceMemory, Function, GpuContext};
-use crate::kernels::LoadedKernels;
+use crate::kernels::{LoadedKernels, LoadedModule};
 use crate::operators::Operation;
-use crate::select::{FindCache, PlanRequest};
+use crate::select::{PlanRequest, Store};
 use crate::settings::{DeviceChoice, device_choice};
 use crate::tensor::{Element, HostMemory, Memory, Tensor};
 use crate::{Error, Plan, Stream, TensorDesc};
@@ -19,7 +19,7 @@ pub struct Context(Arc<Inner>);
 struct Inner {
     device: Device,
     info: DeviceInfo,
-    find_cache: FindCache,
+    store: Store,
 }
 
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Context {
                 bytes_per_us,
                 flops_per_us,
             },
-            find_cache: FindCache::default(),
+            store: Store::default(),
         }))
     }
 
@@ -127,7 +127,7 @@ impl Context {
             flops_per_us,
         };
         let device = Device::Gpu { context, kernels: LoadedKernels::default() };
-        Ok(Context(Arc::new(Inner { device, info, find_cache: FindCache::default() })))
+        Ok(Context(Arc::new(Inner { device, info, store: Store::default() })))
     }
 
     /// Every device of this machine: the GPUs, then the CPU.
@@ -208,8 +208,27 @@ impl Context {
         }
     }
 
-    pub(crate) fn find_cache(&self) -> &FindCache {
-        &self.0.find_cache
+    /// The modules of kernels that were loaded so far, with what from and how long that took; none on the CPU.
+    pub fn loaded_modules(&self) -> Vec<LoadedModule> {
+        match &self.0.device {
+            Device::Gpu { kernels, .. } => kernels.loaded(),
+            Device::Cpu => Vec::new(),
+        }
+    }
+
+    /// Loads every module that runs on the device, which otherwise happens when one is first needed.
+    ///
+    /// # Errors
+    /// `StaleKernels`, `Driver`.
+    pub fn load_all_modules(&self) -> Result<(), Error> {
+        match &self.0.device {
+            Device::Gpu { context, kernels } => kernels.load_all(context),
+            Device::Cpu => Ok(()),
+        }
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.0.store
     }
 
     /// Whether both handles share memory: the same GPU context, or both the CPU.

@@ -42,9 +42,12 @@ pub use context::{Context, DeviceInfo, DeviceKind};
 pub use error::Error;
 pub use half;
 pub use kernel_abi::{BadDescriptor, DType, Operand, Problem, Role, TensorDesc};
-pub use kernels::{EmbeddedModule, KernelsState, embedded_modules, kernels_state};
+pub use kernels::{EmbeddedCubin, EmbeddedModule, Image, KernelsState, LoadedModule, embedded_modules, kernels_state};
 pub use plan::{Args, Plan, Workspace};
-pub use select::{Candidate, PlanRequest, Policy, Verdict};
+pub use select::{
+    Candidate, FindOptions, FindProgress, FindStage, Measured, Origin, PlanRequest, Policy, StoreLocation, StoreStatus,
+    Verdict,
+};
 pub use stream::{Stream, Timer};
 pub use tensor::{Element, Tensor, TensorView, TensorViewMut};
 

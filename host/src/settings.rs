@@ -38,6 +38,28 @@ pub(crate) fn ptx_dir() -> Option<PathBuf> {
     std::env::var_os("OXIDNN_PTX_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }
 
+/// Where measurements are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StoreSetting {
+    /// Nowhere on disk.
+    Off,
+    /// In this folder.
+    Folder(PathBuf),
+    /// In the user's cache folder, which this user does not have.
+    NoCacheFolder,
+}
+
+/// `OXIDNN_STORE`: `off`, or a folder; unset or empty for the folder `oxidnn` in the user's cache folder.
+pub(crate) fn store() -> StoreSetting {
+    match std::env::var_os("OXIDNN_STORE").filter(|text| !text.is_empty()) {
+        Some(word) if word == "off" => StoreSetting::Off,
+        Some(folder) => StoreSetting::Folder(folder.into()),
+        None => {
+            dirs::cache_dir().map_or(StoreSetting::NoCacheFolder, |folder| StoreSetting::Folder(folder.join("oxidnn")))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -50,6 +50,7 @@ fn many_threads_share_one_context_and_plan() {
 #[test]
 fn find_measures_and_remembers() {
     for context in contexts() {
+        context.use_store(oxidnn::StoreLocation::Off);
         let problem: oxidnn::ops::conv::ConvProblem = "conv:fprop pad=1x1 x=1x4x9x9:f32 w=4x4x3x3:f32".parse().unwrap();
         let plan = context.plan(&problem, Policy::Find).unwrap();
         let again = context.plan(&problem, Policy::Find).unwrap();

@@ -1,7 +1,7 @@
 //! `cargo xtask build-ptx`: the kernels, compiled and checked.
 
 use anyhow::{Result, bail};
-use cuda_builder::{CudaBuilder, Freshness, freshness};
+use cuda_builder::{CudaBuilder, Freshness, freshness, toolchain};
 use std::path::{Path, PathBuf};
 
 /// The kernel crate and what it depends on.
@@ -17,18 +17,37 @@ fn builder(root: &Path) -> CudaBuilder {
         .work_dir(root.join("target/kernels"))
 }
 
-/// Builds into the folder that is committed.
-pub fn run(root: &Path) -> Result<()> {
-    let build = builder(root).copy_to(root.join("kernels-gpu/ptx")).build()?;
+/// What a binary that embeds all PTX may grow by: a library that is one of many must stay small.
+const MAX_PTX_BYTES: u64 = 20_000_000;
+
+/// Builds into the folder that is committed, and beside it cubins, which are not, when they are asked for; or `only`
+/// some families elsewhere.
+pub fn run(root: &Path, cubin: bool, only: Vec<String>) -> Result<()> {
+    let build = builder(root).copy_to(root.join("kernels-gpu/ptx")).only(only).build()?;
     print!("{}", build.table());
-    summary(&build);
+    summary(&build)?;
+    if cubin {
+        let Some(ptxas) = toolchain::ptxas() else {
+            bail!("cubins need ptxas and there is none; `cargo xtask setup` installs it, or OXIDNN_PTXAS names one");
+        };
+        let cubins = cuda_builder::assemble(&build, &ptxas)?;
+        for cubin in &cubins {
+            println!("{:<40} {:>9} bytes", cubin.name, cubin.bytes);
+        }
+        let bytes: usize = cubins.iter().map(|cubin| cubin.bytes).sum();
+        println!(
+            "{} cubins, {:.2} MB; built into the library with its feature `cubin`",
+            cubins.len(),
+            bytes as f64 / 1e6
+        );
+    }
     Ok(())
 }
 
 /// Builds beside it, so that every gate is passed anew, and compares the sources of what is committed.
 pub fn check(root: &Path) -> Result<()> {
     let build = builder(root).copy_to(root.join("target/kernels/checked")).build()?;
-    summary(&build);
+    summary(&build)?;
     match freshness(&root.join("kernels-gpu/ptx"), &sources(root))? {
         Freshness::Fresh => Ok(()),
         Freshness::Missing => bail!("kernels-gpu/ptx is missing; run `cargo xtask build-ptx`"),
@@ -38,15 +57,21 @@ pub fn check(root: &Path) -> Result<()> {
     }
 }
 
-fn summary(build: &cuda_builder::Build) {
+/// One line on a build, and the gate on its size.
+fn summary(build: &cuda_builder::Build) -> Result<()> {
     let n_kernels: usize = build.files.iter().map(|file| file.kernels.len()).sum();
-    let bytes: usize = build.files.iter().flat_map(|file| &file.kernels).map(|kernel| kernel.ptx_bytes).sum();
+    let bytes = build.ptx_bytes()?;
     let checked =
         build.ptxas.as_ref().map_or("without ptxas".to_owned(), |version| format!("checked by ptxas {version}"));
     println!(
-        "{n_kernels} kernels in {} files, {:.2} MB, {checked}, by {}",
+        "{n_kernels} kernels in {} files, {:.2} MB of PTX (at most {}), {checked}, by {}",
         build.files.len(),
         bytes as f64 / 1e6,
+        MAX_PTX_BYTES / 1_000_000,
         build.compiler
     );
+    if bytes > MAX_PTX_BYTES {
+        bail!("expected at most {MAX_PTX_BYTES} bytes of PTX, given {bytes}");
+    }
+    Ok(())
 }

@@ -11,7 +11,7 @@ const MAX_BYTES: u64 = 60_000_000;
 /// Writes `gpu-bundle/` in the workspace's root.
 ///
 /// `bin/` holds test executables (`test-*`), benchmarks (`bench-*`) and `oxidnn`, stripped, with PTX embedded;
-/// `run.sh` runs all tests and exits non-zero on any failure.
+/// `run.sh` runs all tests and exits non-zero on any failure; `judge_pytorch.py` times problems through PyTorch.
 pub fn run(root: &Path) -> Result<()> {
     let bundle = root.join("gpu-bundle");
     if bundle.exists() {
@@ -35,11 +35,10 @@ pub fn run(root: &Path) -> Result<()> {
         process::run(Command::new("strip").arg(&path))?;
         total_bytes += path.metadata()?.len();
     }
-    {
-        let script = "run.sh";
-        let path = bundle.join(script);
-        std::fs::copy(root.join("xtask/gpu-bundle").join(script), &path)
-            .with_context(|| format!("copying {script}"))?;
+    for script in ["xtask/gpu-bundle/run.sh", "benches/judge_pytorch.py"] {
+        let from = root.join(script);
+        let name = from.file_name().with_context(|| format!("expected a file, given {script}"))?;
+        std::fs::copy(&from, bundle.join(name)).with_context(|| format!("copying {script}"))?;
     }
     let commit = process::output(Command::new("git").current_dir(root).args([
         "describe",

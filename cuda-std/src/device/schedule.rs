@@ -29,3 +29,13 @@ pub fn launch_dependents() {
     // SAFETY: signals.
     unsafe { asm!("griddepcontrol.launch_dependents;", options(nostack)) };
 }
+
+/// The same value, of which the compiler knows nothing: what is computed from it is computed here, and not kept in
+/// registers from somewhere else.
+#[inline(always)]
+pub fn opaque(value: u32) -> u32 {
+    let same: u32;
+    // SAFETY: copies a register.
+    unsafe { asm!("mov.b32 {0}, {1};", out(reg32) same, in(reg32) value, options(nomem, nostack)) };
+    same
+}

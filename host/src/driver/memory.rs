@@ -136,6 +136,35 @@ impl<'a> DeviceSpan<'a> {
         stream.synchronize()
     }
 
+    /// Fills the rest of it with repetitions of its first bytes, after the work queued so far, and waits.
+    ///
+    /// # Errors
+    /// When there are fewer bytes than those, and from the driver.
+    pub fn repeat_start(&self, stream: &GpuStream, period_bytes: usize) -> Result<(), DriverError> {
+        self.holds(period_bytes)?;
+        if period_bytes == 0 {
+            return Ok(());
+        }
+        let _bound = stream.context().bind()?;
+        let mut filled = period_bytes as u64;
+        while filled < self.len_bytes {
+            // What is filled is a whole number of periods, but for the last copy's.
+            let bytes = filled.min(self.len_bytes - filled);
+            // SAFETY: source and destination lie side by side within the span.
+            let status = unsafe {
+                cuda_loader::driver::memcpy_device_to_device_async(
+                    self.address + filled,
+                    self.address,
+                    bytes as usize,
+                    stream.raw(),
+                )
+            };
+            check(status, || format!("cuMemcpyDtoD of {bytes} bytes"))?;
+            filled += bytes;
+        }
+        stream.synchronize()
+    }
+
     fn holds(&self, bytes: usize) -> Result<(), DriverError> {
         if bytes as u64 <= self.len_bytes {
             return Ok(());

@@ -2,11 +2,12 @@
 
 use super::GpuContext;
 use super::error::{DriverError, check};
+use crate::kernels::EmbeddedCubin;
 use cust::sys;
 use std::ffi::{CString, c_uint, c_void};
 use std::sync::Arc;
 
-/// PTX compiled and loaded by the driver. Cheap to clone; `Send + Sync`.
+/// Code loaded by the driver. Cheap to clone; `Send + Sync`.
 #[derive(Clone, Debug)]
 pub struct Module(Arc<Inner>);
 
@@ -34,16 +35,36 @@ impl Module {
     /// When the driver refuses it, with the PTX compiler's log.
     pub fn load(context: &GpuContext, ptx: &str) -> Result<Self, DriverError> {
         let text = CString::new(ptx).map_err(|_| DriverError::invalid("expected PTX without a zero byte"))?;
+        // SAFETY: the text is terminated.
+        unsafe { Self::load_image(context, text.as_ptr().cast()) }
+    }
+
+    /// Loads machine code that this binary carries.
+    ///
+    /// # Errors
+    /// When the driver refuses it, as it does code for another device or of a newer toolkit.
+    pub(crate) fn load_cubin(context: &GpuContext, cubin: &EmbeddedCubin) -> Result<Self, DriverError> {
+        // The header's words are read where they lie.
+        let mut words = vec![0u64; cubin.image.len().div_ceil(size_of::<u64>())];
+        bytemuck::cast_slice_mut(&mut words)[..cubin.image.len()].copy_from_slice(cubin.image);
+        // SAFETY: the image is one of those that `build.rs` embedded, after it compared the hash of the whole file with
+        // the one that was taken when ptxas wrote it.
+        unsafe { Self::load_image(context, words.as_ptr().cast()) }
+    }
+
+    /// # Safety
+    /// `image` points to terminated PTX or to a whole cubin.
+    unsafe fn load_image(context: &GpuContext, image: *const c_void) -> Result<Self, DriverError> {
         let _bound = context.bind()?;
         let mut log = vec![0u8; LOG_BYTES];
         let mut options = ERROR_LOG;
         let mut values = [log.as_mut_ptr().cast::<c_void>(), LOG_BYTES as *mut c_void];
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the text is terminated; options and values have two entries each, the log as many bytes as said.
+        // SAFETY: the image is whole, as the caller promises; options and values have two entries each, the log as many bytes as said.
         let status = unsafe {
             cuda_loader::driver::module_load_data_ex(
                 &mut raw,
-                text.as_ptr().cast(),
+                image,
                 options.len() as c_uint,
                 options.as_mut_ptr(),
                 values.as_mut_ptr(),

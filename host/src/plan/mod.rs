@@ -28,6 +28,8 @@ pub struct Plan {
     pub(crate) config: &'static str,
     pub(crate) workspace_bytes: u64,
     pub(crate) candidates: Vec<Candidate>,
+    /// How the choice was made.
+    pub(crate) chosen_by: String,
     pub(crate) launch: Box<dyn Launch>,
 }
 
@@ -75,10 +77,11 @@ impl Plan {
         &self.candidates
     }
 
-    /// Every candidate with its estimate, its measured time or the reason of its refusal, the chosen one marked.
+    /// Every candidate with its estimate, its measured time and when that was measured, or the reason of its refusal;
+    /// the chosen one marked.
     pub fn explain(&self) -> String {
-        let mut text =
-            format!("{}\n  on {}, workspace {} bytes\n", self.problem, self.context.info().name, self.workspace_bytes);
+        let (device, bytes, chosen_by) = (&self.context.info().name, self.workspace_bytes, &self.chosen_by);
+        let mut text = format!("{}\n  on {device}, workspace {bytes} bytes, chosen by {chosen_by}\n", self.problem);
         for candidate in &self.candidates {
             let chosen = candidate.algorithm == self.algorithm && candidate.config == self.config;
             // Writing to a string does not fail.

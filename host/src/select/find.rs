@@ -1,90 +1,99 @@
-//! Choosing by measurement.
+//! Choosing by measurement: what is known, what must be measured, and what that says about the candidates.
 
-use super::{Candidate, Verdict, assemble};
-use crate::operators::Operation;
-use crate::{Args, Context, Error, Role, Tensor, Workspace};
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use super::request::FindOptions;
+use super::store::{Entry, Timing};
+use super::trial::{self, TOO_SLOW};
+use super::{Candidate, Measured, Origin, Verdict};
+use crate::{Context, Error, Operand, Plan};
 
-/// Timings by candidate, of problems already measured on a context.
-pub(crate) type Timings = HashMap<(&'static str, &'static str), f64>;
-
-/// Measured problems of one context, by text form.
-#[derive(Debug, Default)]
-pub(crate) struct FindCache(Mutex<HashMap<String, Timings>>);
-
-impl FindCache {
-    fn get(&self, problem: &str) -> Timings {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(problem).cloned().unwrap_or_default()
-    }
-
-    fn extend(&self, problem: String, timings: Timings) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(problem).or_default().extend(timings);
-    }
+/// A problem and how to make plans for its candidates.
+pub(super) struct Subject<'a> {
+    pub(super) context: &'a Context,
+    pub(super) problem: &'a str,
+    pub(super) operands: &'a [Operand],
+    /// Makes the plan of an algorithm and config.
+    pub(super) plan: &'a dyn Fn(&'static str, &'static str) -> Result<Plan, Error>,
 }
-
-/// Runs per candidate, the first of them uncounted: it pays for loading the kernel.
-const RUNS: usize = 4;
 
 /// Fills in measured times and replaces the estimates in `order` with them.
 ///
-/// Operands and workspace are allocated for the duration; they hold zeros, which sorts candidates well enough.
-pub(super) fn measure<P: Operation>(
-    context: &Context,
-    problem: &P,
+/// A candidate that fails is refused with what went wrong, and leaves `order`.
+pub(super) fn measure(
+    subject: &Subject<'_>,
     candidates: &mut [Candidate],
-    order: &mut [(usize, f64)],
+    order: &mut Vec<(usize, f64)>,
+    options: &FindOptions,
 ) -> Result<(), Error> {
-    let text = problem.to_string();
-    let mut timings = context.find_cache().get(&text);
-    if order.iter().any(|&(i, _)| !timings.contains_key(&(candidates[i].algorithm, candidates[i].config))) {
-        let mut tensors = problem
-            .operands()
-            .iter()
-            .map(|operand| Ok((*operand, context.tensor(&operand.desc)?)))
-            .collect::<Result<Vec<_>, Error>>()?;
-        let mut workspace = Workspace::none(context)?;
-        for &(i, _) in order.iter() {
-            let us = time(context, problem, candidates, i, &mut tensors, &mut workspace)?;
-            timings.insert((candidates[i].algorithm, candidates[i].config), us);
-        }
-        context.find_cache().extend(text, timings.clone());
-    }
-    for (i, us) in order {
-        *us = timings[&(candidates[*i].algorithm, candidates[*i].config)];
-        if let Verdict::Able { measured_us, .. } = &mut candidates[*i].verdict {
-            *measured_us = Some(*us);
+    // The most promising first, so that those far behind are seen to be so at their first run.
+    order.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let known = subject.context.store().lookup(subject.context, subject.problem);
+    let mut missing = Vec::new();
+    for &(i, _) in order.iter() {
+        let Candidate { algorithm, config, verdict } = &mut candidates[i];
+        let Verdict::Able { workspace_bytes, measured, .. } = verdict else { continue };
+        *measured = known.get(algorithm, config, *workspace_bytes).filter(|_| !options.remeasures());
+        if measured.is_none() {
+            missing.push(i);
         }
     }
-    Ok(())
+    let mut failure = measure_these(subject, candidates, &missing, options)?;
+    // A candidate that was cut short beside a faster one is looked at again when that one is not allowed.
+    let best = best_us(candidates);
+    let doubtful = |candidate: &Candidate| time(candidate).is_some_and(|m| m.cut_short && m.us <= TOO_SLOW * best);
+    let doubtful: Vec<usize> = order.iter().map(|&(i, _)| i).filter(|&i| doubtful(&candidates[i])).collect();
+    failure = measure_these(subject, candidates, &doubtful, options)?.or(failure);
+    order.retain_mut(|(i, us)| {
+        let measured = time(&candidates[*i]);
+        *us = measured.map_or(f64::INFINITY, |measured| measured.us);
+        measured.is_some()
+    });
+    match failure {
+        Some(error) if order.is_empty() => Err(error),
+        _ => Ok(()),
+    }
 }
 
-fn time<P: Operation>(
-    context: &Context,
-    problem: &P,
-    candidates: &[Candidate],
-    chosen: usize,
-    tensors: &mut [(crate::Operand, Tensor)],
-    workspace: &mut Workspace,
-) -> Result<f64, Error> {
-    let plan = assemble(context, problem, vec![candidates[chosen].clone()], 0)?;
-    workspace.grow(plan.workspace_bytes())?;
-    let stream = context.stream()?;
-    let mut best = f64::INFINITY;
-    for run in 0..RUNS {
-        let mut args = Args::new();
-        for (operand, tensor) in tensors.iter_mut() {
-            args = match operand.role {
-                Role::Input => args.input(operand.name, &*tensor),
-                Role::Output | Role::Update => args.output(operand.name, tensor),
-            };
-        }
-        let timer = stream.timer()?;
-        plan.run(&stream, args, workspace)?;
-        let us = timer.stop_us()?;
-        if run > 0 {
-            best = best.min(us);
+/// Measures the candidates with these numbers, keeps what came out, and gives the last failure.
+fn measure_these(
+    subject: &Subject<'_>,
+    candidates: &mut [Candidate],
+    chosen: &[usize],
+    options: &FindOptions,
+) -> Result<Option<Error>, Error> {
+    if chosen.is_empty() {
+        return Ok(None);
+    }
+    let mut failure = None;
+    let mut entries = Vec::new();
+    let others: Vec<Candidate> =
+        candidates.iter().enumerate().filter(|(i, _)| !chosen.contains(i)).map(|(_, c)| c.clone()).collect();
+    let outcomes = trial::run(subject, candidates, chosen, best_us(&others), options)?;
+    for (&i, outcome) in chosen.iter().zip(outcomes) {
+        let Candidate { algorithm, config, verdict } = &mut candidates[i];
+        match outcome {
+            Ok((us, cut_short)) => {
+                let Verdict::Able { workspace_bytes, measured, .. } = verdict else { continue };
+                *measured = Some(Measured { us, cut_short, origin: Origin::Now });
+                let timing = Timing { us, workspace_bytes: *workspace_bytes, cut_short };
+                entries.push(Entry { algorithm: (*algorithm).to_owned(), config: (*config).to_owned(), timing });
+            }
+            Err(error) => {
+                *verdict = Verdict::Refused(format!("could not be measured: {error}"));
+                failure = Some(error);
+            }
         }
     }
-    Ok(best)
+    subject.context.store().add(subject.problem, entries);
+    Ok(failure)
+}
+
+fn time(candidate: &Candidate) -> Option<Measured> {
+    match candidate.verdict {
+        Verdict::Able { measured, .. } => measured,
+        Verdict::Refused(_) => None,
+    }
+}
+
+fn best_us(candidates: &[Candidate]) -> f64 {
+    candidates.iter().filter_map(time).map(|measured| measured.us).fold(f64::INFINITY, f64::min)
 }

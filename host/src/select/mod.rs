@@ -1,52 +1,21 @@
 //! Choosing an algorithm: the same for every operator.
 
+mod candidate;
 pub(crate) mod cost;
 mod find;
+mod operands;
+mod request;
+mod store;
+mod trial;
 
-pub(crate) use find::FindCache;
+pub use candidate::{Candidate, Measured, Origin, Verdict};
+pub use request::{FindOptions, FindProgress, FindStage, PlanRequest, Policy};
+pub(crate) use store::Store;
+pub use store::{StoreLocation, StoreStatus};
 
 use crate::operators::Operation;
 use crate::plan::Launch;
 use crate::{Context, Error, Plan};
-use std::fmt;
-
-/// How a plan chooses among the algorithms.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// By estimate, without any work on the device.
-    Heuristic,
-    /// By timing every candidate once on the device; the result is kept by problem for the life of the context.
-    Find,
-    /// The named algorithm, or the named kernel: for tests, benchmarks and bug reports.
-    Fixed(String),
-}
-
-impl Policy {
-    /// The named algorithm or kernel.
-    pub fn fixed(name: impl Into<String>) -> Self {
-        Policy::Fixed(name.into())
-    }
-
-    /// The same policy among candidates that need at most `bytes` of workspace.
-    pub fn workspace_limit(self, bytes: u64) -> PlanRequest {
-        PlanRequest { policy: self, workspace_limit_bytes: Some(bytes) }
-    }
-}
-
-/// A policy with its limits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanRequest {
-    /// How to choose.
-    pub policy: Policy,
-    /// The most workspace a candidate may need; None for any amount.
-    pub workspace_limit_bytes: Option<u64>,
-}
-
-impl From<Policy> for PlanRequest {
-    fn from(policy: Policy) -> Self {
-        PlanRequest { policy, workspace_limit_bytes: None }
-    }
-}
 
 /// A variant of an algorithm: the symbol of its kernel on a GPU, a word on the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,48 +45,6 @@ pub(crate) trait Algorithm<P>: Sync {
     fn prepare(&self, problem: &P, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error>;
 }
 
-/// What was found out about a candidate.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
-    /// It computes the problem.
-    Able {
-        /// Scratch memory of one run.
-        workspace_bytes: u64,
-        /// Estimated time.
-        estimate_us: f64,
-        /// Measured time, under [`Policy::Find`].
-        measured_us: Option<f64>,
-    },
-    /// It does not, for this reason.
-    Refused(String),
-}
-
-/// One algorithm with one of its kernels, or an algorithm that refused.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Candidate {
-    /// The algorithm.
-    pub algorithm: &'static str,
-    /// The kernel's symbol, a word on the CPU, empty where the algorithm refused.
-    pub config: &'static str,
-    /// What was found out.
-    pub verdict: Verdict,
-}
-
-impl fmt::Display for Candidate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.verdict {
-            Verdict::Refused(reason) => write!(f, "{}: refused: {reason}", self.algorithm),
-            Verdict::Able { workspace_bytes, estimate_us, measured_us } => {
-                write!(f, "{} ({}): estimate {estimate_us:.1} us", self.algorithm, self.config)?;
-                if let Some(us) = measured_us {
-                    write!(f, ", measured {us:.1} us")?;
-                }
-                write!(f, ", workspace {workspace_bytes} bytes")
-            }
-        }
-    }
-}
-
 /// Judges every algorithm of the operator.
 pub(crate) fn candidates<P: Operation>(context: &Context, problem: &P, limit: Option<u64>) -> Vec<Candidate> {
     let mut list = Vec::new();
@@ -125,6 +52,10 @@ pub(crate) fn candidates<P: Operation>(context: &Context, problem: &P, limit: Op
         match algorithm.configs(problem, context) {
             Err(Refusal(reason)) => {
                 list.push(Candidate { algorithm: algorithm.name(), config: "", verdict: Verdict::Refused(reason) });
+            }
+            Ok(configs) if configs.is_empty() => {
+                let verdict = Verdict::Refused("has no kernel for this problem".to_owned());
+                list.push(Candidate { algorithm: algorithm.name(), config: "", verdict });
             }
             Ok(configs) => list.extend(configs.into_iter().map(|config| {
                 let workspace_bytes = algorithm.workspace_bytes(problem, config);
@@ -135,7 +66,7 @@ pub(crate) fn candidates<P: Operation>(context: &Context, problem: &P, limit: Op
                     _ => Verdict::Able {
                         workspace_bytes,
                         estimate_us: algorithm.estimate_us(problem, config, context),
-                        measured_us: None,
+                        measured: None,
                     },
                 };
                 Candidate { algorithm: algorithm.name(), config: config.0, verdict }
@@ -150,7 +81,9 @@ pub(crate) fn plan<P: Operation>(context: &Context, problem: &P, request: &PlanR
     let mut candidates = candidates(context, problem, request.workspace_limit_bytes);
     if let Policy::Fixed(name) = &request.policy {
         for candidate in &mut candidates {
-            if candidate.algorithm != name && candidate.config != name {
+            let other = candidate.algorithm != name && candidate.config != name;
+            // An algorithm's own reason says more.
+            if other && matches!(candidate.verdict, Verdict::Able { .. }) {
                 candidate.verdict = Verdict::Refused(format!("the policy asks for {name}"));
             }
         }
@@ -164,33 +97,54 @@ pub(crate) fn plan<P: Operation>(context: &Context, problem: &P, request: &PlanR
         })
         .collect();
     if order.is_empty() {
-        let reasons = candidates
-            .into_iter()
-            .map(|candidate| match candidate.verdict {
-                Verdict::Refused(reason) => (candidate.algorithm.to_owned(), reason),
-                Verdict::Able { .. } => (candidate.algorithm.to_owned(), String::new()),
-            })
-            .collect();
-        return Err(Error::Unsupported { problem: problem.to_string(), reasons });
+        return Err(Error::Unsupported { problem: problem.to_string(), reasons: reasons(&candidates) });
     }
+    // One candidate is chosen whatever its time.
     if request.policy == Policy::Find && order.len() > 1 {
-        find::measure(context, problem, &mut candidates, &mut order)?;
+        let subject = find::Subject {
+            context,
+            problem: &problem.to_string(),
+            operands: &problem.operands(),
+            plan: &|algorithm, config| assemble(context, problem, algorithm, config),
+        };
+        find::measure(&subject, &mut candidates, &mut order, &request.find)?;
     }
     // Equal times keep the order of the operator's list, best first.
-    order.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let chosen = order[0].0;
-    assemble(context, problem, candidates, chosen)
+    order.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
+    let Candidate { algorithm, config, .. } = candidates[order[0].0];
+    let plan = assemble(context, problem, algorithm, config)?;
+    Ok(Plan { candidates, chosen_by: chosen_by(context, request), ..plan })
 }
 
+/// How the choice was made, for people.
+fn chosen_by(context: &Context, request: &PlanRequest) -> String {
+    let mut text = match &request.policy {
+        Policy::Heuristic => "estimate".to_owned(),
+        Policy::Find => format!("time (kept {})", context.store_status()),
+        Policy::Fixed(_) => "name".to_owned(),
+    };
+    if let Some(limit) = request.workspace_limit_bytes {
+        text.push_str(&format!(", workspace at most {limit} bytes"));
+    }
+    text
+}
+
+fn reasons(candidates: &[Candidate]) -> Vec<(String, String)> {
+    let reason = |candidate: &Candidate| match &candidate.verdict {
+        Verdict::Refused(reason) => reason.clone(),
+        Verdict::Able { .. } => String::new(),
+    };
+    candidates.iter().map(|candidate| (candidate.algorithm.to_owned(), reason(candidate))).collect()
+}
+
+/// The plan of one algorithm and config.
 fn assemble<P: Operation>(
     context: &Context,
     problem: &P,
-    candidates: Vec<Candidate>,
-    chosen: usize,
+    algorithm: &'static str,
+    config: &'static str,
 ) -> Result<Plan, Error> {
-    let Candidate { algorithm, config, .. } = candidates[chosen];
     let method = P::algorithms().iter().find(|method| method.name() == algorithm).expect("candidates name the list");
-    let operands = problem.operands();
     Ok(Plan {
         context: context.clone(),
         op: P::OP,
@@ -200,7 +154,8 @@ fn assemble<P: Operation>(
         config,
         workspace_bytes: method.workspace_bytes(problem, Config(config)),
         launch: method.prepare(problem, Config(config), context)?,
-        operands,
-        candidates,
+        operands: problem.operands(),
+        candidates: Vec::new(),
+        chosen_by: String::new(),
     })
 }

@@ -121,6 +121,24 @@ impl<'a> RegionMut<'a> {
         }
     }
 
+    /// Fills it with repetitions of `pattern`, and returns when it is done.
+    pub(crate) fn fill_repeating(&mut self, stream: &Stream, pattern: &[u8]) -> Result<(), Error> {
+        match self {
+            RegionMut::Host(bytes) => {
+                for chunk in bytes.chunks_mut(pattern.len().max(1)) {
+                    chunk.copy_from_slice(&pattern[..chunk.len()]);
+                }
+            }
+            RegionMut::Device(span) => {
+                let stream = stream_of(stream)?;
+                let start = &pattern[..pattern.len().min(span.len_bytes() as usize)];
+                span.write(stream, start)?;
+                span.repeat_start(stream, start.len())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Copies in, and returns when it is done.
     pub(crate) fn write_bytes(&mut self, stream: &Stream, from: &[u8]) -> Result<(), Error> {
         match self {

@@ -120,6 +120,15 @@ impl Tensor {
         }
     }
 
+    /// Fills a packed tensor with repetitions of `values`, converted to its type.
+    pub(crate) fn fill_repeating<T: Element>(&mut self, stream: &Stream, values: &[T]) -> Result<(), Error> {
+        let desc = TensorDesc::packed(self.desc.dtype(), &[values.len() as i64])?;
+        let mut pattern = HostMemory::zeroed(desc.span_bytes())
+            .ok_or_else(|| Error::OutOfMemory { bytes: desc.span_bytes(), device: "the host".to_owned() })?;
+        scatter(&desc, values, pattern.bytes_mut());
+        self.memory.region_mut().fill_repeating(stream, pattern.bytes())
+    }
+
     /// Every element, in row-major order of its indices, converted to `T`. Waits for `stream` first.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Random convolutions.
 
 use super::tensors::{dtype, layout};
-use kernel_abi::DType;
 use kernel_abi::ops::conv::{ConvDesc, ConvMode, ConvPass, ConvProblem, index};
+use kernel_abi::{DType, TensorDesc};
 use proptest::prelude::*;
 
 /// Products that the reference may be asked for.
@@ -72,6 +72,69 @@ pub fn of(
             }
         },
     )
+}
+
+/// Channels-last convolutions of 16-bit types with channels by 8, as kernels for tensor cores want them: a few tiles
+/// with tails everywhere.
+pub fn for_tensor_cores(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    /// Products that the reference may be asked for.
+    const MAX_PRODUCTS: f64 = 2_000_000.0;
+    let spatial = prop::collection::vec(axis(), 1..=3);
+    let words = (prop::sample::select(&[DType::F16, DType::BF16][..]), pass, prop::sample::select(ConvMode::ALL));
+    let channels = prop_oneof![
+        4 => (1i64..=5, Just(1i64), 1i64..=20, 1i64..=34),
+        1 => (1i64..=3, 2i64..=3, Just(8i64), prop::sample::select(&[8i64, 16][..])),
+    ];
+    // Elements between neighbouring positions that belong to nobody, by 8: a slice of a wider tensor.
+    let gaps = [0i64..=1, 0i64..=1];
+    (words, channels, spatial, gaps).prop_map(
+        |((dtype, pass, mode), (mut n, groups, mut group_c, mut group_k), axes, [x_gap, y_gap])| {
+            let column = |i: usize| axes.iter().map(|axis| axis[i]).collect::<Vec<_>>();
+            let desc = ConvDesc::new()
+                .padding(&column(2))
+                .padding_end(&column(3))
+                .stride(&column(4))
+                .dilation(&column(5))
+                .groups(groups)
+                .mode(mode);
+            loop {
+                let extents = |outer: [i64; 2], i: usize| outer.into_iter().chain(column(i)).collect::<Vec<_>>();
+                let x = channels_last(dtype, &extents([n, groups * group_c * 8], 0), 8 * x_gap);
+                let w = channels_last(dtype, &extents([groups * group_k * 8, group_c * 8], 1), 0);
+                let y_dims = desc.output_dims(&x, &w).expect("random axes are legal");
+                let y = channels_last(dtype, &y_dims, 8 * y_gap);
+                let taps: i64 = column(1).iter().product();
+                if y.n_elems() as f64 * (taps * group_c * 8) as f64 > MAX_PRODUCTS && (n > 1 || groups == 1) {
+                    if n * group_c * group_k == 1 {
+                        // The positions alone are too many: leave it at that.
+                    } else if groups > 1 {
+                        n = (n + 1) / 2;
+                        continue;
+                    } else {
+                        [n, group_c, group_k] = [n, group_c, group_k].map(|extent| (extent + 1) / 2);
+                        continue;
+                    }
+                }
+                return match pass {
+                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
+                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
+                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
+                }
+                .expect("a random problem is legal");
+            }
+        },
+    )
+}
+
+/// Channels-last, with `gap` elements behind the channels of every position.
+fn channels_last(dtype: DType, dims: &[i64], gap: i64) -> TensorDesc {
+    let mut strides = vec![1; dims.len()];
+    let mut stride = dims[1] + gap;
+    for i in (2..dims.len()).rev().chain([0]) {
+        strides[i] = stride;
+        stride *= dims[i];
+    }
+    TensorDesc::strided(dtype, dims, &strides).expect("random extents are legal")
 }
 
 /// Any convolution.

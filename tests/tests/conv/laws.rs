@@ -74,6 +74,9 @@ fn every_run_gives_the_same_bits() {
         "conv:fprop pad=1 x=3x20x13x11:f64 w=33x20x3x3:f64",
         "conv:dgrad pad=1 dx=3x20x13x11:f64 w=33x20x3x3:f64",
         "conv:wgrad pad=1 x=9x20x13x11:f64 dw=33x20x3x3:f64",
+        "conv:fprop pad=1 x=3x64x13x11:bf16:nhwc w=72x64x3x3:bf16:nhwc",
+        "conv:dgrad pad=1 stride=2 dx=3x64x13x11:bf16:nhwc w=72x64x3x3:bf16:nhwc",
+        "conv:wgrad pad=1 x=9x64x13x11:bf16:nhwc dw=72x64x3x3:bf16:nhwc",
     ] {
         let problem: ConvProblem = text.parse().unwrap();
         let operands = problem.operands();

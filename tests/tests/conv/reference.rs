@@ -24,9 +24,23 @@ proptest! {
     }
 
     #[test]
+    fn tensor_cores_match_the_reference(problem in problems::conv::for_tensor_cores(any_pass()), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
+    #[test]
+    fn tensor_cores_give_integers_exactly(problem in problems::conv::for_tensor_cores(any_pass()), seed in any::<u64>()) {
+        check_integers(&problem, seed)?;
+    }
+
+    #[test]
     fn integers_come_out_exactly(problem in problems::conv::any(), seed in any::<u64>()) {
         check_integers(&problem, seed)?;
     }
+}
+
+fn any_pass() -> impl Strategy<Value = ConvPass> {
+    prop::sample::select(ConvPass::ALL)
 }
 
 fn random(pass: ConvPass) -> impl Strategy<Value = ConvProblem> {
@@ -78,6 +92,48 @@ const SHAPES: &[&str] = &[
     "pad=0x0 stride=1x1 x=131x2x3x2:T w=3x2x1x1:T",
     "pad=0x1 stride=1x1 groups=70 x=3x70x4x4:T w=70x1x2x2:T",
 ];
+
+/// Shapes for tensor cores: every way of loading and storing, several tiles and tails.
+const TENSOR_CORE_SHAPES: &[&str] = &[
+    "pad=1x1 stride=1x1 x=3x64x9x10:T:nhwc w=136x64x3x3:T:nhwc",
+    "pad=1x1 stride=2x2 x=2x72x11x9:T:nhwc w=264x72x3x3:T:nhwc",
+    // Plain products.
+    "pad=0x0 stride=1x1 x=2x128x8x8:T:nhwc w=256x128x1x1:T:nhwc",
+    "pad=0x0 stride=1x1 x=9x64x30x31:T:nhwc w=64x64x1x1:T:nhwc",
+    "pad=0x0 stride=1x1 x=5x64x3x3:T:nhwc w=64x64x1x1:T:nhwc",
+    // Positions that no tap meets.
+    "pad=0x0 stride=2x2 x=2x64x9x9:T:nhwc w=128x64x1x1:T:nhwc",
+    "pad=1x1 stride=4x4 x=1x64x13x14:T:nhwc w=64x64x3x3:T:nhwc",
+    // Few channels.
+    "pad=2x2 stride=1x1 x=2x24x13x12:T:nhwc w=40x24x5x5:T:nhwc",
+    "pad=1x1 stride=1x1 x=4x16x16x16:T:nhwc w=16x16x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 x=2x8x9x9:T:nhwc w=96x8x3x3:T:nhwc",
+    "pad=2x2 stride=1x1 dil=2x2 x=2x64x9x9:T:nhwc w=64x64x3x3:T:nhwc",
+    "pad=1x2 stride=3x2 dil=2x3 x=2x64x17x16:T:nhwc w=64x64x3x4:T:nhwc mode=convolution",
+    "pad=1x1 stride=1x1 groups=2 x=2x128x7x7:T:nhwc w=128x64x3x3:T:nhwc",
+    "pad=1x1 stride=2x2 groups=3 x=1x192x7x8:T:nhwc w=384x64x3x3:T:nhwc",
+    // One and three axes.
+    "pad=2 stride=1 x=2x64x50:T:nhwc w=72x64x5:T:nhwc",
+    "pad=1x1x1 stride=1x1x1 x=1x32x5x6x7:T:nhwc w=64x32x3x3x3:T:nhwc",
+    "pad=1x1x1 stride=2x2x2 x=1x64x5x6x7:T:nhwc w=64x64x3x3x3:T:nhwc",
+    "pad=0x0x0 stride=1x1x1 x=2x64x3x4x5:T:nhwc w=64x64x1x1x1:T:nhwc",
+    // Slices of wider tensors, rows with gaps.
+    "pad=1x1 stride=1x1 x=2x64x7x5:T:s3360x1x480x96 w=64x64x3x3:T:nhwc",
+    "pad=0x0 stride=1x1 x=2x64x7x5:T:s3920x1x560x80 w=64x64x1x1:T:nhwc",
+];
+
+#[test]
+fn tensor_core_shapes_match_the_reference() {
+    for (i, shape) in TENSOR_CORE_SHAPES.iter().enumerate() {
+        for pass in ConvPass::ALL {
+            for dtype in [DType::F16, DType::BF16] {
+                let problem = named(shape, *pass, dtype);
+                check(&problem, i as u64).unwrap_or_else(|e| panic!("{e}"));
+                check_integers(&problem, i as u64).unwrap_or_else(|e| panic!("{e}"));
+            }
+        }
+    }
+}
 
 #[test]
 fn named_shapes_match_the_reference() {

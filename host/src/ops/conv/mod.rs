@@ -30,6 +30,7 @@ mod cpu_direct;
 mod cpu_gemm;
 mod cpu_geometry;
 mod grouped_mma;
+mod im2col_wgmma;
 mod naive;
 
 pub use kernel_abi::ops::conv::{ConvAxis, ConvDesc, ConvMode, ConvPass, ConvProblem, ConvShape};

@@ -26,6 +26,7 @@
 
 pub mod cp_async_mma;
 pub mod grouped_mma;
+pub mod im2col_wgmma;
 pub mod index;
 
 mod kernels;

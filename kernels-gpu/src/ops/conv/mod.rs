@@ -3,4 +3,5 @@
 mod cp_async_mma;
 mod entry;
 mod grouped_mma;
+mod im2col_wgmma;
 mod naive;

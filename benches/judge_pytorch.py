@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""A second judge of the peer: the same problems timed through PyTorch.
+
+Reads problems, either a table that `oxidnn compare --out` wrote or lines of `oxidnn compare <suite> --problems`,
+and times each through PyTorch's own operators: channels_last where the problem is, cudnn.benchmark on, replays of a
+CUDA graph of several calls over operands in rotation past the second-level cache, random normal data.
+
+    judge_pytorch.py resnet50-fprop-bf16-nhwc.csv --out torch.csv     # columns problem, torch_us, note
+    judge_pytorch.py resnet50-fprop-bf16-nhwc.csv --merge             # fills the table's own column torch_us
+    oxidnn compare resnet50 --passes fprop --judge torch.csv          # compare puts the times beside its own
+
+f32 is true FP32 (no TF32) unless --tf32 is given.
+"""
+
+import argparse
+import csv
+import math
+import statistics
+import sys
+import time
+
+ROTATION_BYTES = 180 << 20
+GRAPH_US = 800.0
+
+
+def parse(text):
+    """The fields of a problem's text and its operands: (head, keys, {name: (dims, dtype, strides)})."""
+    words = text.split()
+    keys, tensors = {}, {}
+    for word in words[1:]:
+        key, value = word.split("=", 1)
+        if ":" in value:
+            parts = value.split(":")
+            dims = [int(d) for d in parts[0].split("x")]
+            tensors[key] = (dims, parts[1], strides_of(dims, parts[2] if len(parts) > 2 else "nchw"))
+        else:
+            keys[key] = value
+    return words[0], keys, tensors
+
+
+def strides_of(dims, layout):
+    """Strides in elements of nchw, nhwc or s<strides>."""
+    if layout.startswith("s"):
+        return [int(s) for s in layout[1:].split("x")]
+    order = list(range(len(dims)))
+    if layout == "nhwc":
+        order = [0] + order[2:] + [1]
+    strides, step = [0] * len(dims), 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= dims[axis]
+    return strides
+
+
+def numbers(text):
+    return [int(part) for part in text.split("x")]
+
+
+def operation(torch, text):
+    """A function of the operands' tensors that queues the problem, and the operands' shapes by name, inputs only."""
+    head, keys, tensors = parse(text)
+    operator, direction = head.split(":")
+    if operator == "matmul":
+        a_t, b_t = (letter == "t" for letter in keys.get("trans", "nn"))
+        names = ["a", "b"]
+
+        def run(a, b):
+            return torch.matmul(a.transpose(-1, -2) if a_t else a, b.transpose(-1, -2) if b_t else b)
+
+        return run, {name: tensors[name] for name in names}
+    if operator != "conv" or keys.get("mode", "cross_correlation") != "cross_correlation" or "pad_end" in keys:
+        raise ValueError("not a problem that PyTorch has a call for")
+    output = {"fprop": "y", "dgrad": "dx", "wgrad": "dw"}[direction]
+    names = {"fprop": ["x", "w"], "dgrad": ["dy", "w"], "wgrad": ["x", "dy"]}[direction]
+    rank = len(tensors[names[0]][0]) - 2
+
+    def axes(key, least):
+        values = numbers(keys.get(key, str(least)))
+        return values * rank if len(values) == 1 else values
+
+    pad, stride, dil, groups = axes("pad", 0), axes("stride", 1), axes("dil", 1), int(keys.get("groups", "1"))
+    if direction == "fprop":
+
+        def run(x, w):
+            return torch.ops.aten.convolution(x, w, None, stride, pad, dil, False, [0] * rank, groups)
+
+        return run, {name: tensors[name] for name in names}
+    dims, dtype, strides = tensors[output]
+    # Only shape, type and layout of the missing operand are read.
+    missing = torch.empty_strided(dims, strides, dtype=dtype_of(torch, dtype), device="cuda")
+    mask = [direction == "dgrad", direction == "wgrad", False]
+
+    def run(*given):
+        if direction == "dgrad":
+            dy, w = given
+            x = missing
+        else:
+            x, dy = given
+            w = missing
+        result = torch.ops.aten.convolution_backward(
+            dy, x, w, None, stride, pad, dil, False, [0] * rank, groups, mask
+        )
+        return result[0] if direction == "dgrad" else result[1]
+
+    return run, {name: tensors[name] for name in names}
+
+
+def dtype_of(torch, name):
+    return {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64}[name]
+
+
+def random_operand(torch, dims, dtype, strides):
+    tensor = torch.empty_strided(dims, strides, dtype=dtype_of(torch, dtype), device="cuda")
+    return tensor.normal_()
+
+
+def time_us(torch, text, rounds):
+    """Median microseconds of a call."""
+    run, operands = operation(torch, text)
+    one_set = sum(math.prod(dims) * dtype_of(torch, dtype).itemsize for dims, dtype, _ in operands.values())
+    n_sets = max(2, min(64, -(-ROTATION_BYTES // one_set)))
+    sets = [[random_operand(torch, *operand) for operand in operands.values()] for _ in range(n_sets)]
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        # The first call searches among the peer's algorithms (cudnn.benchmark).
+        for _ in range(3):
+            run(*sets[0])
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record(stream)
+        run(*sets[-1])
+        end.record(stream)
+        end.synchronize()
+        calls = max(10, n_sets, min(256, math.ceil(GRAPH_US / max(start.elapsed_time(end) * 1e3, 1.0))))
+        stream.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            for i in range(calls):
+                run(*sets[i % n_sets])
+        turns = []
+        for turn in range(rounds + 1):
+            start.record(stream)
+            graph.replay()
+            end.record(stream)
+            end.synchronize()
+            if turn > 0:
+                turns.append(start.elapsed_time(end) * 1e3 / calls)
+    return statistics.median(turns)
+
+
+def read(path):
+    """Lines of comment, the columns, and the rows as dictionaries."""
+    with open(path, newline="") as file:
+        lines = file.read().splitlines()
+    comments = [line for line in lines if line.startswith("#")]
+    rest = [line for line in lines if line and not line.startswith("#")]
+    if rest and "problem" in rest[0].split(","):
+        table = csv.DictReader(rest)
+        return comments, list(table.fieldnames), list(table)
+    return comments, ["problem"], [{"problem": line} for line in rest]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="+", help="tables of oxidnn compare, or lists of problems")
+    parser.add_argument("--out", help="where the times go")
+    parser.add_argument("--merge", action="store_true", help="fill the tables' own column torch_us")
+    parser.add_argument("--filter", default="", help="only problems whose text contains this")
+    parser.add_argument("--limit", type=int, help="at most so many problems of each table")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--time-budget", type=float, help="start no problem after so many seconds")
+    parser.add_argument("--tf32", action="store_true")
+    options = parser.parse_args()
+
+    import torch
+
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = options.tf32
+    torch.backends.cuda.matmul.allow_tf32 = options.tf32
+    head = f"# torch: {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {torch.cuda.get_device_name()}"
+    print(head)
+    begin = time.monotonic()
+    out = open(options.out, "w", newline="") if options.out else None
+    if out:
+        out.write(f"{head}\nproblem,torch_us,note\n")
+    known = {}
+    for path in options.tables:
+        comments, columns, rows = read(path)
+        done = 0
+        for row in rows:
+            text = row["problem"]
+            if options.filter not in text or (options.limit is not None and done >= options.limit):
+                continue
+            if options.time_budget is not None and time.monotonic() - begin > options.time_budget:
+                print("the time is up")
+                break
+            done += 1
+            note = ""
+            if text not in known:
+                try:
+                    known[text] = f"{time_us(torch, text, options.rounds):.2f}"
+                except Exception as error:  # one problem's failure loses no other
+                    known[text], note = "", " ".join(str(error).split())[:200]
+                torch.cuda.empty_cache()
+            us = known[text]
+            ours, theirs = row.get("ours_us"), row.get("peer_us")
+            print(f"{us:>10} us  ours {ours}  peer {theirs}  {text} {note}", flush=True)
+            if out:
+                csv.writer(out).writerow([text, us, note])
+                out.flush()
+            row["torch_us"] = us
+        if options.merge and "ours_us" in columns:
+            if "torch_us" not in columns:
+                columns.append("torch_us")
+            comments = [line for line in comments if not line.startswith("# torch:")] + [head]
+            with open(path, "w", newline="") as file:
+                file.write("".join(line + "\n" for line in comments))
+                writer = csv.DictWriter(file, columns, lineterminator="\n")
+                writer.writeheader()
+                writer.writerows({column: row.get(column, "") for column in columns} for row in rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+//! Random normal numbers, many of them fast.
+
+use crate::device;
+use anyhow::{Result, bail};
+use oxidnn::DType;
+use oxidnn::driver::{DeviceMemory, GpuContext, GpuStream};
+use oxidnn::half::{bf16, f16};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_distr::StandardNormal;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rayon::prelude::*;
+
+/// Bytes of the numbers drawn; buffers repeat them.
+const BLOCK_BYTES: usize = 16 << 20;
+
+/// Standard normal numbers on the device and, as they are stored there, on the host.
+///
+/// Drawing every number of a gigabyte anew would take longer than the measurement. Buffers are filled on the device
+/// with copies of the block; its length is odd, so that rows of a tensor do not repeat one another.
+#[derive(Debug)]
+pub struct Block {
+    dtype: DType,
+    values: Vec<f32>,
+    memory: DeviceMemory,
+}
+
+/// A filled buffer's place in the block: its element i is the block's element `start + i`, round and round.
+#[derive(Clone, Copy, Debug)]
+pub struct Filling {
+    start: usize,
+}
+
+impl Block {
+    /// Draws the numbers.
+    ///
+    /// # Errors
+    /// For a type that is not bf16, f16 or f32; from the driver.
+    pub fn new(context: &GpuContext, stream: &GpuStream, dtype: DType) -> Result<Self> {
+        let item = dtype.size_bytes();
+        let n = BLOCK_BYTES / item - 15;
+        const CHUNK: usize = 1 << 16;
+        let mut drawn = vec![0f32; n];
+        drawn.par_chunks_mut(CHUNK).enumerate().for_each(|(i, chunk)| {
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(i as u64);
+            chunk.fill_with(|| rng.sample::<f64, _>(StandardNormal) as f32);
+        });
+        let (mut values, mut bytes) = (Vec::with_capacity(n), Vec::with_capacity(n * item));
+        for value in drawn {
+            match dtype {
+                DType::F32 => {
+                    values.push(value);
+                    bytes.extend(value.to_ne_bytes());
+                }
+                DType::F16 => {
+                    let stored = f16::from_f32(value);
+                    values.push(stored.to_f32());
+                    bytes.extend(stored.to_ne_bytes());
+                }
+                DType::BF16 => {
+                    let stored = bf16::from_f32(value);
+                    values.push(stored.to_f32());
+                    bytes.extend(stored.to_ne_bytes());
+                }
+                DType::F64 => bail!("expected bf16, f16 or f32, given {dtype}"),
+            }
+        }
+        let memory = DeviceMemory::alloc(context, bytes.len())?;
+        memory.span().write(stream, &bytes)?;
+        Ok(Block { dtype, values, memory })
+    }
+
+    /// Its element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Fills a buffer, from a place of the block that `seed` decides.
+    ///
+    /// # Errors
+    /// From the driver.
+    pub fn fill(&self, buffer: &DeviceMemory, seed: usize, stream: &GpuStream) -> Result<Filling> {
+        let item = self.dtype.size_bytes();
+        let n = self.values.len();
+        let start = seed.wrapping_mul(1_234_577) % n;
+        let total = buffer.len_bytes() / item;
+        let (mut done, mut from) = (0, start);
+        while done < total {
+            let elems = (n - from).min(total - done);
+            let to = buffer.span().part((done * item) as u64, ((done + elems) * item) as u64);
+            let source = self.memory.span().part((from * item) as u64, ((from + elems) * item) as u64);
+            device::copy(to, source, stream)?;
+            done += elems;
+            from = 0;
+        }
+        Ok(Filling { start })
+    }
+
+    /// Element `offset` of a buffer filled like this.
+    pub fn value(&self, filling: Filling, offset: i64) -> f64 {
+        f64::from(self.values[(filling.start + offset as usize) % self.values.len()])
+    }
+}
+
+/// The number that these bytes store.
+pub fn number(bytes: &[u8], dtype: DType) -> f64 {
+    match (dtype, bytes) {
+        (DType::F64, &[a, b, c, d, e, f, g, h]) => f64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        (DType::F32, &[a, b, c, d]) => f64::from(f32::from_ne_bytes([a, b, c, d])),
+        (DType::F16, &[a, b]) => f16::from_ne_bytes([a, b]).to_f64(),
+        (DType::BF16, &[a, b]) => bf16::from_ne_bytes([a, b]).to_f64(),
+        _ => f64::NAN,
+    }
+}

@@ -1,0 +1,173 @@
+//! All of a result against the naive kernel's, or against the peer's where that would take too long.
+
+use crate::case::Work;
+use crate::measure::Set;
+use crate::ours::OurCall;
+use crate::session::Session;
+use crate::verify::{Difference, limit_element, limit_l2};
+use anyhow::{Result, bail};
+use oxidnn::driver::DeviceMemory;
+use oxidnn::ops::conv::{ConvAxis, ConvDesc, ConvPass, ConvProblem};
+use oxidnn::ops::matmul::MatmulProblem;
+use oxidnn::{Policy, Role, TensorDesc};
+
+/// The naive kernel takes a fraction of a second for so many operations.
+const NAIVE_FLOPS: f64 = 2e11;
+
+/// Rows of a large product that are compared at its begin and end.
+const ROWS: i64 = 128;
+
+/// A part of a problem that is a problem itself, with the byte offsets of its operands in the whole's.
+struct Part {
+    work: Work,
+    offsets: Vec<u64>,
+}
+
+/// Compares our output with what it should be; says with what it was compared.
+pub(crate) fn whole(
+    session: &Session,
+    work: &Work,
+    set: &Set,
+    theirs: Option<&DeviceMemory>,
+    rms: f64,
+) -> Result<String> {
+    let problem = work.problem();
+    let operands = problem.operands().len();
+    let (parts, name) = if problem.flops() <= NAIVE_FLOPS {
+        (vec![Part { work: work.clone(), offsets: vec![0; operands] }], "naive")
+    } else {
+        match work {
+            Work::Conv(problem) if problem.conv_pass() != ConvPass::Wgrad => {
+                (images(problem)?, "naive on the first and last image")
+            }
+            Work::Conv(_) => {
+                let Some(theirs) = theirs else { return Ok("samples".to_owned()) };
+                let difference = difference(session, work, theirs, &set.ours, 0, rms)?;
+                within(work, difference, "the peer's")?;
+                return Ok("peer".to_owned());
+            }
+            Work::Matmul(problem) => (rows(problem)?, "naive on the first and last rows"),
+        }
+    };
+    for part in parts {
+        let naive = OurCall::new(&session.context, &session.stream, &part.work, Policy::fixed("naive"))?;
+        let operands = part.work.problem().operands();
+        let output = operands.iter().position(|operand| operand.role != Role::Input).unwrap_or(0);
+        let bytes = operands[output].desc.span_bytes() as usize;
+        let expected = DeviceMemory::alloc(session.gpu(), bytes)?;
+        let mut addresses = set.addresses(&operands, &set.ours);
+        addresses.iter_mut().zip(&part.offsets).for_each(|(address, offset)| *address += offset);
+        addresses[output] = expected.span().address();
+        // SAFETY: the part's inputs lie within the set's; its output is new memory of its size. All live until the
+        // comparison, which waits for the work.
+        unsafe { naive.queue_at(&addresses) }?;
+        let difference = difference(session, &part.work, &expected, &set.ours, part.offsets[output], rms)?;
+        within(work, difference, "the naive kernel's")?;
+    }
+    Ok(name.to_owned())
+}
+
+fn difference(
+    session: &Session,
+    work: &Work,
+    expected: &DeviceMemory,
+    got: &DeviceMemory,
+    offset: u64,
+    rms: f64,
+) -> Result<Difference> {
+    let bytes = expected.len_bytes() as u64;
+    let got = got.span().part(offset, offset + bytes);
+    session.differ.borrow_mut().difference(expected.span(), got, work.dtype(), rms, session.gpu_stream())
+}
+
+fn within(work: &Work, difference: Difference, whose: &str) -> Result<()> {
+    let (dtype, length) = (work.dtype(), work.problem().accumulation_length());
+    let (l2, element) = (limit_l2(dtype, length), limit_element(dtype, length));
+    if difference.l2().is_nan() || difference.l2() > l2 || difference.most > element {
+        bail!(
+            "differs from {whose} by {:.2e} (limit {l2:.2e}), in one element by {:.2e} (limit {element:.2e})",
+            difference.l2(),
+            difference.most
+        );
+    }
+    Ok(())
+}
+
+/// The convolutions of the first and the last image alone.
+fn images(problem: &ConvProblem) -> Result<Vec<Part>> {
+    let list = |value: fn(&ConvAxis) -> i64| -> Vec<i64> { problem.axes().iter().map(value).collect() };
+    let desc = ConvDesc::new()
+        .padding(&list(|axis| axis.padding))
+        .padding_end(&list(|axis| axis.padding_end))
+        .stride(&list(|axis| axis.stride))
+        .dilation(&list(|axis| axis.dilation))
+        .groups(problem.groups())
+        .mode(problem.mode());
+    let (x, y) = (first_of(problem.x(), 0, 1)?, first_of(problem.y(), 0, 1)?);
+    let images = problem.x().dims()[0];
+    let mut parts = Vec::new();
+    for image in [0, images - 1] {
+        let x_at = image as u64 * bytes_of_step(problem.x(), 0);
+        let y_at = image as u64 * bytes_of_step(problem.y(), 0);
+        let (part, offsets) = match problem.conv_pass() {
+            ConvPass::Fprop => (ConvProblem::fprop(&desc, &x, problem.w(), &y)?, vec![x_at, 0, y_at]),
+            ConvPass::Dgrad => (ConvProblem::dgrad(&desc, &y, problem.w(), &x)?, vec![y_at, 0, x_at]),
+            ConvPass::Wgrad => bail!("expected a pass that works image by image, given wgrad"),
+        };
+        parts.push(Part { work: Work::Conv(part), offsets });
+        if images == 1 {
+            break;
+        }
+    }
+    Ok(parts)
+}
+
+/// The first and the last rows of a product.
+fn rows(problem: &MatmulProblem) -> Result<Vec<Part>> {
+    let rows = ROWS.min(problem.gemm_m());
+    let a_axis = problem.a().rank() - if problem.desc().transpose_a { 1 } else { 2 };
+    let c_axis = problem.c().rank() - 2;
+    let part = problem.desc().problem(
+        &first_of(problem.a(), a_axis, rows)?,
+        problem.b(),
+        &first_of(problem.c(), c_axis, rows)?,
+    )?;
+    let offsets = |row: i64| {
+        vec![row as u64 * bytes_of_step(problem.a(), a_axis), 0, row as u64 * bytes_of_step(problem.c(), c_axis)]
+    };
+    Ok([0, problem.gemm_m() - rows]
+        .into_iter()
+        .map(|row| Part { work: Work::Matmul(part.clone()), offsets: offsets(row) })
+        .collect())
+}
+
+/// The tensor with only so many of the first indices of one axis.
+fn first_of(desc: &TensorDesc, axis: usize, extent: i64) -> Result<TensorDesc> {
+    let mut dims = desc.dims().to_vec();
+    dims[axis] = extent;
+    Ok(TensorDesc::strided(desc.dtype(), &dims, desc.strides())?)
+}
+
+fn bytes_of_step(desc: &TensorDesc, axis: usize) -> u64 {
+    desc.strides()[axis] as u64 * desc.dtype().size_bytes() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_lie_at_the_ends() {
+        let problem: ConvProblem =
+            "conv:fprop pad=1x1 stride=2x2 x=5x4x7x7:bf16:nhwc w=6x4x3x3:bf16:nhwc y=5x6x4x4:bf16:nhwc"
+                .parse()
+                .unwrap();
+        let parts = images(&problem).unwrap();
+        assert_eq!(parts[1].offsets, [4 * 4 * 49 * 2, 0, 4 * 6 * 16 * 2]);
+        assert_eq!(parts[1].work.problem().operands()[2].desc.dims(), [1, 6, 4, 4]);
+        let problem: MatmulProblem = "matmul:forward trans=tn a=64x300:f32 b=64x20:f32 c=300x20:f32".parse().unwrap();
+        let parts = rows(&problem).unwrap();
+        assert_eq!(parts[1].offsets, [172 * 4, 0, 172 * 20 * 4]);
+        assert_eq!(parts[1].work.problem().operands()[0].desc.dims(), [64, 128]);
+    }
+}

@@ -1,0 +1,131 @@
+//! From options to tables.
+
+use crate::case::{Table, tables};
+use crate::contest::contest;
+use crate::options::Options;
+use crate::report::{Judge, Roofs, Row, Summary, Writer, markdown, plot};
+use crate::session::{Peers, Session};
+use crate::suites::{SUITES, suite};
+use anyhow::{Context as _, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use oxidnn::DType;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Instant;
+
+/// Does what the options ask for; false when one of our results is wrong.
+///
+/// # Errors
+/// Without a GPU, for an unknown suite, and when a table cannot be written. What goes wrong with one problem stands
+/// in its row.
+pub fn run(options: &Options) -> Result<bool> {
+    let mut out = std::io::stdout().lock();
+    if options.list {
+        for suite in &SUITES {
+            let problems = tables(suite, &Options { passes: options.passes[..1].to_vec(), ..options.clone() })?;
+            let problems: usize = problems.iter().take(1).map(|table| table.cases.len()).sum();
+            let what = if suite.is_matmul() { "matmul" } else { "conv" };
+            let batch = suite.batch.map_or(String::new(), |batch| format!(", batch {batch}"));
+            writeln!(out, "{:<24} {problems:>3} {what} problems, {}{batch}", suite.name, suite.dtype)?;
+        }
+        return Ok(true);
+    }
+    if options.suites.is_empty() {
+        bail!("expected a suite, given none; oxidnn compare --list names them");
+    }
+    let mut all = Vec::new();
+    for name in &options.suites {
+        all.extend(tables(&suite(name)?, options)?);
+    }
+    if options.problems {
+        for case in all.iter().flat_map(|table| &table.cases) {
+            writeln!(out, "{}", case.work.problem().text())?;
+        }
+        return Ok(true);
+    }
+    drop(out);
+    let judge = options.judge.as_deref().map(Judge::read).transpose()?.unwrap_or_default();
+    let is_matmul = |table: &Table| table.pass == "forward";
+    let peers = Peers {
+        convolution: !options.no_peer && !all.iter().all(is_matmul),
+        matmul: !options.no_peer && all.iter().any(is_matmul),
+    };
+    let session = Session::new(options, peers)?;
+    if let Some(folder) = &options.out {
+        std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    }
+    let start = Instant::now();
+    let over = || options.time_budget.is_some_and(|seconds| start.elapsed().as_secs_f64() > seconds);
+    let bar = progress(all.iter().map(|table| table.cases.len() as u64).sum());
+    let mut summaries = Vec::new();
+    let mut all_right = true;
+    let mut left_out = 0;
+    for table in &all {
+        if table.cases.is_empty() || over() {
+            left_out += table.cases.len();
+            continue;
+        }
+        let provenance = session.provenance(is_matmul(table));
+        let place = |folder: &Path, ending: &str| folder.join(format!("{}.{ending}", table.stem()));
+        let mut writer =
+            options.out.as_deref().map(|folder| Writer::create(&place(folder, "csv"), &provenance)).transpose()?;
+        show(&bar, &format!("{}, {}", table.stem(), provenance.peer));
+        let mut rows: Vec<Row> = Vec::new();
+        for case in &table.cases {
+            if over() {
+                left_out += table.cases.len() - rows.len();
+                break;
+            }
+            bar.set_message(case.layer.clone());
+            let mut row = contest(&session, table, case, options);
+            row.torch_us = judge.us(&row.problem);
+            if let Some(writer) = &mut writer {
+                writer.push(&row)?;
+            }
+            show(&bar, &row.line());
+            bar.inc(1);
+            all_right &= !(row.note.contains("WRONG") && row.ours_us.is_nan());
+            rows.push(row);
+        }
+        let summary = Summary::new(&table.stem(), &rows);
+        show(&bar, &summary.to_string());
+        if let Some(folder) = &options.out {
+            std::fs::write(place(folder, "md"), markdown(&provenance, &summary, &rows))?;
+            plot(&place(folder, "svg"), &summary, &rows, roofs(&session, table.dtype))?;
+        }
+        summaries.push(summary);
+    }
+    bar.finish_and_clear();
+    println!("\n{:.0} s", start.elapsed().as_secs_f64());
+    for summary in &summaries {
+        println!("{summary}");
+    }
+    if left_out > 0 {
+        println!("{left_out} problems left out: the time was up");
+    }
+    Ok(all_right)
+}
+
+fn progress(problems: u64) -> ProgressBar {
+    let bar = ProgressBar::new(problems);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} eta {eta} {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Prints a line above the bar; also where there is no terminal and so no bar.
+fn show(bar: &ProgressBar, line: &str) {
+    bar.suspend(|| println!("{line}"));
+}
+
+/// The plots' roofs: the copy that was measured, and the makers' figure for dense tensor cores on Hopper (SXM).
+fn roofs(session: &Session, dtype: DType) -> Roofs {
+    let hopper = session.context.info().compute_capability == (9, 0);
+    let tflops = match dtype {
+        DType::BF16 | DType::F16 if hopper => 989.4,
+        DType::F32 | DType::F64 if hopper => 66.9,
+        _ => f64::NAN,
+    };
+    Roofs { copy_gbps: session.copy_gbps, tflops }
+}

@@ -1,0 +1,312 @@
+//! Suites: the layers of known networks and benchmarks, from `benches/shapes`.
+
+use anyhow::{Context as _, Result, bail};
+use oxidnn::DType;
+use std::collections::HashMap;
+
+/// A list of layers.
+#[derive(Clone, Copy, Debug)]
+pub struct Suite {
+    /// What it is called.
+    pub name: &'static str,
+    /// Its element type unless another is asked for.
+    pub dtype: DType,
+    /// Images of a batch, where not the file's.
+    pub batch: Option<i64>,
+    source: Source,
+    /// Only rows with this in their first column.
+    variant: Option<&'static str>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Conv(&'static str),
+    Gemm(&'static str),
+}
+
+/// A row of a suite.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Layer {
+    /// A convolution.
+    Conv(ConvLayer),
+    /// A matrix product.
+    Gemm(GemmLayer),
+}
+
+/// A convolution of a network, all lists outermost axis first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConvLayer {
+    /// The layer's name.
+    pub name: String,
+    /// Images.
+    pub n: i64,
+    /// Input channels.
+    pub c: i64,
+    /// Output channels.
+    pub k: i64,
+    /// Groups.
+    pub groups: i64,
+    /// Extents of the input.
+    pub image: Vec<i64>,
+    /// Extents of the filter.
+    pub filter: Vec<i64>,
+    /// Extents of the output.
+    pub output: Vec<i64>,
+    /// Padding, at both ends.
+    pub padding: Vec<i64>,
+    /// Stride.
+    pub stride: Vec<i64>,
+    /// Dilation.
+    pub dilation: Vec<i64>,
+    /// Whether it is a transposed convolution.
+    pub transposed: bool,
+    /// How often it stands in the network.
+    pub count: u32,
+}
+
+/// A product of column-major matrices, `c[m, n] = op(a) op(b)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GemmLayer {
+    /// The row's name.
+    pub name: String,
+    /// Rows of c.
+    pub m: i64,
+    /// Columns of c.
+    pub n: i64,
+    /// Length of the sums.
+    pub k: i64,
+    /// Whether a is stored transposed.
+    pub transpose_a: bool,
+    /// Whether b is stored transposed.
+    pub transpose_b: bool,
+}
+
+impl Layer {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Layer::Conv(layer) => &layer.name,
+            Layer::Gemm(layer) => &layer.name,
+        }
+    }
+
+    /// How often it stands in the network.
+    pub fn count(&self) -> u32 {
+        match self {
+            Layer::Conv(layer) => layer.count,
+            Layer::Gemm(_) => 1,
+        }
+    }
+}
+
+macro_rules! shapes {
+    ($file:literal) => {
+        include_str!(concat!("../../benches/shapes/", $file, ".csv"))
+    };
+}
+
+/// A suite of convolutions.
+const fn conv(name: &'static str, text: &'static str) -> Suite {
+    Suite { name, dtype: DType::BF16, batch: None, source: Source::Conv(text), variant: None }
+}
+
+/// A suite of matrix products.
+const fn gemm(name: &'static str, text: &'static str) -> Suite {
+    Suite { name, dtype: DType::BF16, batch: None, source: Source::Gemm(text), variant: None }
+}
+
+impl Suite {
+    const fn of(mut self, variant: &'static str) -> Self {
+        self.variant = Some(variant);
+        self
+    }
+
+    const fn with_dtype(mut self, dtype: DType) -> Self {
+        self.dtype = dtype;
+        self
+    }
+
+    const fn with_batch(mut self, batch: i64) -> Self {
+        self.batch = Some(batch);
+        self
+    }
+
+    /// Whether it consists of matrix products.
+    pub fn is_matmul(&self) -> bool {
+        matches!(self.source, Source::Gemm(_))
+    }
+
+    /// Its rows.
+    ///
+    /// # Errors
+    /// For a missing column or a number that is none.
+    pub fn layers(&self) -> Result<Vec<Layer>> {
+        let (Source::Conv(text) | Source::Gemm(text)) = self.source;
+        let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+        let columns = reader.headers()?.clone();
+        let mut layers = Vec::new();
+        for record in reader.records() {
+            let record = record?;
+            let row = Row(columns.iter().zip(record.iter()).collect());
+            if self.variant.is_some_and(|variant| record.get(0) != Some(variant)) {
+                continue;
+            }
+            let layer = match self.source {
+                Source::Conv(_) => row.conv().map(Layer::Conv),
+                Source::Gemm(_) => row.gemm().map(Layer::Gemm),
+            };
+            layers.push(layer.with_context(|| format!("suite {}: row {:?}", self.name, record))?);
+        }
+        Ok(layers)
+    }
+}
+
+/// Cells of a row by column.
+struct Row<'a>(HashMap<&'a str, &'a str>);
+
+impl Row<'_> {
+    fn text(&self, column: &str) -> Result<&str> {
+        self.0.get(column).copied().with_context(|| format!("expected a column {column}"))
+    }
+
+    fn number(&self, column: &str) -> Result<i64> {
+        let text = self.text(column)?;
+        text.parse().with_context(|| format!("expected a number in column {column}, given {text:?}"))
+    }
+
+    fn numbers(&self, columns: &[&str]) -> Result<Vec<i64>> {
+        columns.iter().map(|column| self.number(column)).collect()
+    }
+
+    fn conv(&self) -> Result<ConvLayer> {
+        let volume = self.0.contains_key("d");
+        let image: &[&str] = if volume { &["d", "h", "w"] } else { &["h", "w"] };
+        let filter: &[&str] = if volume { &["t", "r", "s"] } else { &["r", "s"] };
+        let output: &[&str] = if volume { &["od", "oh", "ow"] } else { &["p", "q"] };
+        let prefixed = |prefix: &str| -> Result<Vec<i64>> {
+            image.iter().map(|axis| self.number(&format!("{prefix}_{axis}"))).collect()
+        };
+        let dilation = if volume { vec![1; 3] } else { prefixed("dil")? };
+        let transposed = match self.0.get("kind").copied() {
+            None | Some("conv") => false,
+            Some("conv_transpose") => true,
+            Some(other) => bail!("expected kind conv or conv_transpose, given {other:?}"),
+        };
+        Ok(ConvLayer {
+            name: self.text("name")?.to_owned(),
+            n: self.number("n")?,
+            c: self.number("c")?,
+            k: self.number("k")?,
+            groups: self.number("groups")?,
+            image: self.numbers(image)?,
+            filter: self.numbers(filter)?,
+            output: self.numbers(output)?,
+            padding: prefixed("pad")?,
+            stride: prefixed("stride")?,
+            dilation,
+            transposed,
+            count: self.number("count")?.try_into()?,
+        })
+    }
+
+    fn gemm(&self) -> Result<GemmLayer> {
+        Ok(GemmLayer {
+            name: self.text("name")?.to_owned(),
+            m: self.number("m")?,
+            n: self.number("n")?,
+            k: self.number("k")?,
+            transpose_a: self.number("trans_a")? != 0,
+            transpose_b: self.number("trans_b")? != 0,
+        })
+    }
+}
+
+/// Every suite.
+pub const SUITES: [Suite; 20] = [
+    conv("resnet50", shapes!("resnet50")).of("v1.5"),
+    conv("resnet50_n1", shapes!("resnet50")).of("v1.5").with_batch(1),
+    conv("resnet50_v1", shapes!("resnet50")).of("v1"),
+    conv("resnet18", shapes!("resnet18")),
+    conv("alexnet", shapes!("alexnet")),
+    conv("vgg", shapes!("vgg")),
+    conv("stem", shapes!("stem")).of("7x7"),
+    conv("first_layers", shapes!("stem")).of("other"),
+    conv("deepbench_conv", shapes!("deepbench_conv")).of("training").with_dtype(DType::F16),
+    conv("deepbench_conv_server", shapes!("deepbench_conv")).of("inference_server").with_dtype(DType::F16),
+    conv("deepbench_conv_device", shapes!("deepbench_conv")).of("inference_device").with_dtype(DType::F16),
+    conv("densenet40", shapes!("densenet40")),
+    conv("mobilenet_depthwise", shapes!("mobilenet_depthwise")),
+    conv("resnext50_grouped", shapes!("resnext50_grouped")),
+    conv("unet3d", shapes!("unet3d")),
+    conv("cudnn2014_table", shapes!("cudnn2014_table")),
+    gemm("matmul", shapes!("matmul")),
+    gemm("deepbench_gemm", shapes!("deepbench_gemm")).of("training"),
+    gemm("deepbench_gemm_server", shapes!("deepbench_gemm")).of("inference_server"),
+    gemm("deepbench_gemm_device", shapes!("deepbench_gemm")).of("inference_device"),
+];
+
+/// The suite of that name.
+///
+/// # Errors
+/// For an unknown one, with the names of all.
+pub fn suite(name: &str) -> Result<Suite> {
+    SUITES.iter().find(|suite| suite.name == name).copied().with_context(|| {
+        let known: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
+        format!("suite: expected one of {}, given {name:?}", known.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_read_whole() {
+        let rows: Vec<(&str, usize)> = SUITES.iter().map(|suite| (suite.name, suite.layers().unwrap().len())).collect();
+        let expected = [
+            ("resnet50", 23),
+            ("resnet50_n1", 23),
+            ("resnet50_v1", 20),
+            ("resnet18", 11),
+            ("alexnet", 15),
+            ("vgg", 25),
+            ("stem", 4),
+            ("first_layers", 7),
+            ("deepbench_conv", 94),
+            ("deepbench_conv_server", 107),
+            ("deepbench_conv_device", 16),
+            ("densenet40", 114),
+            ("mobilenet_depthwise", 47),
+            ("resnext50_grouped", 7),
+            ("unet3d", 36),
+            ("cudnn2014_table", 5),
+            ("matmul", 12),
+            ("deepbench_gemm", 160),
+            ("deepbench_gemm_server", 75),
+            ("deepbench_gemm_device", 13),
+        ];
+        assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn outputs_are_what_the_rule_gives() {
+        for layer in SUITES.iter().flat_map(|suite| suite.layers().unwrap()) {
+            let Layer::Conv(layer) = layer else { continue };
+            for i in 0..layer.image.len() {
+                let window = (layer.filter[i] - 1) * layer.dilation[i] + 1;
+                let forward = |image: i64| (image + 2 * layer.padding[i] - window) / layer.stride[i] + 1;
+                let (from, to) = if layer.transposed {
+                    (layer.output[i], layer.image[i])
+                } else {
+                    (layer.image[i], layer.output[i])
+                };
+                assert_eq!(forward(from), to, "{} axis {i}", layer.name);
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_answered_with_the_known() {
+        assert!(suite("resnet51").unwrap_err().to_string().contains("resnet50, "));
+    }
+}

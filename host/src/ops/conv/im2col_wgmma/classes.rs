@@ -1,0 +1,113 @@
+//! Which taps each position of the written tensor meets.
+
+use super::tensors::{Positions, Window};
+use crate::ops::conv::{ConvAxis, ConvMode, ConvPass, ConvProblem};
+
+/// Positions of the written tensor that meet the same taps, along one axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AxisClass {
+    /// The first of them, and the distance between them.
+    pub(super) first: i64,
+    pub(super) step: i64,
+    pub(super) extent: i64,
+    /// How many taps they meet, and the filter index of the one that reads nearest to the begin.
+    pub(super) n_taps: i64,
+    pub(super) first_tap: i64,
+    /// From that tap to the next in reading order.
+    pub(super) tap_step: i64,
+    /// Where the first position reads with its first tap, and how much farther with the next.
+    pub(super) base: i64,
+    pub(super) tap_offset: i64,
+}
+
+/// A class of positions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Class {
+    pub(super) axes: [AxisClass; 3],
+}
+
+impl Class {
+    /// Taps of all axes.
+    pub(super) fn n_taps(&self) -> i64 {
+        self.axes.iter().map(|axis| axis.n_taps).product()
+    }
+
+    /// Its positions.
+    pub(super) fn positions(&self, written: &Positions) -> Positions {
+        written.every(self.axes.map(|axis| axis.first), self.axes.map(|axis| axis.step))
+    }
+
+    /// What it reads with its first tap, `read_step` apart.
+    pub(super) fn window(&self, read_step: [i64; 3]) -> Window {
+        Window {
+            first: self.axes.map(|axis| axis.base),
+            last: std::array::from_fn(|i| self.axes[i].base + (self.axes[i].extent - 1) * read_step[i]),
+            step: read_step,
+        }
+    }
+
+    /// How far its last tap reads beyond its first.
+    pub(super) fn last_offset(&self) -> [i64; 3] {
+        self.axes.map(|axis| (axis.n_taps - 1).max(0) * axis.tap_offset)
+    }
+}
+
+/// The classes of a `fprop` or `dgrad`, those with most taps first, and the distance between what neighbours read.
+pub(super) fn classes(problem: &ConvProblem) -> (Vec<Class>, [i64; 3]) {
+    let shape = problem.shape();
+    let flip = problem.mode() == ConvMode::Convolution;
+    if problem.conv_pass() == ConvPass::Fprop {
+        let axes = std::array::from_fn(|i| fprop(shape.axes[i], shape.filter[i], shape.output[i], flip));
+        return (vec![Class { axes }], shape.axes.map(|axis| axis.stride));
+    }
+    let [d, h, w]: [Vec<AxisClass>; 3] =
+        std::array::from_fn(|i| dgrad(shape.axes[i], shape.filter[i], shape.image[i], flip));
+    let mut classes = Vec::new();
+    for &d in &d {
+        for &h in &h {
+            classes.extend(w.iter().map(|&w| Class { axes: [d, h, w] }));
+        }
+    }
+    // Long sums first: short ones fill the gaps at the end.
+    classes.sort_by_key(|class| -class.n_taps());
+    (classes, [1; 3])
+}
+
+fn fprop(axis: ConvAxis, filter: i64, output: i64, flip: bool) -> AxisClass {
+    let (first_tap, tap_step) = if flip { (filter - 1, -1) } else { (0, 1) };
+    AxisClass {
+        first: 0,
+        step: 1,
+        extent: output,
+        n_taps: filter,
+        first_tap,
+        tap_step,
+        base: -axis.padding,
+        tap_offset: axis.dilation,
+    }
+}
+
+/// Position `a + i · stride` of dx meets tap r where `a + padding - r · dilation` is a multiple of the stride, and
+/// reads dy at that multiple plus i. Taps that lie farther read nearer to the begin, so they come first.
+fn dgrad(axis: ConvAxis, filter: i64, image: i64, flip: bool) -> Vec<AxisClass> {
+    let ConvAxis { padding, stride, dilation, .. } = axis;
+    (0..stride.min(image))
+        .map(|a| {
+            let meets = |tap: &i64| (a + padding - tap * dilation).rem_euclid(stride) == 0;
+            let taps: Vec<i64> = (0..filter).rev().filter(meets).collect();
+            let index = |tap: i64| if flip { filter - 1 - tap } else { tap };
+            let reads = |tap: i64| (a + padding - tap * dilation).div_euclid(stride);
+            let [first, second] = [0, 1].map(|i| taps.get(i).copied());
+            AxisClass {
+                first: a,
+                step: stride,
+                extent: (image - a + stride - 1) / stride,
+                n_taps: taps.len() as i64,
+                first_tap: first.map_or(0, index),
+                tap_step: first.zip(second).map_or(0, |(first, second)| index(second) - index(first)),
+                base: first.map_or(0, reads),
+                tap_offset: first.zip(second).map_or(0, |(first, second)| reads(second) - reads(first)),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,327 @@
+//! `fprop` and `dgrad`.
+
+use super::classes::{Class, classes};
+use super::tensors::{Filter, Positions, Window, check_window};
+use super::{
+    CYCLES_PER_US, ELEMENT_BYTES, ENDS_US, NAME, check_addresses, check_device, stage_cycles, tma_type, unsupported,
+};
+use crate::driver::{Function, GpuContext, TmaType};
+use crate::launch::{LaunchConfig, launch};
+use crate::ops::conv::{ConvPass, ConvProblem};
+use crate::plan::{Call, Launch};
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, DType, Error, Problem, Stream};
+use kernel_abi::ops::conv::im2col_wgmma::{
+    ConvClass, ConvGatherParams, ConvTile, MAX_CLASSES, PANEL, SUBTILE, THREADS, access,
+};
+
+/// A row of the kernel list.
+struct Row {
+    symbol: &'static str,
+    pass: &'static str,
+    dtype: DType,
+    tile: ConvTile,
+}
+
+macro_rules! rows {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $tile:ident, $cluster:literal)),* $(,)?) => {
+        &[$(Row {
+            symbol: stringify!($symbol),
+            pass: stringify!($pass),
+            dtype: kernel_abi::dtype_of!($dtype),
+            tile: kernel_abi::ops::conv::im2col_wgmma::$tile,
+        }),*]
+    };
+}
+
+const KERNELS: &[Row] = kernel_abi::conv_im2col_gather_kernels!(rows);
+
+/// `fprop` and `dgrad` of channels-last tensors of 16-bit types.
+pub(in crate::ops::conv) struct Gather;
+
+impl Algorithm<ConvProblem> for Gather {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        if problem.conv_pass() == ConvPass::Wgrad {
+            return Err(Refusal::new("computes fprop and dgrad, the pass is wgrad"));
+        }
+        check_device(context)?;
+        let view = View::of(problem)?;
+        let dtype = problem.x().dtype();
+        let fits = |row: &&Row| row.pass == problem.pass() && row.dtype == dtype && view.fits(row.tile);
+        let configs: Vec<_> = KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect();
+        if configs.is_empty() {
+            let (k, c) = (view.group_written, view.group_read);
+            return Err(Refusal::new(format!("takes groups of multiples of 64 channels, given {k} and {c}")));
+        }
+        Ok(configs)
+    }
+
+    fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {
+        0
+    }
+
+    fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
+        /// Cycles from a tile's last product to its last store, in which its consumers do not compute.
+        const EPILOGUE: f64 = 600.0;
+        let Ok(view) = View::of(problem) else { return f64::INFINITY };
+        let tile = row(config).tile;
+        let loaded = tile.a_bytes() + tile.b_bytes() / tile.cluster;
+        let stage = stage_cycles(tile, tile.gemm_n.min(256), loaded);
+        let epilogue = EPILOGUE + f64::from(tile.gemm_m * tile.gemm_n) / 64.0;
+        let n_clusters = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1) as f64;
+        let mut cycles = 0.0;
+        let mut longest: f64 = 0.0;
+        for class in &view.classes {
+            let panels = class.n_taps() * (view.group_read as u64).div_ceil(tile.panel_k.into()) as i64;
+            let stages = (panels as u64).div_ceil(tile.k_panels().into()) as f64;
+            let of_tile = stages * stage + epilogue;
+            cycles += view.n_tiles(class, tile) as f64 * of_tile;
+            longest = longest.max(of_tile);
+        }
+        // Whole rounds where all tiles are alike; the classes of a strided dgrad fill each other's gaps.
+        let rounds = if view.classes.len() == 1 {
+            (cycles / longest / n_clusters).ceil() * longest
+        } else {
+            cycles / n_clusters + longest / 2.0
+        };
+        let streaming = crate::select::cost::streaming_us(problem, context);
+        streaming.max(ENDS_US + rounds / CYCLES_PER_US)
+    }
+
+    fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let view = View::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let tile = row(config).tile;
+        let function = context.function(config.0)?;
+        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+        let n_clusters = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1);
+        let parts = view
+            .classes
+            .chunks(MAX_CLASSES)
+            .map(|classes| {
+                let n_tiles: u64 = classes.iter().map(|class| view.n_tiles(class, tile)).sum();
+                // As few blocks as do it in the same number of rounds: the others would only draw power.
+                let clusters = n_tiles.div_ceil(n_tiles.div_ceil(n_clusters));
+                Part {
+                    config: LaunchConfig {
+                        grid: [clusters as u32 * tile.cluster, 1, 1],
+                        block: [THREADS, 1, 1],
+                        shared_bytes: tile.smem_bytes(),
+                        cluster: (tile.cluster > 1).then_some([tile.cluster, 1, 1]),
+                        ..LaunchConfig::default()
+                    },
+                    params: view.params(classes, tile, n_tiles as u32),
+                    classes: classes.to_vec(),
+                }
+            })
+            .collect();
+        Ok(Box::new(GatherLaunch { function, tile, parts, view, pass: problem.conv_pass() }))
+    }
+}
+
+fn row(config: Config) -> &'static Row {
+    KERNELS.iter().find(|row| row.symbol == config.0).expect("configs come from the kernel list")
+}
+
+/// A problem as the kernels see it.
+#[derive(Debug)]
+struct View {
+    data_type: TmaType,
+    read: Positions,
+    written: Positions,
+    filter: Filter,
+    classes: Vec<Class>,
+    /// Distance between what neighbours read.
+    step: [i64; 3],
+    groups: i64,
+    /// Channels of a group that are read, and that are written.
+    group_read: i64,
+    group_written: i64,
+    a_access: u32,
+    out_access: u32,
+}
+
+impl View {
+    fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+        let data_type = tma_type(problem.x().dtype())?;
+        let shape = problem.shape();
+        let (group_read, group_written, read, written) = if problem.conv_pass() == ConvPass::Fprop {
+            let (x, y) = (Positions::of("x", problem.x(), false)?, Positions::of("y", problem.y(), true)?);
+            (shape.group_c(), shape.group_k(), x, y)
+        } else {
+            let (dy, dx) = (Positions::of("dy", problem.y(), false)?, Positions::of("dx", problem.x(), true)?);
+            (shape.group_k(), shape.group_c(), dy, dx)
+        };
+        let filter = Filter::of("w", problem.w())?;
+        let (classes, step) = classes(problem);
+        let im2col = if problem.axes().len() < 3 { access::IM2COL_2D } else { access::IM2COL_3D };
+        let one = &classes[0];
+        // One tap that reads where it writes: a plain product.
+        let same_place = classes.len() == 1
+            && one.n_taps() == 1
+            && step == [1; 3]
+            && one.axes.iter().all(|axis| axis.base == 0)
+            && read.extents == written.extents;
+        let a_access = if same_place && read.linear_stride().is_some() { access::LINEAR } else { im2col };
+        let out_access = if classes.len() == 1 && written.linear_stride().is_some() { access::LINEAR } else { im2col };
+        let view = View {
+            data_type,
+            read,
+            written,
+            filter,
+            classes,
+            step,
+            groups: shape.groups,
+            group_read,
+            group_written,
+            a_access,
+            out_access,
+        };
+        let read_name = if problem.conv_pass() == ConvPass::Fprop { "x" } else { "dy" };
+        if a_access != access::LINEAR {
+            for class in view.classes.iter().filter(|class| class.n_taps() > 0) {
+                check_window(read_name, &view.read, &class.window(step), class.last_offset(), a_access)?;
+            }
+        }
+        Ok(view)
+    }
+
+    /// Whether a tile's panels do not reach into other groups.
+    fn fits(&self, tile: ConvTile) -> bool {
+        // Where a panel holds 32 elements, wider ones would only make more of them.
+        let panels = if tile.panel_k < 64 { self.group_read <= 32 } else { true };
+        let alone = self.groups == 1
+            || (self.group_read % i64::from(tile.panel_k) == 0 && self.group_written % i64::from(tile.gemm_n) == 0);
+        // Columns that nobody needs cost as much as others.
+        let wasteful = tile.gemm_n > 64 && self.group_written <= i64::from(tile.gemm_n) / 2;
+        panels && alone && !wasteful
+    }
+
+    fn n_tiles(&self, class: &Class, tile: ConvTile) -> u64 {
+        let gemm_m = class.positions(&self.written).count() as u64;
+        gemm_m.div_ceil(tile.cluster_rows().into()) * self.n_blocks(tile) * self.groups as u64
+    }
+
+    fn n_blocks(&self, tile: ConvTile) -> u64 {
+        (self.group_written as u64).div_ceil(tile.gemm_n.into())
+    }
+
+    fn params(&self, classes: &[Class], tile: ConvTile, n_tiles: u32) -> ConvGatherParams {
+        let mut params = ConvGatherParams {
+            a_maps: [[0; 16]; MAX_CLASSES],
+            out_maps: [[0; 16]; MAX_CLASSES],
+            b_map: [0; 16],
+            classes: [ConvClass::default(); MAX_CLASSES],
+            n_classes: classes.len() as u32,
+            n_tiles,
+            a_access: self.a_access,
+            out_access: self.out_access,
+            step: self.step.map(|step| step as u32),
+            gemm_n: self.group_written as u32,
+            n_blocks: self.n_blocks(tile) as u32,
+            channels: self.group_read as u32,
+            groups: self.groups as u32,
+            group_k: (self.filter.k / self.groups) as u32,
+            out: 0,
+            image_stride: self.written.image_stride,
+            alpha: 1.0,
+            beta: 0.0,
+        };
+        let mut first_tile = 0;
+        let [_, r, s] = self.filter.taps;
+        for (to, class) in params.classes.iter_mut().zip(classes) {
+            let positions = class.positions(&self.written);
+            let linear = [r * s, s, 1];
+            *to = ConvClass {
+                first_tile,
+                gemm_m: positions.count() as u32,
+                extents: positions.extents.map(|extent| extent as u32),
+                taps: class.axes.map(|axis| axis.n_taps as u32),
+                base: class.axes.map(|axis| axis.base as i32),
+                tap_offset: class.axes.map(|axis| axis.tap_offset as u32),
+                first_tap: (0..3).map(|i| class.axes[i].first_tap * linear[i]).sum::<i64>() as i32,
+                tap_step: std::array::from_fn(|i| (class.axes[i].tap_step * linear[i]) as i32),
+                offset: (0..3).map(|i| class.axes[i].first * self.written.strides[i]).sum(),
+                strides: positions.strides,
+            };
+            first_tile += self.n_tiles(class, tile) as u32;
+        }
+        params
+    }
+
+    /// The maps of one class: of what it reads and what it writes.
+    fn maps(
+        &self,
+        context: &GpuContext,
+        class: &Class,
+        tile: ConvTile,
+        [read, written]: [u64; 2],
+    ) -> Result<[[u64; 16]; 2], Error> {
+        let a = if self.a_access == access::LINEAR {
+            self.read.linear_map(context, self.data_type, read, tile.gemm_m, tile.panel_k)?
+        } else {
+            // A class without taps reads nothing, but has a map like the others.
+            let nothing = Window { first: [0; 3], last: [0; 3], step: [1; 3] };
+            let window = if class.n_taps() > 0 { class.window(self.step) } else { nothing };
+            let access = self.a_access;
+            self.read.im2col_map(context, self.data_type, read, access, &window, tile.gemm_m, tile.panel_k)?
+        };
+        let positions = class.positions(&self.written);
+        let out = if self.out_access == access::LINEAR {
+            positions.linear_map(context, self.data_type, written, SUBTILE, PANEL)?
+        } else {
+            let offset: i64 = (0..3).map(|i| class.axes[i].first * self.written.strides[i]).sum();
+            let all = Window { first: [0; 3], last: positions.extents.map(|extent| extent - 1), step: [1; 3] };
+            let address = written + (offset * ELEMENT_BYTES) as u64;
+            let access = self.out_access;
+            positions.im2col_map(context, self.data_type, address, access, &all, SUBTILE, PANEL)?
+        };
+        Ok([a, out])
+    }
+}
+
+/// Up to [`MAX_CLASSES`] classes.
+struct Part {
+    config: LaunchConfig,
+    params: ConvGatherParams,
+    classes: Vec<Class>,
+}
+
+/// Launches whose parameters are complete but for addresses, and so maps, and scalars.
+struct GatherLaunch {
+    function: Function,
+    tile: ConvTile,
+    parts: Vec<Part>,
+    view: View,
+    pass: ConvPass,
+}
+
+impl Launch for GatherLaunch {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
+            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
+        };
+        let fprop = self.pass == ConvPass::Fprop;
+        check_addresses(if fprop { ["x", "w", "y"] } else { ["dy", "w", "dx"] }, call)?;
+        let [read, filter, written] = [0, 1, 2].map(|operand| call.address(operand));
+        // Rows of the filter's box: of the columns where the sum is contiguous, else of the sum.
+        let (rows, columns) = if fprop { (self.tile.b_part(), self.tile.panel_k) } else { (self.tile.panel_k, PANEL) };
+        let b_map = self.view.filter.map(context, self.view.data_type, filter, rows, columns)?;
+        for part in &self.parts {
+            let mut params = part.params;
+            for (i, class) in part.classes.iter().enumerate() {
+                let maps = self.view.maps(context, class, self.tile, [read, written])?;
+                [params.a_maps[i], params.out_maps[i]] = maps;
+            }
+            params.b_map = b_map;
+            params.out = written;
+            (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+            launch(&self.function, &part.config, stream, &params)
+                .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! Convolution on Hopper's tensor cores: im2col copies of the copy engine feed warpgroup products, in a persistent grid.
+//!
+//! Tensors lie channels-last and w as KRSC. Tensor maps are encoded anew for each run since they hold addresses; they
+//! need addresses and strides that are multiples of 16 bytes. Strides are known when the plan is made, and others are
+//! refused then; an address is known only to the run, and a misaligned one is an error that names the alignment,
+//! since another kernel would be slower by an order of magnitude without a word.
+
+mod classes;
+mod gather;
+mod tensors;
+mod wgrad;
+
+pub(super) use gather::Gather;
+pub(super) use wgrad::Wgrad;
+
+use super::ConvProblem;
+use crate::driver::TmaType;
+use crate::plan::Call;
+use crate::select::Refusal;
+use crate::{Context, DType, Error, Problem};
+use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
+
+/// The algorithm's name in every pass.
+const NAME: &str = "im2col_wgmma";
+
+/// What the hardware asks of addresses and strides.
+const ALIGN_BYTES: u64 = 16;
+
+/// Size of an element.
+const ELEMENT_BYTES: i64 = 2;
+
+/// Clock under load.
+const CYCLES_PER_US: f64 = 1600.0;
+
+/// From a launch to the first product, and from the last product to the end.
+const ENDS_US: f64 = 3.0;
+
+/// The element type in tensor maps.
+fn tma_type(dtype: DType) -> Result<TmaType, Refusal> {
+    match dtype {
+        DType::BF16 => Ok(TmaType::BF16),
+        DType::F16 => Ok(TmaType::F16),
+        other => Err(Refusal::new(format!("has kernels for f16 and bf16, the element type is {other}"))),
+    }
+}
+
+/// Refuses other devices than those the kernels are made for.
+fn check_device(context: &Context) -> Result<(), Refusal> {
+    let info = context.info();
+    if !context.is_gpu() {
+        return Err(Refusal::new(format!("runs on a GPU, the device is {}", info.name)));
+    }
+    if info.compute_capability != (9, 0) {
+        let (major, minor) = info.compute_capability;
+        return Err(Refusal::new(format!("needs compute capability 9.0, the device has {major}.{minor}")));
+    }
+    Ok(())
+}
+
+/// The error of a plan whose refusal should have been found before.
+fn unsupported(problem: &ConvProblem, Refusal(reason): Refusal) -> Error {
+    Error::Unsupported { problem: problem.to_string(), reasons: vec![(NAME.to_owned(), reason)] }
+}
+
+/// Refuses operands at addresses that tensor maps cannot hold.
+fn check_addresses(problem_operands: [&'static str; 3], call: &Call<'_>) -> Result<(), Error> {
+    for (operand, name) in problem_operands.into_iter().enumerate() {
+        let address = call.address(operand);
+        if !address.is_multiple_of(ALIGN_BYTES) {
+            let reason = format!(
+                "expected an address that is a multiple of {ALIGN_BYTES} for the algorithm {NAME} (naive takes any), \
+                 given {address:#x}"
+            );
+            return Err(Error::bad(ConvProblem::OP, name, reason));
+        }
+    }
+    Ok(())
+}
+
+/// Cycles of a multiprocessor for one stage of a tile.
+///
+/// The products take what the tensor cores take; they read shared memory while the copy engine fills it, and the
+/// caches deliver what the copy engine asks for.
+fn stage_cycles(tile: ConvTile, instruction_n: u32, loaded_bytes: u32) -> f64 {
+    /// Multiply-adds of a multiprocessor's tensor cores in a cycle.
+    const RATE: f64 = 2048.0;
+    /// Bytes that shared memory moves in a cycle.
+    const SHARED: f64 = 128.0;
+    /// Bytes that the second-level cache delivers to a multiprocessor in a cycle.
+    const CACHE: f64 = 56.0;
+    let products = f64::from(tile.gemm_m * tile.gemm_n * 64) / RATE;
+    // An instruction reads 64 rows and its columns of 16 elements.
+    let instructions = f64::from(tile.gemm_m / 64 * tile.gemm_n / instruction_n * 4);
+    let read = instructions * f64::from(64 * 32 + instruction_n * 32);
+    let shared = (read + f64::from(tile.stage_bytes())) / SHARED;
+    products.max(shared).max(f64::from(loaded_bytes) / CACHE) / 0.93
+}
+
+#[cfg(test)]
+mod tests;

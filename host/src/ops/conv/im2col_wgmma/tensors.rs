@@ -1,0 +1,267 @@
+//! Operands of a convolution as tensor maps describe them.
+
+use super::{ALIGN_BYTES, ELEMENT_BYTES};
+use crate::driver::{GpuContext, Im2col, Swizzle, TensorMap, Tiled, TmaType};
+use crate::select::Refusal;
+use crate::{Error, TensorDesc};
+use kernel_abi::ops::conv::im2col_wgmma::access;
+
+/// The largest extent whose indices the hardware's signed coordinates reach.
+const MAX_EXTENT: i64 = i32::MAX as i64;
+
+/// Strides must stay below this many elements.
+const MAX_STRIDE_ELEMS: i64 = (1 << 40) / ELEMENT_BYTES;
+
+/// A channels-last tensor `[N, C, D, H, W]`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Positions {
+    pub(super) channels: i64,
+    /// Extents of depth, height and width.
+    pub(super) extents: [i64; 3],
+    /// Distances along depth, height and width, in elements; where the extent is 1, that of a neighbouring axis.
+    pub(super) strides: [i64; 3],
+    pub(super) images: i64,
+    pub(super) image_stride: i64,
+}
+
+/// How positions are visited: from where, how far apart, up to where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    /// The first position along each axis.
+    pub(super) first: [i64; 3],
+    /// The last.
+    pub(super) last: [i64; 3],
+    /// The distance between neighbours.
+    pub(super) step: [i64; 3],
+}
+
+impl Positions {
+    /// Describes a tensor, or tells why a tensor map cannot.
+    pub(super) fn of(name: &str, desc: &TensorDesc, written: bool) -> Result<Self, Refusal> {
+        let absent = 5 - desc.rank();
+        let channels = desc.dims()[1];
+        if desc.strides()[1] != 1 && channels > 1 {
+            let given = desc.strides()[1];
+            return Err(Refusal::new(format!("needs {name} channels-last, the stride of its channels is {given}")));
+        }
+        let align = ALIGN_BYTES as i64 / ELEMENT_BYTES;
+        // Stores were seen to end with 16 bytes (H200, driver 580.159); loads end with the element.
+        if written && channels % align != 0 {
+            return Err(Refusal::new(format!("writes channels by {align}, {name} has {channels}")));
+        }
+        let mut positions = Positions {
+            channels,
+            extents: [1; 3],
+            strides: [0; 3],
+            images: desc.dims()[0],
+            image_stride: desc.strides()[0],
+        };
+        // From the innermost axis out, so that an axis of extent 1 can take the place behind its neighbour.
+        let mut behind = (channels + align - 1) / align * align;
+        for axis in (0..3).rev() {
+            if axis >= absent {
+                positions.extents[axis] = desc.dims()[2 + axis - absent];
+            }
+            let extent = positions.extents[axis];
+            positions.strides[axis] = if extent > 1 { desc.strides()[2 + axis - absent] } else { behind };
+            behind = positions.strides[axis] * extent;
+        }
+        if positions.images == 1 {
+            positions.image_stride = behind;
+        }
+        for stride in positions.strides.into_iter().chain([positions.image_stride]) {
+            if stride % align != 0 || stride <= 0 || stride >= MAX_STRIDE_ELEMS {
+                let reason = format!(
+                    "needs {name} with strides of a multiple of {align} elements above 0 and below \
+                     {MAX_STRIDE_ELEMS}, one is {stride}"
+                );
+                return Err(Refusal::new(reason));
+            }
+        }
+        for extent in positions.extents.into_iter().chain([channels, positions.images, positions.count()]) {
+            if extent > MAX_EXTENT {
+                return Err(Refusal::new(format!("counts up to {MAX_EXTENT} positions, {name} has {extent}")));
+            }
+        }
+        Ok(positions)
+    }
+
+    /// Positions of all images.
+    pub(super) fn count(&self) -> i64 {
+        self.extents.iter().product::<i64>().saturating_mul(self.images)
+    }
+
+    /// The distance between neighbours when all positions lie one behind the other.
+    pub(super) fn linear_stride(&self) -> Option<i64> {
+        let mut expected = None;
+        let axes = [self.extents[2], self.extents[1], self.extents[0], self.images];
+        let strides = [self.strides[2], self.strides[1], self.strides[0], self.image_stride];
+        let mut innermost = None;
+        for (extent, stride) in axes.into_iter().zip(strides) {
+            if extent == 1 {
+                continue;
+            }
+            if expected.is_some_and(|expected| expected != stride) {
+                return None;
+            }
+            innermost.get_or_insert(stride);
+            expected = Some(stride * extent);
+        }
+        Some(innermost.unwrap_or(self.strides[2]))
+    }
+
+    /// The class of every `step`-th position from `first` on.
+    pub(super) fn every(&self, first: [i64; 3], step: [i64; 3]) -> Positions {
+        Positions {
+            extents: std::array::from_fn(|axis| (self.extents[axis] - first[axis] + step[axis] - 1) / step[axis]),
+            strides: std::array::from_fn(|axis| self.strides[axis] * step[axis]),
+            ..*self
+        }
+    }
+
+    /// A map of all positions one behind the other.
+    pub(super) fn linear_map(
+        &self,
+        context: &GpuContext,
+        data_type: TmaType,
+        address: u64,
+        rows: u32,
+        columns: u32,
+    ) -> Result<[u64; 16], Error> {
+        let tiled = Tiled {
+            data_type,
+            address,
+            dims: &[self.channels as u64, self.count() as u64],
+            strides_bytes: &[(self.linear_stride().unwrap_or(0) * ELEMENT_BYTES) as u64],
+            box_dims: &[columns, rows],
+            swizzle: if columns == 64 { Swizzle::B128 } else { Swizzle::B64 },
+        };
+        Ok(TensorMap::tiled(context, &tiled)?.words())
+    }
+
+    /// A map of runs of positions in a window.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn im2col_map(
+        &self,
+        context: &GpuContext,
+        data_type: TmaType,
+        address: u64,
+        access: u32,
+        window: &Window,
+        rows: u32,
+        columns: u32,
+    ) -> Result<[u64; 16], Error> {
+        // Fastest first.
+        let axes: &[usize] = if access == access::IM2COL_2D { &[2, 1] } else { &[2, 1, 0] };
+        let of_axes = |value: &dyn Fn(usize) -> i64| axes.iter().map(|&axis| value(axis)).collect::<Vec<_>>();
+        let narrow = |values: Vec<i64>| values.into_iter().map(|value| value as i32).collect::<Vec<_>>();
+        let mut dims = vec![self.channels as u64];
+        dims.extend(of_axes(&|axis| self.extents[axis]).into_iter().map(|extent| extent as u64));
+        dims.push(self.images as u64);
+        let mut strides_bytes: Vec<u64> =
+            of_axes(&|axis| self.strides[axis] * ELEMENT_BYTES).into_iter().map(|stride| stride as u64).collect();
+        strides_bytes.push((self.image_stride * ELEMENT_BYTES) as u64);
+        let mut element_strides = vec![1];
+        element_strides.extend(of_axes(&|axis| window.step[axis]).into_iter().map(|step| step as u32));
+        element_strides.push(1);
+        let im2col = Im2col {
+            data_type,
+            address,
+            dims: &dims,
+            strides_bytes: &strides_bytes,
+            lower_corner: &narrow(of_axes(&|axis| window.first[axis])),
+            upper_corner: &narrow(of_axes(&|axis| window.last[axis] - (self.extents[axis] - 1))),
+            channels_per_pixel: columns,
+            pixels_per_column: rows,
+            element_strides: &element_strides,
+            swizzle: if columns == 64 { Swizzle::B128 } else { Swizzle::B64 },
+        };
+        Ok(TensorMap::im2col(context, &im2col)?.words())
+    }
+}
+
+/// Refuses windows that the fields of an im2col map cannot hold.
+pub(super) fn check_window(
+    name: &str,
+    positions: &Positions,
+    window: &Window,
+    last_offset: [i64; 3],
+    access: u32,
+) -> Result<(), Refusal> {
+    // Widths of the fields, PTX ISA, "im2col mode".
+    let (corner_bits, offset_bits, axes) = if access == access::IM2COL_2D { (7, 8, 1..3) } else { (4, 5, 0..3) };
+    for axis in axes {
+        let upper = window.last[axis] - (positions.extents[axis] - 1);
+        for corner in [window.first[axis], upper] {
+            if corner < -(1 << corner_bits) || corner >= 1 << corner_bits {
+                let (low, high) = (-(1i64 << corner_bits), (1i64 << corner_bits) - 1);
+                let reason = format!("takes windows of {name} whose corners lie in {low}..={high}, one is {corner}");
+                return Err(Refusal::new(reason));
+            }
+        }
+        if last_offset[axis] >= 1 << offset_bits {
+            let most = (1i64 << offset_bits) - 1;
+            let given = last_offset[axis];
+            return Err(Refusal::new(format!("takes filters up to {most} positions wide, given {given}")));
+        }
+        if window.step[axis] > 8 {
+            return Err(Refusal::new(format!("takes strides up to 8, given {}", window.step[axis])));
+        }
+    }
+    Ok(())
+}
+
+/// w or dw as `[K][taps][C of a group]`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Filter {
+    pub(super) k: i64,
+    pub(super) group_c: i64,
+    /// T, R, S.
+    pub(super) taps: [i64; 3],
+    pub(super) tap_stride: i64,
+    pub(super) k_stride: i64,
+}
+
+impl Filter {
+    /// Describes a filter, or tells why a tensor map cannot.
+    pub(super) fn of(name: &str, desc: &TensorDesc) -> Result<Self, Refusal> {
+        // A filter's K stands where a tensor has its images.
+        let as_positions = Positions::of(name, desc, false)?;
+        let positions_of_one = Positions { images: 1, ..as_positions };
+        let tap_stride = positions_of_one.linear_stride().ok_or_else(|| {
+            Refusal::new(format!("needs {name} with taps one behind the other, its strides are {:?}", desc.strides()))
+        })?;
+        Ok(Filter {
+            k: desc.dims()[0],
+            group_c: desc.dims()[1],
+            taps: as_positions.extents,
+            tap_stride,
+            k_stride: as_positions.image_stride,
+        })
+    }
+
+    /// Taps of all axes.
+    pub(super) fn n_taps(&self) -> i64 {
+        self.taps.iter().product()
+    }
+
+    /// A map `[C, taps, K]`, fastest first, for boxes of `columns` channels and `rows` k.
+    pub(super) fn map(
+        &self,
+        context: &GpuContext,
+        data_type: TmaType,
+        address: u64,
+        rows: u32,
+        columns: u32,
+    ) -> Result<[u64; 16], Error> {
+        let tiled = Tiled {
+            data_type,
+            address,
+            dims: &[self.group_c as u64, self.n_taps() as u64, self.k as u64],
+            strides_bytes: &[(self.tap_stride * ELEMENT_BYTES) as u64, (self.k_stride * ELEMENT_BYTES) as u64],
+            box_dims: &[columns, 1, rows],
+            swizzle: if columns == 64 { Swizzle::B128 } else { Swizzle::B64 },
+        };
+        Ok(TensorMap::tiled(context, &tiled)?.words())
+    }
+}

@@ -1,0 +1,298 @@
+//! `wgrad`.
+
+use super::tensors::{Filter, Positions, Window, check_window};
+use super::{CYCLES_PER_US, ENDS_US, check_addresses, check_device, stage_cycles, tma_type, unsupported};
+use crate::driver::{Function, TmaType};
+use crate::launch::{LaunchConfig, launch, linear_grid};
+use crate::ops::conv::{ConvMode, ConvPass, ConvProblem, ConvShape};
+use crate::plan::{Call, Launch};
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, DType, Error, Stream};
+use kernel_abi::ops::conv::im2col_wgmma::{
+    ConvTile, ConvWgradParams, ConvWgradSumParams, GEMM_K, PANEL, THREADS, access,
+};
+
+/// A row of the kernel list.
+struct Row {
+    symbol: &'static str,
+    dtype: DType,
+    tile: ConvTile,
+}
+
+macro_rules! rows {
+    ($(($symbol:ident, $dtype:ident, $tile:ident)),* $(,)?) => {
+        &[$(Row {
+            symbol: stringify!($symbol),
+            dtype: kernel_abi::dtype_of!($dtype),
+            tile: kernel_abi::ops::conv::im2col_wgmma::$tile,
+        }),*]
+    };
+}
+
+macro_rules! sum_rows {
+    ($(($symbol:ident, $dtype:ident)),* $(,)?) => {
+        &[$((stringify!($symbol), kernel_abi::dtype_of!($dtype))),*]
+    };
+}
+
+const KERNELS: &[Row] = kernel_abi::conv_im2col_wgrad_kernels!(rows);
+
+/// The kernels that add partial sums.
+const SUMS: &[(&str, DType)] = kernel_abi::conv_im2col_sum_kernels!(sum_rows);
+
+/// `wgrad` of channels-last tensors of 16-bit types.
+pub(in crate::ops::conv) struct Wgrad;
+
+impl Algorithm<ConvProblem> for Wgrad {
+    fn name(&self) -> &'static str {
+        "im2col_wgmma_split"
+    }
+
+    fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        if problem.conv_pass() != ConvPass::Wgrad {
+            return Err(Refusal::new(format!("computes wgrad, the pass is {}", problem.conv_pass())));
+        }
+        check_device(context)?;
+        let view = View::of(problem)?;
+        let dtype = problem.x().dtype();
+        let fits = |row: &&Row| row.dtype == dtype && view.fits(row.tile);
+        Ok(KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect())
+    }
+
+    fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
+        let Ok(view) = View::of(problem) else { return 0 };
+        let tile = row(config).tile;
+        match view.splits(tile, MULTIPROCESSORS) {
+            1 => 0,
+            splits => splits * view.tiles(tile) * u64::from(tile.partials()) * 4,
+        }
+    }
+
+    fn estimate_us(&self, problem: &ConvProblem, config: Config, _: &Context) -> f64 {
+        let Ok(view) = View::of(problem) else { return f64::INFINITY };
+        let tile = row(config).tile;
+        view.time_us(tile, view.splits(tile, MULTIPROCESSORS), MULTIPROCESSORS)
+    }
+
+    fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let view = View::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let tile = row(config).tile;
+        let function = context.function(config.0)?;
+        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+        let splits = view.splits(tile, MULTIPROCESSORS);
+        let blocks = (view.tiles(tile) * splits).min(context.info().n_units as u64);
+        let params = view.params(problem, tile, splits);
+        let sum = if splits > 1 {
+            let dtype = problem.x().dtype();
+            let (symbol, _) = SUMS.iter().find(|(_, of)| *of == dtype).expect("configs are of the types of the list");
+            let quads = view.tiles(tile) * u64::from(tile.partials() / 4);
+            Some((context.function(symbol)?, linear_grid(quads as i64, 256)))
+        } else {
+            None
+        };
+        Ok(Box::new(WgradLaunch {
+            function,
+            config: LaunchConfig {
+                grid: [blocks as u32, 1, 1],
+                block: [THREADS, 1, 1],
+                shared_bytes: tile.smem_bytes(),
+                ..LaunchConfig::default()
+            },
+            params,
+            sum,
+            tile,
+            view,
+        }))
+    }
+}
+
+/// Blocks at work at once on the devices the kernels run on: the splits, and so the order of the additions and the
+/// workspace, are the same on all of them.
+const MULTIPROCESSORS: u64 = 132;
+
+fn row(config: Config) -> &'static Row {
+    KERNELS.iter().find(|row| row.symbol == config.0).expect("configs come from the kernel list")
+}
+
+/// A problem as the kernels see it.
+#[derive(Debug)]
+struct View {
+    data_type: TmaType,
+    x: Positions,
+    dy: Positions,
+    dw: Filter,
+    shape: ConvShape,
+    x_access: u32,
+    window: Window,
+}
+
+impl View {
+    fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+        let data_type = tma_type(problem.x().dtype())?;
+        let shape = problem.shape();
+        let x = Positions::of("x", problem.x(), false)?;
+        let dy = Positions::of("dy", problem.y(), false)?;
+        let dw = Filter::of("dw", problem.w())?;
+        if dy.linear_stride().is_none() {
+            let given = problem.y().strides();
+            let reason = format!("needs dy with positions one behind the other, its strides are {given:?}");
+            return Err(Refusal::new(reason));
+        }
+        // Two neighbouring channels of dw are written together.
+        if shape.group_c() % 2 != 0 {
+            return Err(Refusal::new(format!("writes channels by 2, a group of dw has {}", shape.group_c())));
+        }
+        let (c, k) = (shape.group_c(), shape.group_k());
+        if shape.groups > 1 && (c % 64 != 0 || k % 64 != 0) {
+            return Err(Refusal::new(format!("takes groups of multiples of 64 channels, given {k} and {c}")));
+        }
+        let window = Window {
+            first: shape.axes.map(|axis| -axis.padding),
+            last: std::array::from_fn(|i| (shape.output[i] - 1) * shape.axes[i].stride - shape.axes[i].padding),
+            step: shape.axes.map(|axis| axis.stride),
+        };
+        let same_place =
+            shape.filter == [1; 3] && window.first == [0; 3] && window.step == [1; 3] && x.extents == dy.extents;
+        let im2col = if problem.axes().len() < 3 { access::IM2COL_2D } else { access::IM2COL_3D };
+        let x_access = if same_place && x.linear_stride().is_some() { access::LINEAR } else { im2col };
+        if x_access != access::LINEAR {
+            let last_offset = std::array::from_fn(|i| (shape.filter[i] - 1) * shape.axes[i].dilation);
+            check_window("x", &x, &window, last_offset, x_access)?;
+        }
+        Ok(View { data_type, x, dy, dw, shape, x_access, window })
+    }
+
+    /// Panels of a group's filter.
+    fn n_panels(&self) -> u64 {
+        self.dw.n_taps() as u64 * self.c_panels()
+    }
+
+    fn c_panels(&self) -> u64 {
+        (self.shape.group_c() as u64).div_ceil(PANEL.into())
+    }
+
+    fn m_blocks(&self, tile: ConvTile) -> u64 {
+        (self.shape.group_k() as u64).div_ceil(tile.gemm_m.into())
+    }
+
+    fn n_blocks(&self, tile: ConvTile) -> u64 {
+        self.n_panels().div_ceil((tile.gemm_n / PANEL).into())
+    }
+
+    fn tiles(&self, tile: ConvTile) -> u64 {
+        self.m_blocks(tile) * self.n_blocks(tile) * self.shape.groups as u64
+    }
+
+    fn k_blocks(&self) -> u64 {
+        (self.dy.count() as u64).div_ceil(GEMM_K.into())
+    }
+
+    /// Whether the tile is no larger than it needs to be.
+    fn fits(&self, tile: ConvTile) -> bool {
+        let rows = tile.gemm_m == 64 || self.shape.group_k() > 64;
+        let columns = u64::from(tile.gemm_n / PANEL);
+        rows && (columns == 1 || self.n_panels() > columns / 2) && self.tiles(tile) < 1 << 24
+    }
+
+    /// How many parts the sum is split into: what is fastest by [`View::time_us`].
+    fn splits(&self, tile: ConvTile, n_units: u64) -> u64 {
+        // A part has some stages at least, and all parts are at work at once, or there is only one.
+        let most = (self.k_blocks() / 4).min(2 * n_units / self.tiles(tile).max(1)).max(1);
+        let time = |splits: &u64| self.time_us(tile, *splits, n_units);
+        (1..=most).min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(1)
+    }
+
+    /// Time with the given number of splits.
+    fn time_us(&self, tile: ConvTile, splits: u64, n_units: u64) -> f64 {
+        /// Bytes of partial sums that are written or read in a microsecond, from and to the second-level cache.
+        const PARTIALS: f64 = 3.0e6;
+        /// From the end of the first kernel to that of the second, without its work.
+        const SECOND_KERNEL_US: f64 = 2.5;
+        /// Cycles from a tile's last product to its last store.
+        const EPILOGUE: f64 = 1500.0;
+        /// Bytes from memory in a microsecond.
+        const MEMORY: f64 = 4.0e6;
+        let stage = stage_cycles(tile, tile.consumer_columns(), tile.stage_bytes());
+        let rounds = (self.tiles(tile) * splits).div_ceil(n_units) as f64;
+        let stages = self.k_blocks().div_ceil(splits) as f64;
+        let products = rounds * (stages * stage + EPILOGUE) / CYCLES_PER_US;
+        let bytes = 2.0 * (self.x.count() * self.x.channels + self.dy.count() * self.dy.channels) as f64;
+        let sums = if splits > 1 {
+            let bytes = (splits * self.tiles(tile) * u64::from(tile.partials()) * 4) as f64;
+            SECOND_KERNEL_US + 2.0 * bytes / PARTIALS
+        } else {
+            0.0
+        };
+        ENDS_US + products.max(bytes / MEMORY) + sums
+    }
+
+    fn params(&self, problem: &ConvProblem, tile: ConvTile, splits: u64) -> ConvWgradParams {
+        let shape = &self.shape;
+        ConvWgradParams {
+            dy_map: [0; 16],
+            x_map: [0; 16],
+            x_access: self.x_access,
+            group_k: shape.group_k() as u32,
+            group_c: shape.group_c() as u32,
+            groups: shape.groups as u32,
+            c_panels: self.c_panels() as u32,
+            taps: shape.filter.map(|extent| extent as u32),
+            n_panels: self.n_panels() as u32,
+            extents: shape.output.map(|extent| extent as u32),
+            base: self.window.first.map(|first| first as i32),
+            step: self.window.step.map(|step| step as u32),
+            tap_offset: shape.axes.map(|axis| axis.dilation as u32),
+            k_blocks: self.k_blocks() as u32,
+            splits: splits as u32,
+            m_blocks: self.m_blocks(tile) as u32,
+            n_blocks: self.n_blocks(tile) as u32,
+            flip: u32::from(problem.mode() == ConvMode::Convolution),
+            partials: 0,
+            dw: 0,
+            k_stride: self.dw.k_stride,
+            tap_stride: self.dw.tap_stride,
+            alpha: 1.0,
+            beta: 0.0,
+        }
+    }
+}
+
+/// Launches whose parameters are complete but for addresses, and so maps, and scalars.
+struct WgradLaunch {
+    function: Function,
+    config: LaunchConfig,
+    params: ConvWgradParams,
+    /// The kernel that adds the parts.
+    sum: Option<(Function, LaunchConfig)>,
+    tile: ConvTile,
+    view: View,
+}
+
+impl Launch for WgradLaunch {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
+            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
+        };
+        check_addresses(["x", "dy", "dw"], call)?;
+        let [x, dy, dw] = [0, 1, 2].map(|operand| call.address(operand));
+        let view = &self.view;
+        let mut params = self.params;
+        params.dy_map = view.dy.linear_map(context, view.data_type, dy, GEMM_K, PANEL)?;
+        params.x_map = if view.x_access == access::LINEAR {
+            view.x.linear_map(context, view.data_type, x, GEMM_K, PANEL)?
+        } else {
+            view.x.im2col_map(context, view.data_type, x, view.x_access, &view.window, GEMM_K, PANEL)?
+        };
+        (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+        params.dw = dw;
+        params.partials = call.workspace.range().0;
+        launch(&self.function, &self.config, stream, &params)
+            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
+        if let Some((function, config)) = &self.sum {
+            let sum = ConvWgradSumParams { wgrad: params, tile_m: self.tile.gemm_m, tile_n: self.tile.gemm_n };
+            launch(function, config, stream, &sum)
+                .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,154 @@
+//! What a caller asks of a choice.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// How a plan chooses among the algorithms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// By estimate, without any work on the device.
+    Heuristic,
+    /// By time on the device: candidates that have never been measured for this problem are timed, with buffers of
+    /// Find's own, and the times are kept ([`StoreLocation`](crate::StoreLocation)).
+    Find,
+    /// The named algorithm, or the named kernel: for tests, benchmarks and bug reports.
+    Fixed(String),
+}
+
+impl Policy {
+    /// The named algorithm or kernel.
+    pub fn fixed(name: impl Into<String>) -> Self {
+        Policy::Fixed(name.into())
+    }
+
+    /// The same policy among candidates that need at most `bytes` of workspace.
+    pub fn workspace_limit(self, bytes: u64) -> PlanRequest {
+        PlanRequest::from(self).workspace_limit(bytes)
+    }
+}
+
+/// A policy with its limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanRequest {
+    /// How to choose.
+    pub policy: Policy,
+    /// The most workspace a candidate may need; None for any amount.
+    pub workspace_limit_bytes: Option<u64>,
+    /// What else [`Policy::Find`] should know. Other policies do not look at it.
+    pub find: FindOptions,
+}
+
+impl From<Policy> for PlanRequest {
+    fn from(policy: Policy) -> Self {
+        PlanRequest { policy, workspace_limit_bytes: None, find: FindOptions::default() }
+    }
+}
+
+impl PlanRequest {
+    /// The same among candidates that need at most `bytes` of workspace.
+    pub fn workspace_limit(mut self, bytes: u64) -> Self {
+        self.workspace_limit_bytes = Some(bytes);
+        self
+    }
+
+    /// The same with these options of [`Policy::Find`].
+    pub fn find_options(mut self, options: FindOptions) -> Self {
+        self.find = options;
+        self
+    }
+}
+
+/// Options of [`Policy::Find`].
+#[derive(Clone, Default)]
+pub struct FindOptions {
+    remeasure: bool,
+    observer: Option<Observer>,
+}
+
+type Observer = Arc<dyn Fn(&FindProgress<'_>) + Send + Sync>;
+
+impl FindOptions {
+    /// Uses what is known already, tells nobody.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Measures every candidate anew; the new times replace the old ones.
+    pub fn remeasure(mut self, yes: bool) -> Self {
+        self.remeasure = yes;
+        self
+    }
+
+    /// Calls `observer` before each step of a measurement, on the thread that makes the plan.
+    pub fn observer(mut self, observer: impl Fn(&FindProgress<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    pub(super) fn remeasures(&self) -> bool {
+        self.remeasure
+    }
+
+    pub(super) fn tell(&self, progress: &FindProgress<'_>) {
+        if let Some(observer) = &self.observer {
+            observer(progress);
+        }
+    }
+}
+
+impl fmt::Debug for FindOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FindOptions")
+            .field("remeasure", &self.remeasure)
+            .field("observer", &self.observer.is_some())
+            .finish()
+    }
+}
+
+/// Equal options have the same observer, not only one that does the same.
+impl PartialEq for FindOptions {
+    fn eq(&self, other: &Self) -> bool {
+        let same = match (&self.observer, &other.observer) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        };
+        same && self.remeasure == other.remeasure
+    }
+}
+
+impl Eq for FindOptions {}
+
+/// Where a measurement is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FindProgress<'a> {
+    /// The problem's text form.
+    pub problem: &'a str,
+    /// Steps that are done.
+    pub step: usize,
+    /// All steps; `step` is equal to it in the last call.
+    pub n_steps: usize,
+    /// What begins now.
+    pub stage: FindStage,
+}
+
+/// What a measurement does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FindStage {
+    /// A candidate is loaded and run for the first time.
+    Trying {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// The kernel's symbol, or what stands for it on the CPU.
+        config: &'static str,
+    },
+    /// All candidates that are not far behind are timed, one after the other.
+    Timing {
+        /// The round, from 0 on.
+        round: usize,
+        /// How many there are.
+        n_rounds: usize,
+    },
+    /// Nothing is left to do.
+    Done,
+}

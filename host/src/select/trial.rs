@@ -1,0 +1,179 @@
+//! Timing candidates on the device.
+//!
+//! Every candidate is run alone first. Those that are not far behind are then timed in rounds, each candidate once a
+//! round, so that all see the same clocks, and the median of the rounds counts. On a GPU a candidate's turn is one
+//! replay of a CUDA graph of several calls: the host's time for a call is not the kernel's. The calls rotate through
+//! sets of operands that together do not fit into the second-level cache.
+
+use super::find::Subject;
+use super::operands::Operands;
+use super::request::{FindOptions, FindProgress, FindStage};
+use super::{Candidate, Verdict};
+use crate::driver::Graph;
+use crate::{Error, Plan, Stream, Workspace};
+
+/// A candidate whose first runs take this many times the best time is not timed any further.
+pub(super) const TOO_SLOW: f64 = 10.0;
+
+/// Unless it is quicker than this: the first runs of a short kernel are mostly the host's time.
+const NEVER_SLOW_US: f64 = 1000.0;
+
+/// Rounds that count; one more before them is for clocks and caches.
+const ROUNDS: usize = 7;
+
+/// A turn that takes longer than this gets fewer rounds: its median settles sooner.
+const LONG_TURN_US: f64 = 50e3;
+
+/// Rounds of a candidate with long turns.
+const LONG_ROUNDS: usize = 3;
+
+/// A turn repeats a short kernel until about this much time has passed.
+const TURN_US: f64 = 1000.0;
+
+/// The most calls of a turn.
+const MAX_CALLS: usize = 32;
+
+/// A time, and whether it is only that of first runs; or why there is none.
+type Outcome = Result<(f64, bool), Error>;
+
+/// A candidate that takes part in the rounds.
+struct Runner {
+    /// Its place among the outcomes.
+    at: usize,
+    plan: Plan,
+    graph: Option<Graph>,
+    calls: usize,
+    turn_us: f64,
+    times: Vec<f64>,
+}
+
+/// Times the chosen candidates; `best_us` is the time of the best other one. The error is one that stops everything,
+/// such as a device that is lost.
+pub(super) fn run(
+    subject: &Subject<'_>,
+    candidates: &[Candidate],
+    chosen: &[usize],
+    mut best_us: f64,
+    options: &FindOptions,
+) -> Result<Vec<Outcome>, Error> {
+    let context = subject.context;
+    let n_steps = chosen.len() + ROUNDS + 1;
+    let tell = |step, stage| options.tell(&FindProgress { problem: subject.problem, step, n_steps, stage });
+    let stream = context.stream()?;
+    let mut operands = Operands::random(context, &stream, subject.operands)?;
+    let mut workspace = Workspace::none(context)?;
+    let needs: Vec<u64> = chosen.iter().map(|&i| need(&candidates[i])).collect();
+    let most = grow_to_most(&mut workspace, &needs)?;
+    let mut outcomes: Vec<Option<Outcome>> = Vec::new();
+    let mut runners = Vec::new();
+    for (at, (&i, &needed)) in chosen.iter().zip(&needs).enumerate() {
+        let Candidate { algorithm, config, .. } = candidates[i];
+        tell(at, FindStage::Trying { algorithm, config });
+        if needed > most {
+            let device = context.info().name.clone();
+            outcomes.push(Some(Err(Error::OutOfMemory { bytes: needed, device })));
+            continue;
+        }
+        let first = (subject.plan)(algorithm, config)
+            .and_then(|plan| Ok((first_us(&plan, &mut operands, &stream, &mut workspace)?, plan)));
+        outcomes.push(match first {
+            Ok((us, _)) if us > NEVER_SLOW_US && us > TOO_SLOW * best_us => Some(Ok((us, true))),
+            Ok((us, plan)) => {
+                best_us = best_us.min(us);
+                let calls = ((TURN_US / us).ceil() as usize).clamp(1, MAX_CALLS);
+                let turn_us = us * calls as f64;
+                runners.push(Runner { at, plan, graph: None, calls, turn_us, times: Vec::new() });
+                None
+            }
+            Err(error) => {
+                // What went wrong with this candidate is its own business, unless the device is lost with it.
+                stream.synchronize()?;
+                Some(Err(error))
+            }
+        });
+    }
+    for runner in &mut runners {
+        runner.record(&mut operands, &stream, &mut workspace)?;
+    }
+    for round in 0..=ROUNDS {
+        tell(chosen.len() + round, FindStage::Timing { round, n_rounds: ROUNDS + 1 });
+        for runner in &mut runners {
+            if round > LONG_ROUNDS && runner.turn_us > LONG_TURN_US {
+                continue;
+            }
+            let timer = stream.timer()?;
+            runner.turn(&mut operands, &stream, &mut workspace)?;
+            let us = timer.stop_us()?;
+            if round > 0 {
+                runner.times.push(us / runner.calls as f64);
+            }
+        }
+    }
+    tell(n_steps, FindStage::Done);
+    for Runner { at, times, .. } in runners {
+        outcomes[at] = Some(Ok((median(times), false)));
+    }
+    Ok(outcomes.into_iter().flatten().collect())
+}
+
+fn need(candidate: &Candidate) -> u64 {
+    match candidate.verdict {
+        Verdict::Able { workspace_bytes, .. } => workspace_bytes,
+        Verdict::Refused(_) => 0,
+    }
+}
+
+/// Grows the workspace to the largest need that there is memory for, and gives that.
+fn grow_to_most(workspace: &mut Workspace, needs: &[u64]) -> Result<u64, Error> {
+    let mut sorted = needs.to_vec();
+    sorted.sort_unstable();
+    while let Some(bytes) = sorted.pop() {
+        match workspace.grow(bytes) {
+            Ok(()) => return Ok(bytes),
+            Err(Error::OutOfMemory { .. }) if bytes > 0 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(0)
+}
+
+/// The time of the second run, since the first may load code; of the first, if that was long enough not to matter.
+fn first_us(plan: &Plan, operands: &mut Operands, stream: &Stream, workspace: &mut Workspace) -> Result<f64, Error> {
+    /// Loading a kernel takes less by far.
+    const LONG_US: f64 = 100e3;
+    let mut best_us = f64::INFINITY;
+    for _ in 0..2 {
+        let timer = stream.timer()?;
+        operands.run(plan, 0, stream, workspace)?;
+        best_us = best_us.min(timer.stop_us()?);
+        if best_us > LONG_US {
+            break;
+        }
+    }
+    Ok(best_us)
+}
+
+impl Runner {
+    /// Records a turn of several calls, on a GPU.
+    fn record(&mut self, operands: &mut Operands, stream: &Stream, workspace: &mut Workspace) -> Result<(), Error> {
+        let Some(gpu_stream) = stream.gpu_stream().filter(|_| self.calls > 1) else { return Ok(()) };
+        let (plan, calls) = (&self.plan, self.calls);
+        // An algorithm that cannot be recorded is timed call by call.
+        self.graph =
+            Graph::capture(gpu_stream, || (0..calls).try_for_each(|call| operands.run(plan, call, stream, workspace)))
+                .ok();
+        stream.synchronize()
+    }
+
+    fn turn(&self, operands: &mut Operands, stream: &Stream, workspace: &mut Workspace) -> Result<(), Error> {
+        match (&self.graph, stream.gpu_stream()) {
+            (Some(graph), Some(stream)) => Ok(graph.launch(stream)?),
+            _ => (0..self.calls).try_for_each(|call| operands.run(&self.plan, call, stream, workspace)),
+        }
+    }
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(f64::INFINITY)
+}

@@ -1,0 +1,475 @@
+//! `fprop` and `dgrad`: see [`kernel_abi::ops::conv::im2col_wgmma`] for the product.
+//!
+//! The filter is read as it lies, `[K][taps][C]`: its tile is `[columns][64 of the sum]` for `fprop`, and for `dgrad`
+//! panels of `[64 of the sum][64 columns]`, which the product reads transposed.
+
+use super::{Half, Product, Ring, Role, SWIZZLE_PERIOD, WARPGROUP, role};
+use core::mem::offset_of;
+use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
+use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
+use cuda_std::tma::{self, MapAddress};
+use cuda_std::wgmma::{Swizzle, descriptor};
+use cuda_std::{cluster, ldmatrix, mbarrier, schedule};
+use kernel_abi::ops::conv::im2col_wgmma::{
+    ConvClass, ConvGatherParams, ConvTile, GatherPlace, PANEL, PANEL_BYTES, SUBTILE, access, position,
+};
+
+/// Where the parameters are.
+///
+/// Maps are told to the copy engine by address, and what is indexed at run time is read through one too: a parameter
+/// that is indexed would be copied to local memory.
+#[derive(Clone, Copy)]
+pub(super) struct Address(pub(super) u64);
+
+impl Address {
+    /// The map of the tensor that is read, for a class.
+    #[inline(always)]
+    fn a_map(self, class: u32) -> MapAddress {
+        MapAddress(self.0 + 128 * u64::from(class))
+    }
+
+    /// The map of the tensor that is written, for a class.
+    #[inline(always)]
+    fn out_map(self, class: u32) -> MapAddress {
+        MapAddress(self.0 + offset_of!(ConvGatherParams, out_maps) as u64 + 128 * u64::from(class))
+    }
+
+    /// The filter's map.
+    #[inline(always)]
+    fn b_map(self) -> MapAddress {
+        MapAddress(self.0 + offset_of!(ConvGatherParams, b_map) as u64)
+    }
+
+    /// A class.
+    #[inline(always)]
+    unsafe fn class<'a>(self, index: u32) -> &'a ConvClass {
+        &*((self.0 + offset_of!(ConvGatherParams, classes) as u64) as *const ConvClass).add(index as usize)
+    }
+}
+
+/// The kernel.
+///
+/// # Safety
+/// The host passes maps and extents of live tensors, and launches `THREADS` threads with `TILE.smem_bytes()` bytes of
+/// shared memory.
+#[inline(always)]
+pub(super) unsafe fn run<P: Product<R, S>, E: Half, const R: usize, const S: usize>(p: &ConvGatherParams, at: Address) {
+    let ring = Ring::new(P::TILE);
+    if thread_idx_x() == 0 {
+        tma::prefetch_map(at.b_map());
+        let mut class = 0;
+        while class < p.n_classes {
+            tma::prefetch_map(at.a_map(class));
+            tma::prefetch_map(at.out_map(class));
+            class += 1;
+        }
+    }
+    ring.start();
+    match role() {
+        Role::Producer => produce::<P, R, S>(p, at, ring),
+        Role::Consumer(consumer) => consume::<P, E, R, S>(p, at, ring, consumer),
+        Role::Idle => {}
+    }
+    if P::TILE.cluster > 1 {
+        // The other block may still signal our barriers.
+        cluster::sync();
+    }
+}
+
+/// This block's rank in its cluster.
+#[inline(always)]
+fn rank(tile: ConvTile) -> u32 {
+    if tile.cluster > 1 { cluster::rank() } else { 0 }
+}
+
+/// The tiles of this block's cluster, one after the other.
+struct Tiles {
+    index: u32,
+    class: u32,
+}
+
+impl Tiles {
+    #[inline(always)]
+    fn new(tile: ConvTile) -> Self {
+        Tiles { index: block_idx_x() / tile.cluster, class: 0 }
+    }
+
+    /// The place of the next tile, this block's own rows of it, and its class.
+    ///
+    /// # Safety
+    /// As [`run`].
+    #[inline(always)]
+    unsafe fn next<'a>(
+        &mut self,
+        p: &ConvGatherParams,
+        at: Address,
+        tile: ConvTile,
+    ) -> Option<(GatherPlace, &'a ConvClass)> {
+        if self.index >= p.n_tiles {
+            return None;
+        }
+        while self.class + 1 < p.n_classes && self.index >= at.class(self.class + 1).first_tile {
+            self.class += 1;
+        }
+        let class = at.class(self.class);
+        let mut place = GatherPlace::new(p, tile, self.class, self.index - class.first_tile);
+        place.m += rank(tile) * tile.gemm_m;
+        self.index += grid_dim_x() / tile.cluster;
+        Some((place, class))
+    }
+}
+
+/// Panels of the sum of a class: the taps of a panel of channels, panel after panel, since neighbouring taps read
+/// nearly the same positions.
+#[inline(always)]
+fn k_panels(p: &ConvGatherParams, class: &ConvClass, tile: ConvTile) -> u32 {
+    class.taps[0] * class.taps[1] * class.taps[2] * p.channels.div_ceil(tile.panel_k)
+}
+
+/// A tap and a panel of channels, counting up.
+struct Panel {
+    channel: u32,
+    tap: [u32; 3],
+    linear_tap: i32,
+}
+
+impl Panel {
+    #[inline(always)]
+    fn first(class: &ConvClass) -> Self {
+        Panel { channel: 0, tap: [0; 3], linear_tap: class.first_tap }
+    }
+
+    #[inline(always)]
+    fn advance(&mut self, class: &ConvClass, panel_k: u32) {
+        self.tap[2] += 1;
+        self.linear_tap += class.tap_step[2];
+        if self.tap[2] == class.taps[2] {
+            self.tap[2] = 0;
+            self.tap[1] += 1;
+            self.linear_tap += class.tap_step[1] - class.taps[2] as i32 * class.tap_step[2];
+            if self.tap[1] == class.taps[1] {
+                self.tap[1] = 0;
+                self.tap[0] += 1;
+                self.linear_tap += class.tap_step[0] - class.taps[1] as i32 * class.tap_step[1];
+                if self.tap[0] == class.taps[0] {
+                    self.tap[0] = 0;
+                    self.linear_tap = class.first_tap;
+                    self.channel += panel_k;
+                }
+            }
+        }
+    }
+}
+
+/// Loads stage after stage, of tile after tile.
+///
+/// # Safety
+/// As [`run`]; one thread.
+#[inline(always)]
+unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvGatherParams, at: Address, mut ring: Ring) {
+    let tile = P::TILE;
+    let part = rank(tile);
+    let mut tiles = Tiles::new(tile);
+    while let Some((place, class)) = tiles.next(p, at, tile) {
+        let a_map = at.a_map(place.class);
+        let (n, first) = position(place.m, class.extents);
+        let base = |axis: usize| (first[axis] * p.step[axis]) as i32 + class.base[axis];
+        let (d, h, w) = (base(0), base(1), base(2));
+        let first_channel = place.group * p.channels;
+        let first_k = place.group * p.group_k;
+        let col = place.n + part * tile.b_part();
+        let n_panels = k_panels(p, class, tile);
+        let mut panel = Panel::first(class);
+        let mut i = 0;
+        while i < n_panels {
+            mbarrier::wait(ring.empty(), ring.parity ^ 1);
+            mbarrier::arrive_expect_bytes(ring.full(), tile.stage_bytes());
+            let bar = ring.full();
+            let mut k = 0;
+            while k < tile.k_panels() {
+                // Behind the last panel there are only zeros.
+                let c = (first_channel + panel.channel) as i32;
+                let to = ring.a() + k * tile.a_panel_bytes();
+                let offset = |axis: usize| (panel.tap[axis] * class.tap_offset[axis]) as u16;
+                match p.a_access {
+                    access::LINEAR => tma::load_2d(to, a_map, bar, [c, place.m as i32]),
+                    access::IM2COL_2D => {
+                        tma::load_im2col_4d(to, a_map, bar, [c, w, h, n as i32], [offset(2), offset(1)])
+                    }
+                    _ => {
+                        let offsets = [offset(2), offset(1), offset(0)];
+                        tma::load_im2col_5d(to, a_map, bar, [c, w, h, d, n as i32], offsets)
+                    }
+                }
+                load_filter::<P, R, S>(&ring, at.b_map(), &panel, part, col, first_k, k);
+                panel.advance(class, tile.panel_k);
+                k += 1;
+            }
+            ring.advance();
+            i += tile.k_panels();
+        }
+    }
+}
+
+/// Loads panel `k` of the filter's tile into this block, or this block's part of it into all of the cluster.
+///
+/// # Safety
+/// As [`run`].
+#[inline(always)]
+unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
+    ring: &Ring,
+    map: MapAddress,
+    panel: &Panel,
+    part: u32,
+    col: u32,
+    first_k: u32,
+    k: u32,
+) {
+    let tile = P::TILE;
+    let bar = ring.full();
+    let load = |to: u32, at: [i32; 3]| {
+        if tile.cluster > 1 {
+            tma::load_3d_multicast(to, map, bar, (1 << tile.cluster) - 1, at);
+        } else {
+            tma::load_3d(to, map, bar, at);
+        }
+    };
+    if P::B_IS_MN_MAJOR {
+        let mut i = 0;
+        while i < tile.b_part() / PANEL {
+            let number = part * (tile.b_part() / PANEL) + i;
+            // A panel of columns holds all 64 rows of the sum.
+            let to = ring.b() + number * PANEL_BYTES + k * (tile.panel_k * 128);
+            load(to, [(col + i * PANEL) as i32, panel.linear_tap, (first_k + panel.channel) as i32]);
+            i += 1;
+        }
+    } else {
+        let panel_bytes = tile.b_bytes() / tile.k_panels();
+        let to = ring.b() + k * panel_bytes + part * (panel_bytes / tile.cluster);
+        load(to, [panel.channel as i32, panel.linear_tap, (first_k + col) as i32]);
+    }
+}
+
+/// Computes tile after tile.
+///
+/// # Safety
+/// As [`run`]; all threads of one warpgroup.
+#[inline(always)]
+unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
+    p: &ConvGatherParams,
+    at: Address,
+    mut ring: Ring,
+    consumer: u32,
+) {
+    let tile = P::TILE;
+    let lane = thread_idx_x() % 32;
+    let panels = ring.base + tile.panels_at() + consumer * tile.out_panels * PANEL_BYTES;
+    // Rows of 128 bytes, or of 64 where a panel has 32 elements.
+    let (row_bytes, swizzle) = if tile.panel_k == 64 { (128, Swizzle::B128) } else { (64, Swizzle::B64) };
+    let first_row = consumer * S as u32 * SUBTILE;
+    let mut sent = 0;
+    let mut tiles = Tiles::new(tile);
+    while let Some((place, class)) = tiles.next(p, at, tile) {
+        let mut d: [[f32; R]; S] = core::mem::zeroed();
+        let n_panels = k_panels(p, class, tile);
+        let mut freed = ring.empty();
+        let mut panel = 0;
+        while panel < n_panels {
+            mbarrier::wait(ring.full(), ring.parity);
+            let a = descriptor(ring.a() + first_row * row_bytes, 16, 8 * row_bytes, swizzle);
+            let b = if P::B_IS_MN_MAJOR {
+                descriptor(ring.b(), PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128)
+            } else {
+                descriptor(ring.b(), 16, 8 * row_bytes, swizzle)
+            };
+            P::multiply(&mut d, a, b, u32::from(panel > 0));
+            if panel > 0 {
+                Ring::release(tile, freed, lane);
+            }
+            freed = ring.empty();
+            ring.advance();
+            panel += tile.k_panels();
+        }
+        // Also where there was none: the sums must be the compiler's again on every path.
+        P::finish(&mut d);
+        if n_panels > 0 {
+            Ring::release(tile, freed, lane);
+        }
+        let out = Out::new(at, class, place, consumer, panels, sent);
+        // An even number of panels leaves the turn as it was.
+        sent ^= (S * (R / 32) % 2) as u32;
+        subtile::<E, R, 0>(p, d.get_unchecked(0), &out, place.m + first_row);
+        if S > 1 {
+            subtile::<E, R, 1>(p, d.get_unchecked(S - 1), &out, place.m + first_row + SUBTILE);
+        }
+    }
+}
+
+/// Where a consumer's sums of a tile go.
+struct Out<'a> {
+    class: &'a ConvClass,
+    map: MapAddress,
+    place: GatherPlace,
+    /// Where the panels lie on their way out.
+    panels: u32,
+    /// Whose turn it is among the two buffers.
+    sent: u32,
+    /// Its own row of the 16 that the warp writes at a time, and which 16 bytes of two.
+    row: u32,
+    half: u32,
+    barrier: u32,
+    leader: bool,
+}
+
+impl<'a> Out<'a> {
+    #[inline(always)]
+    fn new(at: Address, class: &'a ConvClass, place: GatherPlace, consumer: u32, panels: u32, sent: u32) -> Self {
+        let thread = thread_idx_x() % WARPGROUP;
+        Out {
+            class,
+            map: at.out_map(place.class),
+            place,
+            panels,
+            sent,
+            row: thread / 32 * 16 + thread % 16,
+            half: thread % 32 / 16,
+            barrier: 1 + consumer,
+            leader: thread == 0,
+        }
+    }
+}
+
+/// Scales the sums of the rows of instruction `I`, blends them with the prior values and sends them out, panel by panel.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn subtile<E: Half, const R: usize, const I: usize>(
+    p: &ConvGatherParams,
+    d: &[f32; R],
+    out: &Out<'_>,
+    first_row: u32,
+) {
+    panel::<E, R, I, 0>(p, d, out, first_row);
+    if R > 32 {
+        panel::<E, R, I, 1>(p, d, out, first_row);
+    }
+    if R > 64 {
+        panel::<E, R, I, 2>(p, d, out, first_row);
+        panel::<E, R, I, 3>(p, d, out, first_row);
+    }
+}
+
+/// Panel `N` of the 64 rows of instruction `I`.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn panel<E: Half, const R: usize, const I: usize, const N: usize>(
+    p: &ConvGatherParams,
+    d: &[f32; R],
+    out: &Out<'_>,
+    first_row: u32,
+) {
+    let col = out.place.n + N as u32 * PANEL;
+    // Two buffers in turn.
+    let buffer = out.panels + (out.sent + (I * (R / 32) + N) as u32) % 2 * PANEL_BYTES;
+    if col < p.gemm_n && first_row < out.class.gemm_m {
+        // The store that last read this buffer is the one before the last.
+        if out.leader {
+            tma::wait_group_read::<1>();
+        }
+        sync_named(out.barrier, WARPGROUP);
+        chunk::<E, R, N, 0>(p, d, out, first_row, buffer, col);
+        chunk::<E, R, N, 1>(p, d, out, first_row, buffer, col);
+        chunk::<E, R, N, 2>(p, d, out, first_row, buffer, col);
+        chunk::<E, R, N, 3>(p, d, out, first_row, buffer, col);
+        fence_proxy_async_shared();
+        sync_named(out.barrier, WARPGROUP);
+        if out.leader {
+            store(p, out, first_row, buffer, col);
+        }
+    }
+    if out.leader {
+        // Also where nothing was stored: the wait counts groups.
+        tma::commit_group();
+    }
+}
+
+/// Queues the store of a panel.
+///
+/// # Safety
+/// As [`consume`]; one thread.
+#[inline(always)]
+unsafe fn store(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buffer: u32, col: u32) {
+    let c = (out.place.group * p.gemm_n + col) as i32;
+    if p.out_access == access::LINEAR {
+        tma::store_2d(out.map, buffer, [c, first_row as i32]);
+        return;
+    }
+    let (n, [d, h, w]) = position(first_row, out.class.extents);
+    if p.out_access == access::IM2COL_2D {
+        tma::store_im2col_4d(out.map, buffer, [c, w as i32, h as i32, n as i32]);
+    } else {
+        tma::store_im2col_5d(out.map, buffer, [c, w as i32, h as i32, d as i32, n as i32]);
+    }
+}
+
+/// Columns `16 J` to `16 J + 15` of panel `N`: eight sums a thread.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
+    p: &ConvGatherParams,
+    d: &[f32; R],
+    out: &Out<'_>,
+    first_row: u32,
+    buffer: u32,
+    panel_col: u32,
+) {
+    let at = 8 * (4 * N + J);
+    let sum = |i: usize| p.alpha * *d.get_unchecked(at + i);
+    let mut v = [sum(0), sum(1), sum(2), sum(3), sum(4), sum(5), sum(6), sum(7)];
+    if p.beta != 0.0 {
+        // Opaque, so that addresses are not kept for all panels in registers, of which there are none left.
+        let thread = schedule::opaque(thread_idx_x() % WARPGROUP);
+        let row = first_row + thread / 32 * 16 + thread % 32 / 4;
+        let col = panel_col + 16 * J as u32 + thread % 4 * 2;
+        let blend = |v: f32, row: u64, col: u32| v + p.beta * prior::<E>(p, row, col);
+        let upper = prior_row(p, out, row);
+        (v[0], v[1]) = (blend(v[0], upper, col), blend(v[1], upper, col + 1));
+        (v[4], v[5]) = (blend(v[4], upper, col + 8), blend(v[5], upper, col + 9));
+        let lower = prior_row(p, out, row + 8);
+        (v[2], v[3]) = (blend(v[2], lower, col), blend(v[3], lower, col + 1));
+        (v[6], v[7]) = (blend(v[6], lower, col + 8), blend(v[7], lower, col + 9));
+    }
+    let packed = [E::pack(v[0], v[1]), E::pack(v[2], v[3]), E::pack(v[4], v[5]), E::pack(v[6], v[7])];
+    let chunk = (2 * J as u32 + out.half) ^ (out.row % 8);
+    ldmatrix::store_x4(buffer + out.row * 128 + chunk * 16, packed);
+}
+
+/// Address of the first channel of a row of the written tensor, in this tile's group; 0 behind the last row.
+#[inline(always)]
+fn prior_row(p: &ConvGatherParams, out: &Out<'_>, row: u32) -> u64 {
+    if row >= out.class.gemm_m {
+        return 0;
+    }
+    let (n, [d, h, w]) = position(row, out.class.extents);
+    let [sd, sh, sw] = out.class.strides;
+    let image = i64::from(n) * p.image_stride + out.class.offset;
+    let offset = image + i64::from(d) * sd + i64::from(h) * sh + i64::from(w) * sw;
+    p.out + (offset + i64::from(out.place.group * p.gemm_n)) as u64 * 2
+}
+
+/// An element of the written tensor before the run; 0 outside.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn prior<E: Half>(p: &ConvGatherParams, row: u64, col: u32) -> f32 {
+    if row == 0 || col >= p.gemm_n {
+        return 0.0;
+    }
+    E::unpack(*(row as *const u16).add(col as usize))
+}

@@ -1,0 +1,198 @@
+//! Tensor-core convolution for Hopper: an implicit matrix product, warp-specialized and persistent.
+//!
+//! Grid: any number of clusters, which share the tiles round-robin. Block: 384 threads. Warpgroup 0 is the producer: one
+//! of its threads loads tiles of both operands into a ring of stages, running ahead into the next tile. Warpgroups 1
+//! and 2 compute. Shared memory: dynamic, `ConvTile::smem_bytes`: the stages, panels of the result on their way out,
+//! and a full and an empty barrier a stage.
+//!
+//! The copy engine gathers: a tile's rows are a run of positions that may begin and end anywhere in an image and go on
+//! into the next one; where a tap meets the padding it delivers zeros.
+
+mod entry;
+mod gather;
+mod sum;
+mod wgrad;
+
+use cuda_std::thread::{sync_threads, thread_idx_x};
+use cuda_std::{mbarrier, schedule, shared, warp};
+use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
+
+/// The product instructions of one kernel: types, shape and orientations. A thread holds `S` × `R` sums, those of `S`
+/// instructions along the rows.
+trait Product<const R: usize, const S: usize> {
+    const TILE: ConvTile;
+    const B_IS_MN_MAJOR: bool;
+
+    /// Queues the products of one stage. `accumulate` is 0 to overwrite `d`, else 1. All but one of the groups queued
+    /// before are done afterwards.
+    ///
+    /// # Safety
+    /// All threads of the warpgroup call it with descriptors of loaded tiles; `d` is not touched until [`finish`].
+    ///
+    /// [`finish`]: Product::finish
+    unsafe fn multiply(d: &mut [[f32; R]; S], a: u64, b: u64, accumulate: u32);
+
+    /// Waits for all queued products.
+    ///
+    /// # Safety
+    /// All threads of the warpgroup call it.
+    unsafe fn finish(d: &mut [[f32; R]; S]);
+}
+
+/// A 16-bit element type.
+trait Half {
+    /// Two numbers as elements, the first in the low half.
+    fn pack(low: f32, high: f32) -> u32;
+
+    /// An element as a number.
+    fn unpack(bits: u16) -> f32;
+}
+
+/// bf16.
+struct Bf16;
+/// f16.
+struct F16;
+
+impl Half for Bf16 {
+    #[inline(always)]
+    fn pack(low: f32, high: f32) -> u32 {
+        cuda_std::convert::bf16x2_from_f32(low, high)
+    }
+    #[inline(always)]
+    fn unpack(bits: u16) -> f32 {
+        cuda_std::convert::f32_from_bf16(bits)
+    }
+}
+
+impl Half for F16 {
+    #[inline(always)]
+    fn pack(low: f32, high: f32) -> u32 {
+        cuda_std::convert::f16x2_from_f32(low, high)
+    }
+    #[inline(always)]
+    fn unpack(bits: u16) -> f32 {
+        cuda_std::convert::f32_from_f16(bits)
+    }
+}
+
+/// Registers of a thread of each role: together what a multiprocessor has.
+const PRODUCER_REGISTERS: u32 = 56;
+const CONSUMER_REGISTERS: u32 = 224;
+/// Threads of a warpgroup.
+const WARPGROUP: u32 = 128;
+/// Bytes of eight rows of 128: the period of the swizzle.
+const SWIZZLE_PERIOD: u32 = 1024;
+
+/// A ring of stages in shared memory, and where one role stands in it.
+#[derive(Clone, Copy)]
+struct Ring {
+    base: u32,
+    barriers: u32,
+    tile: ConvTile,
+    stage: u32,
+    parity: u32,
+}
+
+impl Ring {
+    #[inline(always)]
+    fn new(tile: ConvTile) -> Self {
+        let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
+        Ring { base, barriers: base + tile.barriers_at(), tile, stage: 0, parity: 0 }
+    }
+
+    /// Address of the first operand's tile; the second's lies behind it.
+    #[inline(always)]
+    fn a(&self) -> u32 {
+        self.base + self.stage * self.tile.stage_bytes()
+    }
+
+    /// Address of the second operand's tile.
+    #[inline(always)]
+    fn b(&self) -> u32 {
+        self.a() + self.tile.a_bytes()
+    }
+
+    /// The barrier that counts what is loaded.
+    #[inline(always)]
+    fn full(&self) -> u32 {
+        self.barriers + 8 * self.stage
+    }
+
+    /// The barrier that counts who has read.
+    #[inline(always)]
+    fn empty(&self) -> u32 {
+        self.barriers + 8 * (self.tile.stages + self.stage)
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.stage += 1;
+        if self.stage == self.tile.stages {
+            self.stage = 0;
+            self.parity ^= 1;
+        }
+    }
+
+    /// Arrivals that free a stage: one a warp of the consumers of every block that the stage's loads reach.
+    const fn releases(tile: ConvTile) -> u32 {
+        4 * kernel_abi::ops::conv::im2col_wgmma::CONSUMERS * tile.cluster
+    }
+
+    /// Makes the barriers ready.
+    ///
+    /// # Safety
+    /// All threads of the cluster call it, before any uses a barrier.
+    #[inline(always)]
+    unsafe fn start(self) {
+        if thread_idx_x() == 0 {
+            let mut each = self;
+            while each.parity == 0 {
+                mbarrier::init(each.full(), 1);
+                mbarrier::init(each.empty(), Ring::releases(self.tile));
+                each.advance();
+            }
+            mbarrier::fence_init();
+        }
+        // Nobody may signal a barrier, here or in the other block, before it is ready.
+        if self.tile.cluster > 1 { cuda_std::cluster::sync() } else { sync_threads() }
+    }
+
+    /// Signals that this warp has read a stage, to the producers of all blocks that load into it.
+    ///
+    /// # Safety
+    /// As [`Ring::start`]; `empty` is the barrier of a stage that was waited for.
+    #[inline(always)]
+    unsafe fn release(tile: ConvTile, empty: u32, lane: u32) {
+        if tile.cluster > 1 {
+            if lane < tile.cluster {
+                mbarrier::arrive_remote_after_reads(empty, lane);
+            }
+        } else if lane == 0 {
+            mbarrier::arrive(empty);
+        }
+    }
+}
+
+/// What a thread does.
+enum Role {
+    /// It loads.
+    Producer,
+    /// It computes, in the warpgroup of this number.
+    Consumer(u32),
+    /// It belongs to the producer's warpgroup.
+    Idle,
+}
+
+/// This thread's role; distributes the registers.
+#[inline(always)]
+fn role() -> Role {
+    // Uniform, so that addresses made of it are computed once a warp.
+    let warpgroup = warp::uniform(thread_idx_x() / WARPGROUP);
+    if warpgroup == 0 {
+        schedule::release_registers::<PRODUCER_REGISTERS>();
+        if thread_idx_x() == 0 { Role::Producer } else { Role::Idle }
+    } else {
+        schedule::acquire_registers::<CONSUMER_REGISTERS>();
+        Role::Consumer(warpgroup - 1)
+    }
+}

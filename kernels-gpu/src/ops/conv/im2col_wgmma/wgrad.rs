@@ -1,0 +1,246 @@
+//! `wgrad`: see [`kernel_abi::ops::conv::im2col_wgmma`] for the product.
+//!
+//! Both operands lie with positions, which are summed over, in rows: dy's tile is panels of `[64 positions][64 k]`, x's
+//! panels of `[64 positions][64 c]`, each for its own tap; the product reads both transposed.
+//!
+//! Tiles are few and sums long, so the sum is split: every part writes its sums, as its threads hold them, to the
+//! workspace, and a second kernel ([`super::sum`]) adds them in their order. Deterministic.
+
+use super::{Half, Product, Ring, Role, SWIZZLE_PERIOD, WARPGROUP, role};
+use cuda_std::mbarrier;
+use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
+use cuda_std::tma::{self, MapAddress};
+use cuda_std::wgmma::{Swizzle, descriptor};
+use kernel_abi::ops::conv::im2col_wgmma::{
+    CONSUMERS, ConvTile, ConvWgradParams, GEMM_K, PANEL, PANEL_BYTES, SUBTILE, WgradPlace, access, position,
+};
+
+/// Where the tensor maps are.
+pub(super) struct Maps {
+    pub(super) dy: MapAddress,
+    pub(super) x: MapAddress,
+}
+
+/// The kernel.
+///
+/// # Safety
+/// The host passes maps and extents of live tensors, and launches `THREADS` threads with `TILE.smem_bytes()` bytes of
+/// shared memory.
+#[inline(always)]
+pub(super) unsafe fn run<P: Product<R, 1>, E: Half, const R: usize>(p: &ConvWgradParams, maps: Maps) {
+    let ring = Ring::new(P::TILE);
+    if thread_idx_x() == 0 {
+        tma::prefetch_map(maps.dy);
+        tma::prefetch_map(maps.x);
+    }
+    ring.start();
+    match role() {
+        Role::Producer => produce::<P, R>(p, &maps, ring),
+        Role::Consumer(consumer) => consume::<P, E, R>(p, ring, consumer),
+        Role::Idle => {}
+    }
+}
+
+/// Loads stage after stage, of tile after tile.
+///
+/// # Safety
+/// As [`run`]; one thread.
+#[inline(always)]
+unsafe fn produce<P: Product<R, 1>, const R: usize>(p: &ConvWgradParams, maps: &Maps, mut ring: Ring) {
+    let tile = P::TILE;
+    let mut index = block_idx_x();
+    while index < p.tiles() * p.splits {
+        let place = p.place(tile, index);
+        let left = p.n_panels - place.panel;
+        // Columns behind the last panel are never stored, so they need not be loaded.
+        let n_panels = if left < tile.gemm_n / PANEL { left } else { tile.gemm_n / PANEL };
+        let first_k = (place.group * p.group_k + place.m) as i32;
+        let (mut block, end) = p.k_range(place.split);
+        while block < end {
+            mbarrier::wait(ring.empty(), ring.parity ^ 1);
+            mbarrier::arrive_expect_bytes(ring.full(), tile.a_bytes() + n_panels * PANEL_BYTES);
+            let bar = ring.full();
+            let first = block * GEMM_K;
+            let mut i = 0;
+            while i < tile.gemm_m / PANEL {
+                let k = first_k + (i * PANEL) as i32;
+                tma::load_2d(ring.a() + i * PANEL_BYTES, maps.dy, bar, [k, first as i32]);
+                i += 1;
+            }
+            let (n, at) = position(first, p.extents);
+            let base = |axis: usize| (at[axis] * p.step[axis]) as i32 + p.base[axis];
+            let mut i = 0;
+            while i < n_panels {
+                let (tap, c) = p.tap_and_channel(place.panel + i);
+                let c = (place.group * p.group_c + c) as i32;
+                let offset = |axis: usize| (tap[axis] * p.tap_offset[axis]) as u16;
+                let to = ring.b() + i * PANEL_BYTES;
+                match p.x_access {
+                    access::LINEAR => tma::load_2d(to, maps.x, bar, [c, first as i32]),
+                    access::IM2COL_2D => {
+                        let at = [c, base(2), base(1), n as i32];
+                        tma::load_im2col_4d(to, maps.x, bar, at, [offset(2), offset(1)])
+                    }
+                    _ => {
+                        let at = [c, base(2), base(1), base(0), n as i32];
+                        tma::load_im2col_5d(to, maps.x, bar, at, [offset(2), offset(1), offset(0)])
+                    }
+                }
+                i += 1;
+            }
+            ring.advance();
+            block += 1;
+        }
+        index += grid_dim_x();
+    }
+}
+
+/// Computes tile after tile.
+///
+/// # Safety
+/// As [`run`]; all threads of one warpgroup.
+#[inline(always)]
+unsafe fn consume<P: Product<R, 1>, E: Half, const R: usize>(p: &ConvWgradParams, mut ring: Ring, consumer: u32) {
+    let tile = P::TILE;
+    let lane = thread_idx_x() % 32;
+    let (a_panel, b_panel) =
+        if tile.shares_columns() { (0, consumer * tile.consumer_columns() / PANEL) } else { (consumer, 0) };
+    let mut index = block_idx_x();
+    while index < p.tiles() * p.splits {
+        let place = p.place(tile, index);
+        let mut d: [[f32; R]; 1] = core::mem::zeroed();
+        let (begin, end) = p.k_range(place.split);
+        let mut freed = ring.empty();
+        let mut block = begin;
+        while block < end {
+            mbarrier::wait(ring.full(), ring.parity);
+            let a = descriptor(ring.a() + a_panel * PANEL_BYTES, PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128);
+            let b = descriptor(ring.b() + b_panel * PANEL_BYTES, PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128);
+            P::multiply(&mut d, a, b, u32::from(block > begin));
+            if block > begin {
+                Ring::release(tile, freed, lane);
+            }
+            freed = ring.empty();
+            ring.advance();
+            block += 1;
+        }
+        P::finish(&mut d);
+        Ring::release(tile, freed, lane);
+        epilogue::<P, E, R>(p, &d, index, place, consumer);
+        index += grid_dim_x();
+    }
+}
+
+/// Writes the sums of a tile: to dw, or as they are to the workspace.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn epilogue<P: Product<R, 1>, E: Half, const R: usize>(
+    p: &ConvWgradParams,
+    d: &[[f32; R]; 1],
+    index: u32,
+    place: WgradPlace,
+    consumer: u32,
+) {
+    let thread = consumer * WARPGROUP + thread_idx_x() % WARPGROUP;
+    let out = Out { p, index, place, thread };
+    let [d] = d;
+    quads::<P, E, R, 0>(&out, d);
+    if R > 32 {
+        quads::<P, E, R, 8>(&out, d);
+    }
+    if R > 64 {
+        quads::<P, E, R, 16>(&out, d);
+    }
+    if R > 96 {
+        quads::<P, E, R, 24>(&out, d);
+    }
+}
+
+/// Where a thread's sums of a tile go.
+struct Out<'a> {
+    p: &'a ConvWgradParams,
+    index: u32,
+    place: WgradPlace,
+    thread: u32,
+}
+
+/// Quads `FROM` to `FROM + 7` of a thread's sums: few enough that the loop is unrolled, and the sums stay in registers.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn quads<P: Product<R, 1>, E: Half, const R: usize, const FROM: usize>(out: &Out<'_>, d: &[f32; R]) {
+    let threads = CONSUMERS * WARPGROUP;
+    let partials = out.p.partials as *mut [f32; 4];
+    let base = u64::from(out.index) * u64::from(P::TILE.partials() / 4) + u64::from(out.thread);
+    let mut i = FROM;
+    while i < FROM + 8 {
+        let sum = |j: usize| *d.get_unchecked(4 * i + j);
+        let v = [sum(0), sum(1), sum(2), sum(3)];
+        let quad = i as u32;
+        if out.p.splits > 1 {
+            let to = partials.add((base + u64::from(quad * threads)) as usize);
+            cuda_std::memory::store_x4(to as *mut u32, v.map(f32::to_bits));
+        } else {
+            store_quad::<E>(out.p, P::TILE, out.place, out.thread, quad, v);
+        }
+        i += 1;
+    }
+}
+
+/// Writes four sums of a thread to dw: two neighbouring columns of two rows.
+///
+/// # Safety
+/// As [`run`].
+#[inline(always)]
+pub(super) unsafe fn store_quad<E: Half>(
+    p: &ConvWgradParams,
+    tile: ConvTile,
+    place: WgradPlace,
+    thread: u32,
+    quad: u32,
+    v: [f32; 4],
+) {
+    let consumer = thread / WARPGROUP;
+    let thread = thread % WARPGROUP;
+    let mut row = place.m + thread / 32 * 16 + thread % 32 / 4;
+    let mut col = 8 * quad + thread % 4 * 2;
+    if tile.shares_columns() {
+        col += consumer * tile.consumer_columns();
+    } else {
+        row += consumer * SUBTILE;
+    }
+    let panel = place.panel + col / PANEL;
+    if panel >= p.n_panels {
+        return;
+    }
+    let (tap, c) = p.tap_and_channel(panel);
+    let c = c + col % PANEL;
+    if c >= p.group_c {
+        return;
+    }
+    let mut tap = (tap[0] * p.taps[1] + tap[1]) * p.taps[2] + tap[2];
+    if p.flip != 0 {
+        tap = p.taps[0] * p.taps[1] * p.taps[2] - 1 - tap;
+    }
+    let mut half = 0;
+    while half < 2 {
+        if row < p.group_k {
+            let k = i64::from(place.group * p.group_k + row);
+            let offset = k * p.k_stride + i64::from(tap) * p.tap_stride + i64::from(c);
+            let to = (p.dw as *mut u16).offset(offset as isize) as *mut u32;
+            let mut low = p.alpha * *v.get_unchecked(2 * half);
+            let mut high = p.alpha * *v.get_unchecked(2 * half + 1);
+            if p.beta != 0.0 {
+                let prior = *to;
+                low += p.beta * E::unpack(prior as u16);
+                high += p.beta * E::unpack((prior >> 16) as u16);
+            }
+            *to = E::pack(low, high);
+        }
+        row += 8;
+        half += 1;
+    }
+}
