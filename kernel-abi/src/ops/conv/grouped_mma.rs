@@ -46,6 +46,8 @@ crate::abi_struct! {
         pub stride: [u32; 2],
         /// Distance of neighbouring taps in the source.
         pub dilation: [u32; 2],
+        /// Elements of the target along each axis that a position of a tile stands for: 2 for cells, else 1.
+        pub cell: [u32; 2],
         /// In `dgrad` with stride 2, 1 where the first cell begins one element before dx.
         pub cell_shift: [u32; 2],
         /// Images, rows and columns of positions in a tile.
@@ -96,10 +98,16 @@ impl GroupedMmaParams {
         self.offsets_at() + 4 * self.padded_positions()
     }
 
+    /// Where the table of the positions' indices, counted from the tile's first, begins.
+    #[inline(always)]
+    pub const fn indices_at(&self) -> u32 {
+        self.places_at() + 4 * self.padded_positions()
+    }
+
     /// Where the tiles begin.
     #[inline(always)]
     pub const fn tiles_at(&self) -> u32 {
-        (self.places_at() + 4 * self.padded_positions()).next_multiple_of(16)
+        (self.indices_at() + 4 * self.padded_positions()).next_multiple_of(16)
     }
 
     /// Bytes of the source's part of a tile.
@@ -139,7 +147,7 @@ pub const fn unpack_place(place: u32) -> [u32; 3] {
     [place >> 24, place >> 12 & 0xfff, place & 0xfff]
 }
 
-/// The place of positions that only fill up a product: no tile is as large.
+/// The place, and the index, of positions that only fill up a product: no tile is as large.
 pub const NO_PLACE: u32 = u32::MAX;
 
 crate::abi_struct! {

@@ -81,6 +81,7 @@ impl Geometry {
             padding,
             stride,
             dilation,
+            cell: [1; 2],
             cell_shift: [0; 2],
             tile: [1; 3],
             halo: [0; 2],
@@ -99,7 +100,7 @@ impl Geometry {
             }
         }
         if stride2 {
-            params.stride = [1; 2];
+            (params.stride, params.cell) = ([1; 2], [2; 2]);
             for axis in 0..2 {
                 let before = padding[axis] / 2;
                 params.padding[axis] = 1 - before;

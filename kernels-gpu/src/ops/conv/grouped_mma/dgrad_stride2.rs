@@ -4,14 +4,13 @@
 //! meet the taps {0, 2} or {1} of each axis. A cell of 2 × 2 elements holds one of each kind and needs 2 × 2 pixels of
 //! dy for all nine taps.
 
-use super::forward::{WARP_CHANNELS, WARP_ROWS, source_part, window_address, write};
-use super::{CHUNK_BYTES, Share, TAPS, fill_tables, load_filters, load_source, tile_origin, unroll};
+use super::forward::{WARP_CHANNELS, WARP_ROWS, source_part, window_address};
+use super::output::Output;
+use super::{CHUNK_BYTES, Share, TAPS, fill_tables, load_filters, load_source};
 use crate::math::tensor_core::TensorCore;
 use cuda_std::thread::{sync_threads, thread_idx_x};
 use cuda_std::{cp_async, ldmatrix, shared, warp};
-use kernel_abi::ops::conv::grouped_mma::{
-    GROUPED_PIXEL_BYTES, GROUPED_ROWS, GROUPED_SLICE, GroupedMmaParams, unpack_place,
-};
+use kernel_abi::ops::conv::grouped_mma::{GROUPED_PIXEL_BYTES, GROUPED_ROWS, GROUPED_SLICE, GroupedMmaParams};
 
 /// The gradient by x; `WIDTH` and `STEPS` as in [`forward`](super::forward).
 ///
@@ -40,9 +39,10 @@ pub(crate) unsafe fn dgrad_stride2<T: TensorCore, const WIDTH: u32, const STEPS:
         cp_async::commit_group();
         cp_async::wait_group::<1>();
         sync_threads();
+        let output = Output::new::<WIDTH>(p, base, tile, first_channel);
         let mut row = warp / (GROUPED_SLICE / WARP_CHANNELS) * GROUPED_ROWS;
         while row < p.positions() {
-            cells::<T, WIDTH, STEPS>(p, &filters, tile, base, stage, row, part, first_channel);
+            cells::<T, WIDTH, STEPS>(p, &filters, &output, base, stage, row, part);
             row += WARP_ROWS * GROUPED_ROWS;
         }
         sync_threads();
@@ -56,44 +56,32 @@ pub(crate) unsafe fn dgrad_stride2<T: TensorCore, const WIDTH: u32, const STEPS:
 /// # Safety
 /// As [`dgrad_stride2`].
 #[inline(always)]
-#[allow(clippy::too_many_arguments)]
 unsafe fn cells<T: TensorCore, const WIDTH: u32, const STEPS: usize>(
     p: &GroupedMmaParams,
     filters: &[[[u32; STEPS]; 2]; TAPS],
-    tile: u32,
+    output: &Output,
     base: u32,
     stage: u32,
     row: u32,
     part: u32,
-    first_channel: u32,
 ) {
     let window = window_address(p, base, stage, row, source_part::<WIDTH>(part));
     // Pixels of dy up and left, up, left of, and at the one that taps 0 and 1 meet.
     let down = p.halo[1] * GROUPED_PIXEL_BYTES;
     let pixels = [window, window + GROUPED_PIXEL_BYTES, window + down, window + down + GROUPED_PIXEL_BYTES];
-    let origin = tile_origin(p, tile);
-    let lane = thread_idx_x() % 32;
-    // A cell's first element may lie before dx; it is then beyond it, as an unsigned number.
-    let place = |row: u32, down: u32, right: u32| {
-        let [n, h, w] = unpack_place(shared::load_u32(base + p.places_at() + 4 * row));
-        let h = (2 * (origin[1] + h) + down).wrapping_sub(p.cell_shift[0]);
-        let w = (2 * (origin[2] + w) + right).wrapping_sub(p.cell_shift[1]);
-        [origin[0] + n, h, w]
-    };
-    let (upper, lower) = (row + lane / 4, row + lane / 4 + 8);
     let mut sums = [[0.0; 4]; 2];
     pair::<T, WIDTH, STEPS, 0, 8>(&mut sums, filters, pixels[3], pixels[0]);
     pair::<T, WIDTH, STEPS, 2, 6>(&mut sums, filters, pixels[2], pixels[1]);
-    write::<T, WIDTH>(p, &sums, [place(upper, 0, 0), place(lower, 0, 0)], first_channel);
+    output.write::<T, WIDTH>(p, &sums, row, 0, 0);
     let mut sums = [[0.0; 4]; 2];
     pair::<T, WIDTH, STEPS, 1, 7>(&mut sums, filters, pixels[3], pixels[1]);
-    write::<T, WIDTH>(p, &sums, [place(upper, 0, 1), place(lower, 0, 1)], first_channel);
+    output.write::<T, WIDTH>(p, &sums, row, 0, 1);
     let mut sums = [[0.0; 4]; 2];
     pair::<T, WIDTH, STEPS, 3, 5>(&mut sums, filters, pixels[3], pixels[2]);
-    write::<T, WIDTH>(p, &sums, [place(upper, 1, 0), place(lower, 1, 0)], first_channel);
+    output.write::<T, WIDTH>(p, &sums, row, 1, 0);
     let mut sums = [[0.0; 4]; 2];
     single::<T, WIDTH, STEPS, 4>(&mut sums, filters, pixels[3]);
-    write::<T, WIDTH>(p, &sums, [place(upper, 1, 1), place(lower, 1, 1)], first_channel);
+    output.write::<T, WIDTH>(p, &sums, row, 1, 1);
 }
 
 /// Adds the products of two taps with the pixels at an address each.

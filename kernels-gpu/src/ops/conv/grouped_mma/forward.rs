@@ -1,12 +1,11 @@
 //! `fprop` with any stride, and `dgrad` with stride 1, which is `fprop` with the filter turned around.
 
-use super::{CHUNK_BYTES, Share, TAPS, fill_tables, load_filters, load_source, target_channel, tile_origin, unroll};
+use super::output::Output;
+use super::{CHUNK_BYTES, Share, TAPS, fill_tables, load_filters, load_source, unroll};
 use crate::math::tensor_core::TensorCore;
 use cuda_std::thread::{sync_threads, thread_idx_x};
 use cuda_std::{cp_async, ldmatrix, shared, warp};
-use kernel_abi::ops::conv::grouped_mma::{
-    GROUPED_PIXEL_BYTES, GROUPED_ROWS, GROUPED_SLICE, GroupedMmaParams, unpack_place,
-};
+use kernel_abi::ops::conv::grouped_mma::{GROUPED_PIXEL_BYTES, GROUPED_ROWS, GROUPED_SLICE, GroupedMmaParams};
 
 /// Channels of a warp.
 pub(super) const WARP_CHANNELS: u32 = 16;
@@ -44,9 +43,10 @@ pub(crate) unsafe fn forward<T: TensorCore, const WIDTH: u32, const STEPS: usize
         cp_async::commit_group();
         cp_async::wait_group::<1>();
         sync_threads();
+        let output = Output::new::<WIDTH>(p, base, tile, first_channel);
         let mut row = warp / (GROUPED_SLICE / WARP_CHANNELS) * GROUPED_ROWS;
         while row < p.positions() {
-            products::<T, WIDTH, STEPS>(p, &filters, tile, base, stage, row, part, first_channel);
+            products::<T, WIDTH, STEPS>(p, &filters, &output, base, stage, row, part);
             row += WARP_ROWS * GROUPED_ROWS;
         }
         sync_threads();
@@ -77,16 +77,14 @@ pub(super) unsafe fn window_address(p: &GroupedMmaParams, base: u32, tile_addres
 /// # Safety
 /// As [`forward`].
 #[inline(always)]
-#[allow(clippy::too_many_arguments)]
 unsafe fn products<T: TensorCore, const WIDTH: u32, const STEPS: usize>(
     p: &GroupedMmaParams,
     filters: &[[[u32; STEPS]; 2]; TAPS],
-    tile: u32,
+    output: &Output,
     base: u32,
     stage: u32,
     row: u32,
     part: u32,
-    first_channel: u32,
 ) {
     let source_part = source_part::<WIDTH>(part);
     let window = window_address(p, base, stage, row, source_part);
@@ -117,54 +115,5 @@ unsafe fn products<T: TensorCore, const WIDTH: u32, const STEPS: usize>(
             }
         }
     });
-    let origin = tile_origin(p, tile);
-    let lane = thread_idx_x() % 32;
-    let place = |row: u32| {
-        let [n, h, w] = unpack_place(shared::load_u32(base + p.places_at() + 4 * row));
-        [origin[0].wrapping_add(n), origin[1].wrapping_add(h), origin[2].wrapping_add(w)]
-    };
-    let (upper, lower) = (place(row + lane / 4), place(row + lane / 4 + 8));
-    write::<T, WIDTH>(p, &sums, [upper, lower], first_channel);
-}
-
-/// Writes a warp's sums of 16 positions, of which a lane holds two: their images, rows and columns; those outside of
-/// the tensor are left out.
-///
-/// # Safety
-/// As [`forward`]; all lanes call it.
-#[inline(always)]
-pub(super) unsafe fn write<T: TensorCore, const WIDTH: u32>(
-    p: &GroupedMmaParams,
-    sums: &[[f32; 4]; 2],
-    places: [[u32; 3]; 2],
-    first_channel: u32,
-) {
-    let lane = thread_idx_x() % 32;
-    unroll!(ROW in [0 1] {
-        let [n, h, w] = places[ROW];
-        let there = n < p.n && h < p.target_extents[0] && w < p.target_extents[1];
-        let index = (n * p.target_extents[0] + h) * p.target_extents[1] + w;
-        let pixel = p.target + 2 * u64::from(index) * u64::from(p.channels);
-        let mut pairs = [0; 2];
-        unroll!(HALF in [0 1] {
-            let mut pair = [p.alpha * sums[HALF][2 * ROW], p.alpha * sums[HALF][2 * ROW + 1]];
-            let channel = first_channel + target_channel::<WIDTH>(HALF as u32, lane % 4 * 2);
-            if p.beta != 0.0 && there && channel < p.channels {
-                let prior = T::unpack(*((pixel + 2 * u64::from(channel)) as *const u32));
-                pair = [pair[0] + p.beta * prior[0], pair[1] + p.beta * prior[1]];
-            }
-            pairs[HALF] = T::pack(pair[0], pair[1]);
-        });
-        let mut channel = first_channel + lane % 4 * 4;
-        if WIDTH == 8 {
-            // Neighbouring lanes exchange a pair, so that each holds four channels in a row.
-            let odd = lane % 2 == 1;
-            let received = warp::shuffle_xor(if odd { pairs[0] } else { pairs[1] }, 1);
-            pairs = if odd { [received, pairs[1]] } else { [pairs[0], received] };
-            channel = first_channel + lane % 2 * 8 + lane % 4 / 2 * 4;
-        }
-        if there && channel < p.channels {
-            *((pixel + 2 * u64::from(channel)) as *mut cuda_std::memory::X2<u32>) = cuda_std::memory::X2(pairs);
-        }
-    });
+    output.write::<T, WIDTH>(p, &sums, row, 0, 0);
 }

@@ -12,6 +12,7 @@
 
 mod dgrad_stride2;
 mod forward;
+mod output;
 mod partials;
 mod wgrad;
 
@@ -74,7 +75,7 @@ fn div_rem(a: u32, b: u32) -> (u32, u32) {
 }
 
 /// Fills the tables: where a source pixel of a tile lies from its corner, and for a position, where its window begins
-/// in shared memory and where it lies itself.
+/// in shared memory, where it lies itself, and how many elements of the target's pixels it is from the tile's first.
 ///
 /// # Safety
 /// `base` is shared memory of `smem_bytes`; all threads call it, and synchronize before they read the tables.
@@ -89,15 +90,17 @@ unsafe fn fill_tables(p: &GroupedMmaParams, base: u32) {
     }
     let mut position = thread_idx_x();
     while position < p.padded_positions() {
-        let (mut offset, mut place) = (0, NO_PLACE);
+        let (mut offset, mut place, mut index) = (0, NO_PLACE, NO_PLACE);
         if position < p.positions() {
             let (rest, col) = div_rem(position, p.tile[2]);
             let (n, row) = div_rem(rest, p.tile[1]);
             offset = ((n * p.halo[0] + row * p.stride[0]) * p.halo[1] + col * p.stride[1]) * GROUPED_PIXEL_BYTES;
             place = pack_place(n, row, col);
+            index = (n * p.target_extents[0] + row * p.cell[0]) * p.target_extents[1] + col * p.cell[1];
         }
         shared::store_u32(base + p.offsets_at() + 4 * position, offset);
         shared::store_u32(base + p.places_at() + 4 * position, place);
+        shared::store_u32(base + p.indices_at() + 4 * position, index);
         position += GROUPED_THREADS;
     }
 }
@@ -130,29 +133,11 @@ unsafe fn load_source(p: &GroupedMmaParams, share: Share, tile: u32, base: u32, 
     }
 }
 
-/// A filter element as bits: from channel `from` to channel `to` by tap `tap`; 0 where those are of different groups,
-/// or beyond the last channel. `transposed` swaps the channels' parts, for `dgrad`.
+/// The filters of a warp's 16 channels, for each tap, each half of those and each 8 source channels: what a lane holds
+/// of `mma`'s B. Zero between groups and beyond the last channel. `transposed` swaps the channels' parts, for `dgrad`.
 ///
 /// # Safety
 /// The host passes a live filter in `p`.
-#[inline(always)]
-unsafe fn filter_bits(p: &GroupedMmaParams, transposed: bool, tap: u32, from: u32, to: u32) -> u32 {
-    let (from_group, from_rank) = div_rem(from, p.width);
-    let (to_group, to_rank) = div_rem(to, p.width);
-    if from_group != to_group || to >= p.channels {
-        return 0;
-    }
-    let (k, c) = if transposed { (from, to_rank) } else { (to, from_rank) };
-    let tap = if p.flip != 0 { TAPS as u32 - 1 - tap } else { tap };
-    let offset = (k * TAPS as u32 + tap) * p.width + c;
-    u32::from(*(p.filter as *const u16).add(offset as usize))
-}
-
-/// The filters of a warp's 16 channels, for each tap, each half of those and each 8 source channels: what a lane holds
-/// of `mma`'s B.
-///
-/// # Safety
-/// As [`filter_bits`].
 #[inline(always)]
 unsafe fn load_filters<const WIDTH: u32, const STEPS: usize>(
     p: &GroupedMmaParams,
@@ -161,18 +146,31 @@ unsafe fn load_filters<const WIDTH: u32, const STEPS: usize>(
 ) -> [[[u32; STEPS]; 2]; TAPS] {
     let lane = thread_idx_x() % 32;
     let (column, row) = (lane / 4, lane % 4 * 2);
+    // Widths are powers of two; those that fill a product are known when this is compiled.
+    let width = if WIDTH == 8 { p.width } else { WIDTH };
+    let (rank, filter_elems) = (width - 1, TAPS as u32 * width);
+    let tap_step = if p.flip != 0 { -(width as i32) } else { width as i32 } as isize;
+    let first_tap = if p.flip != 0 { (TAPS as u32 - 1) * width } else { 0 };
     let mut filters = [[[0; STEPS]; 2]; TAPS];
-    unroll!(TAP in [0 1 2 3 4 5 6 7 8] {
-        unroll!(HALF in [0 1] {
-            unroll!(STEP in [0 1 2 3] {
-                if STEP < STEPS {
-                    let to = first_channel + target_channel::<WIDTH>(HALF as u32, column);
-                    let from = source_channel::<WIDTH>(first_channel, HALF as u32) + CHUNK * STEP as u32 + row;
-                    let low = filter_bits(p, transposed, TAP as u32, from, to);
-                    let high = filter_bits(p, transposed, TAP as u32, from + 1, to);
+    unroll!(HALF in [0 1] {
+        let to = first_channel + target_channel::<WIDTH>(HALF as u32, column);
+        unroll!(STEP in [0 1 2 3] {
+            if STEP < STEPS {
+                let from = source_channel::<WIDTH>(first_channel, HALF as u32) + CHUNK * STEP as u32 + row;
+                // A register's elements are of channels `from` and the next: in the next row, or the next column, where
+                // groups have more than one.
+                let (k, c, next) =
+                    if transposed { (from, to & rank, filter_elems) } else { (to, from & rank, rank.min(1)) };
+                let of_group = |from: u32| to < p.channels && from & !rank == to & !rank;
+                let (low, high) = (of_group(from), of_group(from + 1));
+                let at = (p.filter as *const u16).wrapping_add((k * filter_elems + first_tap + c) as usize);
+                unroll!(TAP in [0 1 2 3 4 5 6 7 8] {
+                    let at = at.wrapping_offset(TAP as isize * tap_step);
+                    let low = if low { u32::from(*at) } else { 0 };
+                    let high = if high { u32::from(*at.wrapping_add(next as usize)) } else { 0 };
                     filters[TAP][HALF][STEP] = low | high << 16;
-                }
-            });
+                });
+            }
         });
     });
     filters

@@ -143,7 +143,10 @@ unsafe fn write_partials<const WIDTH: u32, const PARTS: usize>(
     first: [u32; 2],
 ) {
     let lane = thread_idx_x() % 32;
-    let slab_elems = u64::from(p.channels) * u64::from(TAPS as u32 * p.width);
+    // Widths are powers of two; those that fill a product are known when this is compiled.
+    let width = if WIDTH == 8 { p.width } else { WIDTH };
+    let rank = width - 1;
+    let slab_elems = u64::from(p.channels) * u64::from(TAPS as u32 * width);
     let slab = (p.partials as *mut f32).add((u64::from(slab) * slab_elems) as usize);
     unroll!(PART in [0 1 2 3 4 5 6 7 8] {
         if PART < PARTS {
@@ -158,11 +161,10 @@ unsafe fn write_partials<const WIDTH: u32, const PARTS: usize>(
                     };
                     let to = first[1] + 8 * HALF as u32 + lane % 4 * 2 + (I % 2) as u32;
                     // Widths above 8 fill their products, so only narrow ones have parts between groups.
-                    let of_group = WIDTH != 8 || from / p.width.max(1) == to / p.width.max(1);
+                    let of_group = WIDTH != 8 || from & !rank == to & !rank;
                     if (tap as usize) < TAPS && to < p.channels && of_group {
                         let tap = if p.flip != 0 { TAPS as u32 - 1 - tap } else { tap };
-                        let rank = from - from / p.width.max(1) * p.width;
-                        *slab.add(((to * TAPS as u32 + tap) * p.width + rank) as usize) =
+                        *slab.add(((to * TAPS as u32 + tap) * width + (from & rank)) as usize) =
                             sums[PART % PARTS][HALF][I];
                     }
                 });
