@@ -24,6 +24,8 @@
 //! each axis. Strides of all tensors are free, so NCHW, NHWC, KCRS and KRSC are all one kind of problem. Operands
 //! share an element type; sums are kept in its accumulator. Deterministic.
 
+pub mod cp_async_mma;
+pub mod grouped_mma;
 pub mod im2col_wgmma;
 mod depthwise;
 pub mod index;
