@@ -29,9 +29,9 @@ mod cp_async_mma;
 mod cpu_direct;
 mod cpu_gemm;
 mod cpu_geometry;
+mod depthwise;
 mod grouped_mma;
 mod im2col_wgmma;
-mod depthwise;
 mod naive;
 
 pub use kernel_abi::ops::conv::{ConvAxis, ConvDesc, ConvMode, ConvPass, ConvProblem, ConvShape};

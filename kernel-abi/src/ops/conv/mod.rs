@@ -25,9 +25,9 @@
 //! share an element type; sums are kept in its accumulator. Deterministic.
 
 pub mod cp_async_mma;
+mod depthwise;
 pub mod grouped_mma;
 pub mod im2col_wgmma;
-mod depthwise;
 pub mod index;
 mod kernels;
 mod params;
