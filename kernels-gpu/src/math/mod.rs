@@ -2,3 +2,4 @@
 
 pub mod element;
 pub mod index;
+pub mod tensor_core;

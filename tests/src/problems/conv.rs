@@ -126,6 +126,64 @@ pub fn for_tensor_cores(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<
     )
 }
 
+/// Dense channels-last convolutions of 16-bit types with groups of many widths and with odd channels: 3 × 3 taps with
+/// the strides of residual networks, and windows of any kind.
+pub fn grouped(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    /// Products that the reference may be asked for.
+    const MAX_PRODUCTS: i64 = 2_000_000;
+    let width = || prop::sample::select(&[1i64, 2, 3, 4, 7, 8, 16, 24, 32, 37][..]);
+    let channels = prop_oneof![
+        4 => (2i64..=32, width()).prop_map(|(groups, width)| [groups, width, width]),
+        1 => (1i64..=3, width(), width()).prop_map(|(groups, c, k)| [groups, c, k]),
+    ];
+    let tap_axis =
+        (1i64..=19, 0i64..=3, 0i64..=2, 1i64..=2, 1i64..=2).prop_map(|(input, before, behind, stride, dil)| {
+            let behind = behind.max(2 * dil + 1 - input - before);
+            [input, 3, before, behind, stride, dil]
+        });
+    let spatial = prop_oneof![
+        3 => prop::collection::vec(tap_axis, 2..=2),
+        1 => prop::collection::vec(axis(), 1..=3),
+    ];
+    let words = (prop::sample::select(&[DType::F16, DType::BF16][..]), pass, prop::sample::select(ConvMode::ALL));
+    (words, 1i64..=5, channels, spatial, prop::bool::ANY).prop_map(
+        |((dtype, pass, mode), mut n, [mut groups, group_c, group_k], mut axes, same)| {
+            if same {
+                // One stride for all axes, and no dilation with it: what `dgrad` has kernels for.
+                let stride = axes[0][4];
+                axes.iter_mut()
+                    .for_each(|axis| axis[4..].copy_from_slice(&[stride, if stride == 1 { axis[5] } else { 1 }]));
+                axes.iter_mut().for_each(|axis| axis[3] = axis[3].max((axis[1] - 1) * axis[5] + 1 - axis[0] - axis[2]));
+            }
+            let column = |i: usize| axes.iter().map(|axis| axis[i]).collect::<Vec<_>>();
+            let desc = ConvDesc::new()
+                .padding(&column(2))
+                .padding_end(&column(3))
+                .stride(&column(4))
+                .dilation(&column(5))
+                .mode(mode);
+            loop {
+                let desc = desc.clone().groups(groups);
+                let extents = |outer: [i64; 2], i: usize| outer.into_iter().chain(column(i)).collect::<Vec<_>>();
+                let x = channels_last(dtype, &extents([n, groups * group_c], 0), 0);
+                let w = channels_last(dtype, &extents([groups * group_k, group_c], 1), 0);
+                let y = channels_last(dtype, &desc.output_dims(&x, &w).expect("random axes are legal"), 0);
+                let terms = w.n_elems() / (groups * group_k);
+                if y.n_elems() * terms > MAX_PRODUCTS && n * groups > 1 {
+                    (n, groups) = if n > 1 { (n / 2, groups) } else { (n, groups / 2) };
+                    continue;
+                }
+                return match pass {
+                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
+                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
+                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
+                }
+                .expect("a random problem is legal");
+            }
+        },
+    )
+}
+
 /// Channels-last, with `gap` elements behind the channels of every position.
 fn channels_last(dtype: DType, dims: &[i64], gap: i64) -> TensorDesc {
     let mut strides = vec![1; dims.len()];

@@ -37,6 +37,27 @@ proptest! {
         }
     }
 
+    /// The same for 16-bit types and the kernels that only take those, on problems whose sums they store exactly.
+    #[test]
+    fn gradients_of_grouped_convolutions_are_adjoints(fprop in problems::conv::grouped(Just(ConvPass::Fprop)), seed in any::<u64>()) {
+        let [dgrad, wgrad] = [ConvPass::Dgrad, ConvPass::Wgrad].map(|pass| problems::conv::with_pass(&fprop, pass));
+        let dtype = fprop.x().dtype();
+        for problem in [&fprop, &dgrad, &wgrad] {
+            prop_assume!(problem.accumulation_length() <= dtype.max_exact_integer() as f64);
+        }
+        let [x, w, dy] = [fprop.x(), fprop.w(), fprop.y()]
+            .map(|desc| Fill::Integers { max: 1 }.values(desc.n_elems() as usize, dtype, seed ^ desc.n_elems() as u64));
+        for context in contexts() {
+            let mut sums = Vec::new();
+            for (problem, a, b, c) in [(&fprop, &x, &w, &dy), (&dgrad, &dy, &w, &x), (&wgrad, &x, &dy, &w)] {
+                for algorithm in algorithms(context, problem) {
+                    sums.push((algorithm, dot(c, &run(context, algorithm, problem, a, b))));
+                }
+            }
+            prop_assert!(sums.iter().all(|(_, sum)| *sum == sums[0].1), "{sums:?} {fprop}");
+        }
+    }
+
     /// Mode convolution is mode cross_correlation with the filter turned around, in every pass.
     #[test]
     fn convolution_is_correlation_with_the_flipped_filter(problem in problems::conv::of(Just(DType::F64), prop::sample::select(ConvPass::ALL)), seed in any::<u64>()) {
@@ -77,6 +98,9 @@ fn every_run_gives_the_same_bits() {
         "conv:fprop pad=1 x=3x64x13x11:bf16:nhwc w=72x64x3x3:bf16:nhwc",
         "conv:dgrad pad=1 stride=2 dx=3x64x13x11:bf16:nhwc w=72x64x3x3:bf16:nhwc",
         "conv:wgrad pad=1 x=9x64x13x11:bf16:nhwc dw=72x64x3x3:bf16:nhwc",
+        "conv:wgrad pad=1 groups=8 x=9x64x23x21:bf16:nhwc dw=64x8x3x3:bf16:nhwc",
+        "conv:wgrad pad=1 groups=3 x=9x96x23x21:bf16:nhwc dw=96x32x3x3:bf16:nhwc",
+        "conv:wgrad pad=1 x=9x19x23x21:bf16:nhwc dw=17x19x3x3:bf16:nhwc",
     ] {
         let problem: ConvProblem = text.parse().unwrap();
         let operands = problem.operands();

@@ -34,6 +34,16 @@ proptest! {
     }
 
     #[test]
+    fn groups_match_the_reference(problem in problems::conv::grouped(any_pass()), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
+    #[test]
+    fn groups_give_integers_exactly(problem in problems::conv::grouped(any_pass()), seed in any::<u64>()) {
+        check_integers(&problem, seed)?;
+    }
+
+    #[test]
     fn integers_come_out_exactly(problem in problems::conv::any(), seed in any::<u64>()) {
         check_integers(&problem, seed)?;
     }
@@ -69,6 +79,18 @@ const SHAPES: &[&str] = &[
     "pad=1x1 stride=1x1 groups=24 x=2x24x9x11:T:nhwc w=24x1x3x3:T:nhwc",
     "pad=2x2 stride=2x2 groups=6 x=1x6x13x13:T w=18x1x5x5:T",
     "pad=1x1 stride=1x1 groups=4 x=2x32x6x6:T w=16x8x3x3:T",
+    // Groups of every width that has a kernel, several tiles and slices of channels, with tails.
+    "pad=1x1 stride=1x1 groups=32 x=3x128x9x30:T:nhwc w=128x4x3x3:T:nhwc",
+    "pad=1x1 stride=2x2 groups=9 x=2x72x17x15:T:nhwc w=72x8x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 groups=5 x=6x80x7x7:T:nhwc w=80x16x3x3:T:nhwc mode=convolution",
+    "pad=1x0 stride=2x2 groups=3 x=5x96x8x9:T:nhwc w=96x32x3x3:T:nhwc",
+    "pad=2x1 stride=1x1 dil=2x1 groups=12 x=2x24x10x11:T:nhwc w=24x2x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 groups=40 x=2x40x12x13:T:nhwc w=40x1x3x3:T:nhwc",
+    // The first layer of a network, and channels that no copy of 16 bytes divides.
+    "pad=3x3 stride=2x2 x=2x3x35x33:T:nhwc w=64x3x7x7:T:nhwc",
+    "pad=1x1 stride=1x1 x=2x67x7x9:T:nhwc w=71x67x3x3:T:nhwc",
+    "pad=1x1 stride=2x1 groups=2 x=2x60x9x8:T:nhwc w=20x30x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 groups=3 x=2x72x9x9:T:nhwc w=72x24x3x3:T:nhwc",
     // Large filters on small images, padding and dilation beyond either.
     "pad=3x3 stride=1x1 x=2x5x3x4:T w=6x5x7x7:T",
     "pad=9x7 pad_end=8x0 stride=3x2 dil=4x3 x=1x4x5x4:T w=5x4x3x2:T",

@@ -1,6 +1,6 @@
 //! The ordered list of convolution algorithms.
 
-use super::{ConvProblem, cpu_direct, cpu_gemm, im2col_wgmma, naive};
+use super::{ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, im2col_wgmma, naive};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -15,8 +15,11 @@ impl Operation for ConvProblem {
         &[
             &CpuAlgorithm(cpu_gemm::CpuGemm),
             &CpuAlgorithm(cpu_direct::CpuDirect),
+            &grouped_mma::GroupedMma,
+            &cp_async_mma::CpAsyncMma,
             &im2col_wgmma::Gather,
             &im2col_wgmma::Wgrad,
+            &depthwise::Depthwise,
             &naive::Naive,
         ]
     }

@@ -1,4 +1,4 @@
-//! The only list of convolution kernels.
+//! The only lists of convolution kernels.
 
 /// Calls `$callback!` with one row per kernel: symbol, pass, element type.
 #[macro_export]
@@ -17,6 +17,91 @@ macro_rules! conv_kernels {
             (conv_wgrad_naive_f64, wgrad, f64),
             (conv_wgrad_naive_f16, wgrad, f16),
             (conv_wgrad_naive_bf16, wgrad, bf16),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel for narrow groups: symbol, what it computes, element type, width of a
+/// group (8 stands for its divisors too).
+#[macro_export]
+macro_rules! conv_grouped_mma_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convmma_fprop_grouped_bf16_w8, fprop, bf16, 8),
+            (convmma_dgrad_grouped_bf16_w8, dgrad, bf16, 8),
+            (convmma_dgrad_grouped_bf16_w8_stride2, dgrad_stride2, bf16, 8),
+            (convmma_wgrad_grouped_bf16_w8, wgrad, bf16, 8),
+            (convmma_fprop_grouped_bf16_w16, fprop, bf16, 16),
+            (convmma_dgrad_grouped_bf16_w16, dgrad, bf16, 16),
+            (convmma_dgrad_grouped_bf16_w16_stride2, dgrad_stride2, bf16, 16),
+            (convmma_wgrad_grouped_bf16_w16, wgrad, bf16, 16),
+            (convmma_fprop_grouped_bf16_w32, fprop, bf16, 32),
+            (convmma_dgrad_grouped_bf16_w32, dgrad, bf16, 32),
+            (convmma_dgrad_grouped_bf16_w32_stride2, dgrad_stride2, bf16, 32),
+            (convmma_wgrad_grouped_bf16_w32, wgrad, bf16, 32),
+            (convmma_fprop_grouped_f16_w8, fprop, f16, 8),
+            (convmma_dgrad_grouped_f16_w8, dgrad, f16, 8),
+            (convmma_dgrad_grouped_f16_w8_stride2, dgrad_stride2, f16, 8),
+            (convmma_wgrad_grouped_f16_w8, wgrad, f16, 8),
+            (convmma_fprop_grouped_f16_w16, fprop, f16, 16),
+            (convmma_dgrad_grouped_f16_w16, dgrad, f16, 16),
+            (convmma_dgrad_grouped_f16_w16_stride2, dgrad_stride2, f16, 16),
+            (convmma_wgrad_grouped_f16_w16, wgrad, f16, 16),
+            (convmma_fprop_grouped_f16_w32, fprop, f16, 32),
+            (convmma_dgrad_grouped_f16_w32, dgrad, f16, 32),
+            (convmma_dgrad_grouped_f16_w32_stride2, dgrad_stride2, f16, 32),
+            (convmma_wgrad_grouped_f16_w32, wgrad, f16, 32),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel that adds up partial sums of `wgrad`: symbol, element type.
+#[macro_export]
+macro_rules! conv_partials_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convmma_wgrad_partials_bf16, bf16),
+            (convmma_wgrad_partials_f16, f16),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel that gathers with `cp.async`: symbol, pass, element type, rows and columns
+/// of a tile, elements of a copy.
+#[macro_export]
+macro_rules! conv_cp_async_mma_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convmma_fprop_cp_async_bf16_128x128x32_v8, fprop, bf16, 128, 8),
+            (convmma_fprop_cp_async_bf16_64x64x32_v8, fprop, bf16, 64, 8),
+            (convmma_fprop_cp_async_bf16_64x64x32_v4, fprop, bf16, 64, 4),
+            (convmma_fprop_cp_async_bf16_64x64x32_v2, fprop, bf16, 64, 2),
+            (convmma_fprop_cp_async_bf16_64x64x32_v1, fprop, bf16, 64, 1),
+            (convmma_dgrad_cp_async_bf16_128x128x32_v8, dgrad, bf16, 128, 8),
+            (convmma_dgrad_cp_async_bf16_64x64x32_v8, dgrad, bf16, 64, 8),
+            (convmma_dgrad_cp_async_bf16_64x64x32_v4, dgrad, bf16, 64, 4),
+            (convmma_dgrad_cp_async_bf16_64x64x32_v2, dgrad, bf16, 64, 2),
+            (convmma_dgrad_cp_async_bf16_64x64x32_v1, dgrad, bf16, 64, 1),
+            (convmma_wgrad_cp_async_bf16_128x128x32_v8, wgrad, bf16, 128, 8),
+            (convmma_wgrad_cp_async_bf16_64x64x32_v8, wgrad, bf16, 64, 8),
+            (convmma_wgrad_cp_async_bf16_64x64x32_v4, wgrad, bf16, 64, 4),
+            (convmma_wgrad_cp_async_bf16_64x64x32_v2, wgrad, bf16, 64, 2),
+            (convmma_wgrad_cp_async_bf16_64x64x32_v1, wgrad, bf16, 64, 1),
+            (convmma_fprop_cp_async_f16_128x128x32_v8, fprop, f16, 128, 8),
+            (convmma_fprop_cp_async_f16_64x64x32_v8, fprop, f16, 64, 8),
+            (convmma_fprop_cp_async_f16_64x64x32_v4, fprop, f16, 64, 4),
+            (convmma_fprop_cp_async_f16_64x64x32_v2, fprop, f16, 64, 2),
+            (convmma_fprop_cp_async_f16_64x64x32_v1, fprop, f16, 64, 1),
+            (convmma_dgrad_cp_async_f16_128x128x32_v8, dgrad, f16, 128, 8),
+            (convmma_dgrad_cp_async_f16_64x64x32_v8, dgrad, f16, 64, 8),
+            (convmma_dgrad_cp_async_f16_64x64x32_v4, dgrad, f16, 64, 4),
+            (convmma_dgrad_cp_async_f16_64x64x32_v2, dgrad, f16, 64, 2),
+            (convmma_dgrad_cp_async_f16_64x64x32_v1, dgrad, f16, 64, 1),
+            (convmma_wgrad_cp_async_f16_128x128x32_v8, wgrad, f16, 128, 8),
+            (convmma_wgrad_cp_async_f16_64x64x32_v8, wgrad, f16, 64, 8),
+            (convmma_wgrad_cp_async_f16_64x64x32_v4, wgrad, f16, 64, 4),
+            (convmma_wgrad_cp_async_f16_64x64x32_v2, wgrad, f16, 64, 2),
+            (convmma_wgrad_cp_async_f16_64x64x32_v1, wgrad, f16, 64, 1),
         }
     };
 }

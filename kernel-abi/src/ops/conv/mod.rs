@@ -24,9 +24,11 @@
 //! each axis. Strides of all tensors are free, so NCHW, NHWC, KCRS and KRSC are all one kind of problem. Operands
 //! share an element type; sums are kept in its accumulator. Deterministic.
 
+pub mod cp_async_mma;
+mod depthwise;
+pub mod grouped_mma;
 pub mod im2col_wgmma;
 pub mod index;
-
 mod kernels;
 mod params;
 
@@ -35,6 +37,7 @@ mod desc;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
 
+pub use depthwise::{DepthwiseParams, LOOPED_MAX_FILTER, LOOPED_STRIP, REGION_BYTES, RUN_MAX};
 pub use params::ConvParams;
 
 #[cfg(not(target_arch = "nvptx64"))]

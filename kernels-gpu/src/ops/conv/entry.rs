@@ -1,9 +1,11 @@
 //! Convolution kernels: the rows of `conv_kernels!`.
 
-use super::naive;
+use super::{cp_async_mma, grouped_mma, naive};
 use crate::math::element::{bf16, f16};
-use cuda_std::kernel;
+use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::conv::ConvParams;
+use kernel_abi::ops::conv::cp_async_mma::CpAsyncMmaParams;
+use kernel_abi::ops::conv::grouped_mma::{GroupedMmaParams, SplitReduceParams};
 
 // Two blocks a multiprocessor leave a thread 128 registers: left alone, ptxas takes fewer and spills the strides of the
 // five axes that the loops step by.
@@ -19,3 +21,65 @@ macro_rules! entries {
 }
 
 kernel_abi::conv_kernels!(entries);
+
+macro_rules! grouped_mma_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $width:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`, and a tiling that fits the shared memory.
+        #[kernel(threads = 256, min_blocks = 2)]
+        pub unsafe fn $symbol(params: GroupedMmaParams) {
+            grouped_mma_entries!(@$pass $dtype, $width, &params)
+        }
+    )* };
+    (@fprop $dtype:ident, $width:literal, $params:expr) => {
+        grouped_mma::forward::<$dtype, $width, { $width / 8 }>($params, false)
+    };
+    (@dgrad $dtype:ident, $width:literal, $params:expr) => {
+        grouped_mma::forward::<$dtype, $width, { $width / 8 }>($params, true)
+    };
+    (@dgrad_stride2 $dtype:ident, $width:literal, $params:expr) => {
+        grouped_mma::dgrad_stride2::<$dtype, $width, { $width / 8 }>($params)
+    };
+    (@wgrad $dtype:ident, $width:literal, $params:expr) => {
+        grouped_mma::wgrad::<$dtype, $width, { if $width == 8 { 5 } else { 9 } }>($params)
+    };
+}
+
+kernel_abi::conv_grouped_mma_kernels!(grouped_mma_entries);
+
+macro_rules! partials_entries {
+    ($(($symbol:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes partial sums that are written, and a live target.
+        #[kernel(threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: SplitReduceParams) {
+            grouped_mma::add_partials::<$dtype>(&params, shared_array![f32; 256])
+        }
+    )* };
+}
+
+kernel_abi::conv_partials_kernels!(partials_entries);
+
+macro_rules! cp_async_mma_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $size:tt, $v:literal)),* $(,)?) => { $(
+        cp_async_mma_entries!(@$size $symbol, $pass, $dtype, $v);
+    )* };
+    (@128 $symbol:ident, $pass:ident, $dtype:ident, $v:literal) => {
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`, and shared memory for the tile.
+        #[kernel(threads = 256, min_blocks = 2)]
+        pub unsafe fn $symbol(params: CpAsyncMmaParams) {
+            cp_async_mma::$pass::<$dtype, $v, 128, 4>(&params)
+        }
+    };
+    (@64 $symbol:ident, $pass:ident, $dtype:ident, $v:literal) => {
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`, and shared memory for the tile.
+        #[kernel(threads = 128, min_blocks = 4)]
+        pub unsafe fn $symbol(params: CpAsyncMmaParams) {
+            cp_async_mma::$pass::<$dtype, $v, 64, 2>(&params)
+        }
+    };
+}
+
+kernel_abi::conv_cp_async_mma_kernels!(cp_async_mma_entries);

@@ -1,5 +1,8 @@
 //! Convolution, formula in `kernel_abi::ops::conv`.
 
+mod cp_async_mma;
+mod depthwise;
 mod entry;
+mod grouped_mma;
 mod im2col_wgmma;
 mod naive;
