@@ -2,7 +2,7 @@
 
 use kernel_abi::ops::matmul::{MatmulDesc, MatmulProblem};
 use kernel_abi::{Problem, TensorDesc};
-use oxidnn::{Args, Policy};
+use oxidnn::{Args, Policy, Verdict};
 use oxidnn_tests::{check, check_exact, problems};
 use proptest::prelude::*;
 
@@ -146,6 +146,87 @@ fn misaligned_addresses_are_refused_by_the_fast_kernels() {
     }
     let product = run("naive").unwrap();
     assert!(product[..4096].iter().all(|&v| v == 64.0) && product[4096..].iter().all(|&v| v == 0.0));
+}
+
+/// Numbers between -1 and 1 without a pattern.
+fn scattered(n: i64, seed: u32) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..n).map(|_| next()).collect()
+}
+
+/// c of one run of `name` on scattered operands.
+fn product(context: &oxidnn::Context, problem: &MatmulProblem, name: &str) -> Vec<f32> {
+    let stream = context.stream().unwrap();
+    let a = context.tensor_from(problem.a(), &scattered(problem.a().n_elems(), 1)).unwrap();
+    let b = context.tensor_from(problem.b(), &scattered(problem.b().n_elems(), 2)).unwrap();
+    let mut c = context.tensor(problem.c()).unwrap();
+    let plan = context.plan(problem, Policy::fixed(name)).unwrap();
+    let args = Args::new().input("a", &a).input("b", &b).output("c", &mut c);
+    plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
+    c.to_vec::<f32>(&stream).unwrap()
+}
+
+/// Also of sums that many blocks share.
+#[test]
+fn every_variant_repeats_its_bits() {
+    let Some(context) = oxidnn_tests::gpu("every_variant_repeats_its_bits") else { return };
+    for text in [
+        "matmul:forward a=520x2200:bf16 b=2200x24:bf16",
+        "matmul:forward trans=tn a=2200x300:f16 b=2200x333:f16",
+        "matmul:forward a=130x1100:f32 b=1100x200:f32",
+    ] {
+        let problem: MatmulProblem = text.parse().unwrap();
+        let plan = context.plan(&problem, Policy::Heuristic).unwrap();
+        for candidate in plan.candidates() {
+            if matches!(candidate.verdict, Verdict::Able { .. }) {
+                let runs = [(); 3].map(|()| product(&context, &problem, candidate.config));
+                assert!(runs[0] == runs[1] && runs[0] == runs[2], "{text}: {}", candidate.config);
+            }
+        }
+    }
+}
+
+/// Whatever the strides, some fast kernel needs no workspace.
+#[test]
+fn without_workspace_there_are_tensor_cores_still() {
+    let Some(context) = oxidnn_tests::gpu("without_workspace_there_are_tensor_cores_still") else { return };
+    for text in ["a=35x1760:bf16 b=1760x8457:bf16", "a=512x5000:bf16 b=5000x16:bf16", "a=65x67:f16 b=67x129:f16"] {
+        let problem: MatmulProblem = format!("matmul:forward {text}").parse().unwrap();
+        let plan = context.plan(&problem, Policy::Heuristic.workspace_limit(0)).unwrap();
+        assert_eq!(plan.workspace_bytes(), 0);
+        assert_ne!(plan.algorithm(), "naive", "{}", plan.explain());
+    }
+}
+
+/// f32 in bf16 parts is as exact as scalar f32, against sums in f64.
+#[test]
+fn parts_are_as_exact_as_scalar_arithmetic() {
+    let Some(context) = oxidnn_tests::gpu("parts_are_as_exact_as_scalar_arithmetic") else { return };
+    if context.info().compute_capability != (9, 0) {
+        return;
+    }
+    for k in [64i64, 1000, 4096] {
+        let problem: MatmulProblem = format!("matmul:forward a=96x{k}:f32 b={k}x80:f32").parse().unwrap();
+        let (a, b) = (scattered(96 * k, 1), scattered(k * 80, 2));
+        let at = |row: i64, col: i64| -> f64 {
+            let term = |i: i64| f64::from(a[(row * k + i) as usize]) * f64::from(b[(i * 80 + col) as usize]);
+            (0..k).map(term).sum()
+        };
+        let expected: Vec<f64> = (0..96 * 80).map(|i| at(i / 80, i % 80)).collect();
+        let error = |name: &str| {
+            let got = product(&context, &problem, name);
+            let squares = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>();
+            let wrong = squares(&mut got.iter().zip(&expected).map(|(got, expected)| f64::from(*got) - expected));
+            (wrong / squares(&mut expected.iter().copied())).sqrt()
+        };
+        let (parts, scalar) = (error("bf16x3_wgmma"), error("ffma"));
+        println!("k = {k}: relative L2 error of bf16x3_wgmma {parts:.2e}, of ffma {scalar:.2e}");
+        assert!(parts <= 1.1 * scalar, "k = {k}: {parts:e} against {scalar:e}");
+    }
 }
 
 #[test]
