@@ -74,8 +74,8 @@ impl Launch for TmaLaunch {
         for (i, map) in [&maps.a, &maps.b].into_iter().enumerate() {
             if map.pack.is_none() && !inputs[i].is_multiple_of(ALIGN_BYTES) {
                 let reason = format!(
-                    "expected an address that is a multiple of {ALIGN_BYTES} for the algorithm tma_wgmma (naive takes \
-                     any), given {:#x}",
+                    "expected an address that is a multiple of {ALIGN_BYTES} for the algorithm tma_wgmma (cp_async_mma \
+                     takes any), given {:#x}",
                     inputs[i]
                 );
                 return Err(Error::bad(MatmulProblem::OP, ["a", "b"][operands[i]], reason));
