@@ -228,3 +228,59 @@ pub fn desc_of(problem: &ConvProblem) -> ConvDesc {
         .dilation(&list(|axis| axis.dilation))
         .groups(problem.groups())
 }
+
+/// Depthwise convolutions of two axes, images channels-last or packed: square filters of 3, 5 and 7 with stride 1 or 2,
+/// and windows of any kind.
+pub fn depthwise(
+    dtype: impl Strategy<Value = DType>,
+    pass: impl Strategy<Value = ConvPass>,
+) -> impl Strategy<Value = ConvProblem> {
+    /// Products that the reference may be asked for.
+    const MAX_PRODUCTS: i64 = 400_000;
+    let extent = || 1i64..=26;
+    let padding = || [0i64..=8, 0i64..=8, 0i64..=8, 0i64..=8];
+    let square = (prop::sample::select(&[3i64, 5, 7][..]), 1i64..=2, extent(), extent(), padding()).prop_map(
+        |(filter, stride, h, w, pad)| {
+            // Up to one more than what a tap still meets.
+            let pad = pad.map(|pad| pad.min(filter));
+            [[h, filter, pad[0], pad[1], stride, 1], [w, filter, pad[2], pad[3], stride, 1]]
+        },
+    );
+    let axes = prop_oneof![3 => square, 1 => [axis(), axis()]];
+    let channels = prop_oneof![2 => 1i64..=11, 2 => (1i64..=20).prop_map(|c| 4 * c), 1 => 60i64..=140];
+    let words = (dtype, pass, prop::sample::select(ConvMode::ALL), prop::bool::ANY);
+    (words, 1i64..=5, channels, axes, layout()).prop_map(
+        |((dtype, pass, mode, last), mut n, mut channels, mut axes, w_layout)| {
+            for axis in &mut axes {
+                axis[3] = axis[3].max((axis[1] - 1) * axis[5] + 1 - axis[0] - axis[2]);
+            }
+            let column = |i: usize| axes.iter().map(|axis| axis[i]).collect::<Vec<_>>();
+            let images = |dims: &[i64]| {
+                let desc = if last { TensorDesc::channels_last(dtype, dims) } else { TensorDesc::packed(dtype, dims) };
+                desc.expect("random extents are legal")
+            };
+            loop {
+                let desc = ConvDesc::new()
+                    .padding(&column(2))
+                    .padding_end(&column(3))
+                    .stride(&column(4))
+                    .dilation(&column(5))
+                    .groups(channels)
+                    .mode(mode);
+                let x = images(&[n, channels, axes[0][0], axes[1][0]]);
+                let w = w_layout.apply(dtype, &[channels, 1, axes[0][1], axes[1][1]]);
+                let y = images(&desc.output_dims(&x, &w).expect("random axes are legal"));
+                if y.n_elems() * axes[0][1] * axes[1][1] > MAX_PRODUCTS && n * channels > 1 {
+                    (n, channels) = if n > 1 { (n / 2, channels) } else { (n, channels / 2) };
+                    continue;
+                }
+                return match pass {
+                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
+                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
+                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
+                }
+                .expect("a random problem is legal");
+            }
+        },
+    )
+}

@@ -144,7 +144,7 @@ fn inputs_may_repeat_elements() {
     }
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
@@ -154,7 +154,7 @@ fn flip(w: &TensorDesc, values: &[f64]) -> Vec<f64> {
     values.chunks(taps as usize).flat_map(|filter| filter.iter().rev().copied()).collect()
 }
 
-fn algorithms(context: &Context, problem: &ConvProblem) -> Vec<&'static str> {
+pub(super) fn algorithms(context: &Context, problem: &ConvProblem) -> Vec<&'static str> {
     let able = oxidnn::operators::AnyProblem::candidates(problem, context);
     let able = able.iter().filter(|candidate| matches!(candidate.verdict, Verdict::Able { .. }));
     let names: Vec<_> = able.map(|candidate| candidate.algorithm).collect();
@@ -163,7 +163,7 @@ fn algorithms(context: &Context, problem: &ConvProblem) -> Vec<&'static str> {
 }
 
 /// The result, row-major.
-fn run(context: &Context, algorithm: &str, problem: &ConvProblem, a: &[f64], b: &[f64]) -> Vec<f64> {
+pub(super) fn run(context: &Context, algorithm: &str, problem: &ConvProblem, a: &[f64], b: &[f64]) -> Vec<f64> {
     let stream = context.stream().unwrap();
     let plan = context.plan(problem, Policy::fixed(algorithm)).unwrap();
     let operands = plan.operands().to_vec();

@@ -1,5 +1,6 @@
 //! Convolution: against the reference, its laws and its refusals.
 
+mod depthwise;
 mod laws;
 mod reference;
 mod refusals;

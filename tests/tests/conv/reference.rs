@@ -49,7 +49,7 @@ proptest! {
     }
 }
 
-fn any_pass() -> impl Strategy<Value = ConvPass> {
+pub(super) fn any_pass() -> impl Strategy<Value = ConvPass> {
     prop::sample::select(ConvPass::ALL)
 }
 
@@ -59,7 +59,7 @@ fn random(pass: ConvPass) -> impl Strategy<Value = ConvProblem> {
 
 /// Integers of such a size that every sum, blended with its prior value, is stored exactly; where the sums are too
 /// long for the type, accumulators are still exact and the storage rounds once, as the oracle does.
-fn check_integers(problem: &ConvProblem, seed: u64) -> Result<(), TestCaseError> {
+pub(super) fn check_integers(problem: &ConvProblem, seed: u64) -> Result<(), TestCaseError> {
     let room = problem.x().dtype().max_exact_integer() as f64 / (3.0 * problem.accumulation_length());
     let max = room.sqrt().clamp(1.0, 16.0) as i64;
     check_exact(problem, seed, max)
@@ -168,7 +168,7 @@ fn named_shapes_match_the_reference() {
     }
 }
 
-fn named(shape: &str, pass: ConvPass, dtype: DType) -> ConvProblem {
+pub(super) fn named(shape: &str, pass: ConvPass, dtype: DType) -> ConvProblem {
     let [x, w] = match pass {
         ConvPass::Fprop => ["x=", "w="],
         ConvPass::Dgrad => ["dx=", "w="],

@@ -72,7 +72,7 @@ pub(super) fn row(geometry: &Geometry) -> Option<&'static Row> {
 pub(super) fn cut(geometry: &Geometry, row: &Row) -> Option<(DepthwiseParams, u64)> {
     let mut params = geometry.params();
     let groups = params.c / row.vec;
-    params.channel_run = channel_run(groups);
+    params.channel_run = channel_run(groups, row.vec * geometry.dtype.size_bytes() as i32);
     let runs = (i64::from(groups) + i64::from(params.channel_run) - 1) / i64::from(params.channel_run);
     let slots = i64::from(THREADS as i32 / params.channel_run);
     let ceil = |a: i64, b: i32| (a + i64::from(b) - 1) / i64::from(b);
@@ -115,17 +115,23 @@ pub(super) fn cut(geometry: &Geometry, row: &Row) -> Option<(DepthwiseParams, u6
     Some((params, n_blocks as u64 * runs as u64))
 }
 
-/// How many groups of channels a block walks: many, so that accesses are long, but few threads left over.
-fn channel_run(groups: i32) -> i32 {
+/// How many groups of channels, of so many bytes, a block walks: many, so that accesses are long, but few threads left
+/// over, and no sector shared between two blocks.
+fn channel_run(groups: i32, group_bytes: i32) -> i32 {
+    /// What the memory moves at once.
+    const SECTOR_BYTES: i32 = 32;
+    /// Share of the rate that is left where sectors are moved twice.
+    const SHARED_SECTORS: f64 = 0.85;
     let used = |run: i32| {
         let runs = (groups + run - 1) / run;
         let threads = THREADS as i32;
-        f64::from(groups) / f64::from(runs * run) * f64::from(threads / run * run) / f64::from(threads)
+        let sectors = if runs > 1 && run * group_bytes % SECTOR_BYTES != 0 { SHARED_SECTORS } else { 1.0 };
+        sectors * f64::from(groups) / f64::from(runs * run) * f64::from(threads / run * run) / f64::from(threads)
     };
     if groups <= RUN_MAX / 2 {
         return groups;
     }
-    (RUN_MAX / 2..=RUN_MAX).max_by(|&a, &b| used(a).total_cmp(&used(b))).unwrap_or(RUN_MAX)
+    (RUN_MAX / 2..=RUN_MAX.min(groups)).max_by(|&a, &b| used(a).total_cmp(&used(b))).unwrap_or(RUN_MAX / 2)
 }
 
 #[cfg(test)]
@@ -134,11 +140,11 @@ mod tests {
 
     #[test]
     fn runs_leave_few_threads_over() {
-        for (groups, run) in [(1, 1), (9, 9), (16, 16), (32, 32), (48, 16), (96, 32)] {
-            assert_eq!(channel_run(groups), run, "{groups} groups");
+        for (groups, run) in [(1, 1), (9, 9), (16, 16), (32, 32), (36, 18), (48, 16), (72, 24), (96, 32), (100, 16)] {
+            assert_eq!(channel_run(groups, 4), run, "{groups} groups");
         }
         for groups in 1..600 {
-            let run = channel_run(groups);
+            let run = channel_run(groups, 4);
             assert!((1..=RUN_MAX).contains(&run) && run <= groups.max(1));
         }
     }

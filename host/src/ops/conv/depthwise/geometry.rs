@@ -204,3 +204,51 @@ impl Layout {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<Geometry, String> {
+        Geometry::of(&text.parse::<ConvProblem>().unwrap()).map_err(|Refusal(reason)| reason)
+    }
+
+    #[test]
+    fn refusals_name_what_is_taken_and_given() {
+        for (text, expected) in [
+            ("groups=4 x=2x4x7x7:f64 w=4x1x3x3:f64", "the element type is f64"),
+            ("groups=4 x=2x4x7x7x7:f32 w=4x1x3x3x3:f32", "1 or 2 spatial axes, given 3"),
+            ("groups=4 x=2x4x7x7:f32 w=8x1x3x3:f32", "given 4 groups of 4 channels to 8"),
+            ("groups=2 x=2x4x7x7:f32 w=4x2x3x3:f32", "given 2 groups of 4 channels to 4"),
+            ("groups=4 x=2x4x7x7:f32 w=4x1x3x3:f32 y=2x4x5x5:f32:nhwc", "both channels-last or both packed"),
+            ("groups=4 x=2x4x7x7:f32:s392x98x14x2 w=4x1x3x3:f32", "given 2x4x7x7:f32:s392x98x14x2"),
+            ("groups=4 x=2x4x99x7:f32 w=4x1x65x3:f32", "an extent up to 64, given 65"),
+            ("groups=2 x=1x2x32768x32769:f32 w=2x1x3x3:f32", "up to 2147483647 elements, given 2x32768x32769"),
+            ("pad=1073741824 groups=2 stride=1073741824 x=1x2x7x7:f32 w=2x1x3x3:f32", "up to 1073741824, given"),
+        ] {
+            let reason = of(&format!("conv:fprop {text}")).unwrap_err();
+            assert!(reason.contains(expected), "{text}: {reason}");
+        }
+    }
+
+    #[test]
+    fn layouts_are_known_by_their_strides() {
+        for (text, channels_last) in [
+            ("groups=4 x=2x4x7x7:f32 w=4x1x3x3:f32", false),
+            ("groups=4 x=2x4x7x7:f32:nhwc w=4x1x3x3:f32", true),
+            ("groups=4 x=2x4x9:f32 w=4x1x3:f32", false),
+            // Where an extent is 1, its stride says nothing.
+            ("groups=4 x=1x4x7x7:f32:s999x1x28x4 w=4x1x3x3:f32 y=1x4x5x5:f32:nhwc", true),
+        ] {
+            assert_eq!(of(&format!("conv:fprop {text}")).unwrap().channels_last, channels_last, "{text}");
+        }
+    }
+
+    #[test]
+    fn dgrad_is_a_convolution_with_the_filter_turned_around() {
+        let geometry = of("conv:dgrad pad=1x0 stride=2x1 groups=4 dx=2x4x9x8:f32 w=4x1x3x3:f32").unwrap();
+        let params = geometry.params();
+        assert_eq!((params.source_dims, params.target_dims), ([5, 6], [9, 8]));
+        assert_eq!((params.padding, params.stride, params.spread, params.flip), ([1, 2], [1; 2], [2, 1], 1));
+    }
+}

@@ -8,7 +8,7 @@
 //! Grid: one-dimensional, runs fastest. Block: 256, groups of the run fastest; the threads left over idle.
 
 use super::access::{Access, add_prior};
-use super::products::{element, gather_row, spread_row, wgrad_row};
+use super::products::{element, gather_row, lines_at_once, spread_row, wgrad_row};
 use crate::math::element::load;
 use cuda_std::{barrier, thread};
 use kernel_abi::ops::conv::{DepthwiseParams, RUN_MAX, index};
@@ -369,9 +369,9 @@ pub unsafe fn spread<
     }
 }
 
-/// Elements of shared memory for the sums of a block in one line of taps.
+/// Elements of shared memory for the sums of a block, so many lines of taps at a time.
 pub const fn n_sums(vec: usize, r: usize) -> usize {
-    THREADS as usize * vec * r
+    THREADS as usize * vec * r * lines_at_once(r)
 }
 
 /// Sums of a slab's products for every tap. Slabs take items in turns.
@@ -435,41 +435,47 @@ pub unsafe fn wgrad<
         at += (p.n_slabs * place.slots) as u32;
     }
 
-    // A line of taps at a time, every slot of the block writes its totals and the block adds them up.
-    let line = R as i32 * VEC as i32 * p.channel_run;
-    let mut r = 0;
-    while r < R {
+    // Some lines of taps at a time, every slot of the block writes its totals and the block adds them up.
+    let mut first = 0;
+    while first < R {
+        let lines = if R - first < lines_at_once(R) { R - first } else { lines_at_once(R) };
+        let n_sums = (lines * R * VEC) as i32 * p.channel_run;
         barrier::sync_threads();
         if place.slot < place.slots {
-            let mut s = 0;
-            while s < R {
-                let mut v = 0;
-                while v < VEC {
-                    let at = place.slot * line + (s * VEC + v) as i32 * p.channel_run + place.group;
-                    *shared.add(at as usize) = *element(&mut totals, r, s, v);
-                    v += 1;
+            let to = shared.add((place.slot * n_sums + place.group) as usize);
+            let mut r = 0;
+            while r < lines {
+                let mut s = 0;
+                while s < R {
+                    let mut v = 0;
+                    while v < VEC {
+                        let at = ((r * R + s) * VEC + v) as i32 * p.channel_run;
+                        *to.add(at as usize) = *element(&mut totals, first + r, s, v);
+                        v += 1;
+                    }
+                    s += 1;
                 }
-                s += 1;
+                r += 1;
             }
         }
         barrier::sync_threads();
         let mut at = thread::thread_idx_x() as i32;
-        while at < line {
+        while at < n_sums {
             let mut total = 0.0;
             let mut slot = 0;
             while slot < place.slots {
-                total += *shared.add((slot * line + at) as usize);
+                total += *shared.add((slot * n_sums + at) as usize);
                 slot += 1;
             }
             let (rest, group) = div_rem(at as u32, p.channel_run as u32);
-            let (s, v) = (rest as i32 / VEC as i32, rest as i32 % VEC as i32);
+            let (tap, v) = ((first * R) as i32 + rest as i32 / VEC as i32, rest as i32 % VEC as i32);
             let c = place.run_channel + group as i32 * VEC as i32 + v;
             if c < p.c {
-                let tap = (place.block as i64 * R as i64 + r as i64) * R as i64 + s as i64;
-                *(p.partials as *mut f32).offset((tap * p.c as i64 + c as i64) as isize) = total;
+                let at = (place.block as i64 * (R * R) as i64 + tap as i64) * p.c as i64 + c as i64;
+                *(p.partials as *mut f32).offset(at as isize) = total;
             }
             at += THREADS;
         }
-        r += 1;
+        first += lines_at_once(R);
     }
 }

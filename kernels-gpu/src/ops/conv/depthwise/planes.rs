@@ -7,7 +7,7 @@
 //! Grid: one-dimensional. Block: 256.
 
 use super::access::{Access, add_prior};
-use super::products::{element, gather_row, spread_row, wgrad_row};
+use super::products::{element, gather_row, lines_at_once, spread_row, wgrad_row};
 use crate::math::element::load;
 use cuda_std::{cp_async, shared, thread, warp};
 use kernel_abi::ops::conv::{DepthwiseParams, REGION_BYTES, index};
@@ -383,33 +383,39 @@ pub unsafe fn wgrad<T: Access<1>, const R: usize, const STRIDE: usize, const RIN
         at += p.n_slabs as u32;
     }
 
-    // A line of taps at a time, lanes write their totals and add up those of a channel.
+    // Some lines of taps at a time, lanes write their totals and add up those of a channel.
     let sums = region.cast::<f32>();
-    let mut r = 0;
-    while r < R {
+    let mut first = 0;
+    while first < R {
+        let lines = if R - first < lines_at_once(R) { R - first } else { lines_at_once(R) };
         warp::sync_warp();
-        let mut s = 0;
-        while s < R {
-            *sums.add(s * 32 + lane as usize) = *element(&mut totals, r, s, 0);
-            s += 1;
+        let mut r = 0;
+        while r < lines {
+            let mut s = 0;
+            while s < R {
+                *sums.add((r * R + s) * 32 + lane as usize) = *element(&mut totals, first + r, s, 0);
+                s += 1;
+            }
+            r += 1;
         }
         warp::sync_warp();
+        let n_taps = (lines * R) as i32;
         let mut at = lane as i32;
-        while at < planes * R as i32 {
-            let (plane, s) = (at / R as i32, at % R as i32);
+        while at < planes * n_taps {
+            let (plane, tap) = (at / n_taps, at % n_taps);
             // Several channels have a lane a column.
-            let first = if p.channel_run > 1 { plane * width } else { 0 };
-            let end = if p.channel_run > 1 { first + width } else { 32 };
+            let first_lane = if p.channel_run > 1 { plane * width } else { 0 };
+            let end = if p.channel_run > 1 { first_lane + width } else { 32 };
             let mut total = 0.0;
-            let mut from = first;
+            let mut from = first_lane;
             while from < end {
-                total += *sums.add((s * 32 + from) as usize);
+                total += *sums.add((tap * 32 + from) as usize);
                 from += 1;
             }
-            let tap = (slab as i64 * R as i64 + r as i64) * R as i64 + s as i64;
+            let tap = slab as i64 * (R * R) as i64 + (first * R) as i64 + tap as i64;
             *(p.partials as *mut f32).offset((tap * p.c as i64 + (c + plane) as i64) as isize) = total;
             at += 32;
         }
-        r += 1;
+        first += lines_at_once(R);
     }
 }

@@ -120,3 +120,8 @@ pub unsafe fn wgrad_row<
         j += 1;
     }
 }
+
+/// Lines of taps whose totals are added up at once: what shared memory holds.
+pub const fn lines_at_once(r: usize) -> usize {
+    if r < 7 { r } else { 4 }
+}
