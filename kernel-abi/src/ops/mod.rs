@@ -18,6 +18,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::im2col_wgmma::ConvGatherParams::LAYOUT_HASH,
     conv::im2col_wgmma::ConvWgradParams::LAYOUT_HASH,
     conv::im2col_wgmma::ConvWgradSumParams::LAYOUT_HASH,
+    conv::DepthwiseParams::LAYOUT_HASH,
     matmul::MatmulParams::LAYOUT_HASH,
     matmul::MatmulTmaParams::LAYOUT_HASH,
     pointwise::PointwiseParams::LAYOUT_HASH,

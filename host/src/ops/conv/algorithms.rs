@@ -1,6 +1,6 @@
 //! The ordered list of convolution algorithms.
 
-use super::{ConvProblem, cpu_direct, cpu_gemm, im2col_wgmma, naive};
+use super::{ConvProblem, cpu_direct, cpu_gemm, depthwise, im2col_wgmma, naive};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -17,6 +17,7 @@ impl Operation for ConvProblem {
             &CpuAlgorithm(cpu_direct::CpuDirect),
             &im2col_wgmma::Gather,
             &im2col_wgmma::Wgrad,
+            &depthwise::Depthwise,
             &naive::Naive,
         ]
     }

@@ -29,6 +29,7 @@ mod cpu_direct;
 mod cpu_gemm;
 mod cpu_geometry;
 mod im2col_wgmma;
+mod depthwise;
 mod naive;
 
 pub use kernel_abi::ops::conv::{ConvAxis, ConvDesc, ConvMode, ConvPass, ConvProblem, ConvShape};

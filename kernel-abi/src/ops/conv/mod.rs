@@ -25,8 +25,8 @@
 //! share an element type; sums are kept in its accumulator. Deterministic.
 
 pub mod im2col_wgmma;
+mod depthwise;
 pub mod index;
-
 mod kernels;
 mod params;
 
@@ -35,6 +35,7 @@ mod desc;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
 
+pub use depthwise::{DepthwiseParams, LOOPED_MAX_FILTER, LOOPED_STRIP, REGION_BYTES, RUN_MAX};
 pub use params::ConvParams;
 
 #[cfg(not(target_arch = "nvptx64"))]
