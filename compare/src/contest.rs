@@ -40,6 +40,9 @@ pub(crate) fn contest<'a>(
         bytes: problem.bytes(),
         ..Row::of_table(table)
     };
+    if let Work::Matmul(problem) = &case.work {
+        row.layout = problem.desc().to_string();
+    }
     let prepared = prepare(session, &case.work, options, &mut row).and_then(|prepared| {
         time(session, &prepared, options, &mut row)?;
         Ok(prepared)
@@ -69,9 +72,10 @@ fn prepare<'a>(session: &'a Session, work: &Work, options: &Options, row: &mut R
                 (None, Vec::new())
             }
         };
+    let known = session.earlier.peer_algorithm(&row.problem);
     let (their_candidates, notes) = match (work, &session.cudnn, &session.cublaslt) {
-        (Work::Conv(problem), Some(cudnn), _) => cudnn::search(cudnn, problem, &sets, &clock, options),
-        (Work::Matmul(problem), _, Some(lt)) => cublaslt::search(lt, problem, &sets, &clock),
+        (Work::Conv(problem), Some(cudnn), _) => cudnn::search(cudnn, problem, &sets, &clock, options, known),
+        (Work::Matmul(problem), _, Some(lt)) => cublaslt::search(lt, problem, &sets, &clock, known),
         _ => (Vec::new(), Vec::new()),
     };
     // What the peer's candidates had to say matters to the row where none was left.

@@ -39,7 +39,7 @@ pub struct Options {
     /// The folder for tables and plots; nothing is written without it
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Fewer turns, fewer candidates, and results only checked by samples
+    /// Fewer turns, fewer of the peer's candidates, and results only checked by samples
     #[arg(long)]
     pub quick: bool,
     /// Only ours
@@ -57,6 +57,9 @@ pub struct Options {
     /// libcudnn.so.9 or its folder; else OXIDNN_CUDNN, the loader's path, Python installations, CUDA toolkits
     #[arg(long)]
     pub cudnn: Option<PathBuf>,
+    /// An earlier table, or a folder of them: the peer's best algorithms there are taken without a new search
+    #[arg(long)]
+    pub earlier: Option<PathBuf>,
     /// A table with columns problem and torch_us (benches/judge_pytorch.py), merged into ours
     #[arg(long)]
     pub judge: Option<PathBuf>,

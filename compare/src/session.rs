@@ -5,7 +5,7 @@ use crate::options::Options;
 use crate::peers::cublaslt::CublasLt;
 use crate::peers::cudnn::Cudnn;
 use crate::random::Block;
-use crate::report::Provenance;
+use crate::report::{Earlier, Provenance};
 use crate::timing::Clock;
 use crate::verify::Differ;
 use anyhow::{Context as _, Result};
@@ -20,6 +20,7 @@ pub(crate) struct Session {
     pub(crate) stream: Stream,
     pub(crate) cudnn: Option<Cudnn>,
     pub(crate) cublaslt: Option<CublasLt>,
+    pub(crate) earlier: Earlier,
     pub(crate) copy_gbps: f64,
     pub(crate) differ: RefCell<Differ>,
     gpu: GpuContext,
@@ -76,6 +77,7 @@ impl Session {
             stream,
             cudnn,
             cublaslt,
+            earlier: options.earlier.as_deref().map(Earlier::read).transpose()?.unwrap_or_default(),
             copy_gbps,
             differ: RefCell::new(Differ::new()?),
             gpu,

@@ -233,20 +233,27 @@ impl Call for LtCall<'_> {
     }
 }
 
-/// Times what the heuristics propose; best first, and what went wrong on the way.
+/// Times what the heuristics propose, or only the `known` best of them; best first, and what went wrong on the way.
 pub(crate) fn search<'a>(
     lt: &'a CublasLt,
     problem: &MatmulProblem,
     sets: &[Set],
     clock: &Clock<'_>,
+    known: Option<&str>,
 ) -> (Vec<Tried<'a>>, Vec<String>) {
     let (mut tried, mut notes) = (Vec::<Tried<'a>>::new(), Vec::new());
     let mut attempt = || -> Result<()> {
         let described = Rc::new(Described::new(lt, problem)?);
         let proposals = described.proposals().context("cuBLASLt heuristics")?;
+        let call = |(rank, proposal)| LtCall { described: described.clone(), proposal, rank };
+        let mut calls: Vec<LtCall<'a>> = proposals.into_iter().enumerate().map(call).collect();
+        if let Some(known) = known
+            && calls.iter().any(|call| call.name() == known)
+        {
+            calls.retain(|call| call.name() == known);
+        }
         let mut best = f64::INFINITY;
-        for (rank, proposal) in proposals.into_iter().enumerate() {
-            let call = LtCall { described: described.clone(), proposal, rank };
+        for call in calls {
             match trial(&call, sets, clock, best) {
                 Ok(us) => {
                     best = best.min(us);

@@ -1,5 +1,6 @@
 //! What is written: a table as CSV, the same as Markdown, and plots.
 
+mod earlier;
 mod judge;
 mod markdown;
 mod plot;
@@ -7,6 +8,7 @@ mod row;
 mod summary;
 mod table;
 
+pub use earlier::Earlier;
 pub use judge::Judge;
 pub use markdown::markdown;
 pub use plot::{Roofs, plot};

@@ -56,18 +56,25 @@ impl Call for GraphCall<'_> {
     }
 }
 
-/// Builds plans for the engines worth trying, and times them.
+/// Builds plans for the engines worth trying, or only for the `known` best one, and times them.
 pub(super) fn search<'a>(
     cudnn: &'a Cudnn,
     problem: &ConvProblem,
     sets: &[Set],
     clock: &Clock<'_>,
     options: &Options,
+    known: Option<&str>,
 ) -> Result<(Vec<Tried<'a>>, Vec<String>)> {
     let graph = operation_graph(cudnn, problem)?;
     let packs = Rc::new(packs(cudnn, problem, sets)?);
     let (most, seconds) = if options.quick { (PLANS_QUICK, SECONDS_QUICK) } else { (PLANS, SECONDS) };
-    let (proposals, mut notes) = engines::proposals(cudnn, &graph, problem);
+    let (mut proposals, mut notes) = engines::proposals(cudnn, &graph, problem);
+    // Another version of the library may not know it: then everything is tried.
+    if let Some(known) = known
+        && (known.starts_with("find:") || proposals.iter().any(|proposal| proposal.name == known))
+    {
+        proposals.retain(|proposal| proposal.name == known);
+    }
     let mut tried = Vec::<Tried<'a>>::new();
     let mut best = f64::INFINITY;
     let start = Instant::now();
@@ -106,7 +113,7 @@ pub(super) fn search<'a>(
             Err(e) => notes.push(format!("{name}: {e:#}")),
         }
     }
-    if tried.is_empty() && notes.is_empty() {
+    if tried.is_empty() && notes.is_empty() && known.is_none() {
         notes.push("cuDNN graph: no engine takes it".to_owned());
     }
     Ok((tried, notes))

@@ -25,29 +25,38 @@ fn x_w_y(problem: &ConvProblem, set: &Set) -> [*mut c_void; 3] {
     }
 }
 
-/// Every candidate of both interfaces with its time, best first, and what went wrong on the way.
+/// Candidates of the quick search that make the older interface's slow find unnecessary.
+const ENOUGH: usize = 3;
+
+/// Every candidate of both interfaces with its time, or only the `known` best one; best first, and what went wrong on
+/// the way.
 pub(crate) fn search<'a>(
     cudnn: &'a Cudnn,
     problem: &ConvProblem,
     sets: &[Set],
     clock: &Clock<'_>,
     options: &Options,
+    known: Option<&str>,
 ) -> (Vec<Tried<'a>>, Vec<String>) {
     let (mut tried, mut notes) = (Vec::new(), Vec::new());
-    match graph::search(cudnn, problem, sets, clock, options) {
+    match graph::search(cudnn, problem, sets, clock, options, known) {
         Ok((found, dropped)) => {
             tried.extend(found);
             notes.extend(dropped);
         }
         Err(e) => notes.push(format!("cuDNN graph: {e:#}")),
     }
-    let best = tried.iter().map(|tried| tried.us).fold(f64::INFINITY, f64::min);
-    match single_calls::search(cudnn, problem, sets, clock, best) {
-        Ok((found, dropped)) => {
-            tried.extend(found);
-            notes.extend(dropped);
+    let is_known = known.is_some() && !tried.is_empty();
+    let is_enough = options.quick && tried.len() >= ENOUGH;
+    if !is_known && !is_enough {
+        let best = tried.iter().map(|tried| tried.us).fold(f64::INFINITY, f64::min);
+        match single_calls::search(cudnn, problem, sets, clock, best) {
+            Ok((found, dropped)) => {
+                tried.extend(found);
+                notes.extend(dropped);
+            }
+            Err(e) => notes.push(format!("cuDNN find: {e:#}")),
         }
-        Err(e) => notes.push(format!("cuDNN find: {e:#}")),
     }
     tried.sort_by(|a, b| a.us.total_cmp(&b.us));
     (tried, notes)
