@@ -1,11 +1,12 @@
 //! cuBLAS, loaded at run time where there is one.
 
-use anyhow::{Context as _, Result, bail};
-use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW, Symbol};
+use anyhow::{Result, bail};
+use libloading::os::unix::Symbol;
 use oxidnn::DType;
 use oxidnn::driver::{DeviceMemory, GpuContext, GpuStream};
+use oxidnn_compare::device::make_current;
+use oxidnn_compare::peers::libraries::load;
 use std::ffi::{c_int, c_void};
-use std::path::{Path, PathBuf};
 
 /// `cublasGemmEx` with the types of `cublas_api.h`.
 type GemmEx = unsafe extern "C" fn(
@@ -38,23 +39,12 @@ pub struct Cublas {
     destroy: Symbol<unsafe extern "C" fn(*mut c_void) -> c_int>,
     version: c_int,
     _workspace: DeviceMemory,
-    _libraries: Vec<Library>,
 }
 
-/// Where CUDA toolkits and Python packages put their libraries; `*` stands for any one folder.
-const PLACES: [&str; 8] = [
-    "/usr/local/cuda*/lib64",
-    "/usr/local/cuda*/targets/*/lib",
-    "/usr/local/lib/python3*/site-packages/nvidia/*/lib",
-    "/usr/local/lib/python3*/dist-packages/nvidia/*/lib",
-    "/usr/lib/python3*/dist-packages/nvidia/*/lib",
-    "/opt/*/lib/python3*/site-packages/nvidia/*/lib",
-    "/opt/*/*/lib/python3*/site-packages/nvidia/*/lib",
-    "/usr/lib/x86_64-linux-gnu",
-];
-
-/// Versions tried, newest first.
-const VERSIONS: [u32; 2] = [13, 12];
+/// Versions, newest first.
+const NAMES: [&str; 2] = ["libcublas.so.13", "libcublas.so.12"];
+/// cuBLAS looks for it by its bare name, and may not find it.
+const LT_NAMES: [&str; 2] = ["libcublasLt.so.13", "libcublasLt.so.12"];
 
 /// What cuBLAS asks for on Hopper.
 const WORKSPACE_BYTES: usize = 32 << 20;
@@ -82,15 +72,13 @@ impl Cublas {
     /// # Errors
     /// When there is none, naming where it was looked for; from the library.
     pub fn new(context: &GpuContext, stream: &GpuStream) -> Result<Self> {
-        let libraries = load().with_context(|| {
-            format!("no libcublas.so.13 or .12 by the loader's path (LD_LIBRARY_PATH) or in {}", PLACES.join(", "))
-        })?;
-        let library = libraries.last().context("no library")?;
+        load(&LT_NAMES, None, None)?;
+        let library = load(&NAMES, None, None)?.library;
         let mut handle = std::ptr::null_mut();
         let mut version = 0;
         let workspace = DeviceMemory::alloc(context, WORKSPACE_BYTES)?;
-        // SAFETY: the context is alive and primary; making it current is what the library asks of its callers.
-        check("cuCtxSetCurrent", unsafe { cuda_loader::forwards::cuCtxSetCurrent(context.raw()) } as c_int)?;
+        // The library works in the current context.
+        make_current(context)?;
         // SAFETY: the symbols have these types by cublas_api.h; results have a place; the workspace lives as long as
         // the handle, and the stream is the caller's, who keeps it.
         unsafe {
@@ -108,7 +96,7 @@ impl Cublas {
             check("cublasGetVersion", get_version(handle, &mut version))?;
             let gemm_ex = library.get(b"cublasGemmEx\0")?;
             let destroy = library.get(b"cublasDestroy_v2\0")?;
-            Ok(Cublas { handle, gemm_ex, destroy, version, _workspace: workspace, _libraries: libraries })
+            Ok(Cublas { handle, gemm_ex, destroy, version, _workspace: workspace })
         }
     }
 
@@ -177,58 +165,4 @@ impl Drop for Cublas {
 
 fn check(call: &str, status: c_int) -> Result<()> {
     if status == 0 { Ok(()) } else { bail!("{call} failed with status {status}") }
-}
-
-/// libcublasLt and libcublas, the latter last.
-fn load() -> Option<Vec<Library>> {
-    let folders: Vec<PathBuf> = PLACES.iter().flat_map(|place| expand(place)).collect();
-    for version in VERSIONS {
-        let names = [format!("libcublasLt.so.{version}"), format!("libcublas.so.{version}")];
-        for folder in std::iter::once(PathBuf::new()).chain(folders.iter().cloned()) {
-            // The loader's own search is that of a bare name. libcublas needs libcublasLt, which a path hides from it.
-            let open = |name: &String| {
-                let path = folder.join(name);
-                // SAFETY: the initializers of NVIDIA's libraries have no precondition; they stay loaded with us.
-                unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) }
-            };
-            if let Ok(libraries) = names.iter().map(open).collect() {
-                return Some(libraries);
-            }
-        }
-    }
-    None
-}
-
-/// Folders that a pattern with `*` names.
-fn expand(pattern: &str) -> Vec<PathBuf> {
-    let mut found = vec![PathBuf::from("/")];
-    for part in pattern.split('/').filter(|part| !part.is_empty()) {
-        found = match part.split_once('*') {
-            None => found.into_iter().map(|folder| folder.join(part)).collect(),
-            Some((start, end)) => found.iter().flat_map(|folder| matching(folder, start, end)).collect(),
-        };
-    }
-    found.retain(|folder| folder.is_dir());
-    found
-}
-
-fn matching(folder: &Path, start: &str, end: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-    let fits = |name: &str| name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end);
-    entries.filter(|entry| entry.file_name().to_str().is_some_and(fits)).map(|entry| entry.path()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_name_folders() {
-        let root = std::env::temp_dir().join(format!("oxidnn-benches-{}", std::process::id()));
-        let lib = root.join("cuda-13.0/lib64");
-        std::fs::create_dir_all(&lib).unwrap();
-        assert_eq!(expand(&format!("{}/cuda*/lib64", root.display())), [lib]);
-        assert!(expand(&format!("{}/nowhere*/lib64", root.display())).is_empty());
-        std::fs::remove_dir_all(root).unwrap();
-    }
 }

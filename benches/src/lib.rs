@@ -9,4 +9,3 @@ pub mod cublas;
 pub mod options;
 pub mod random;
 pub mod report;
-pub mod timing;

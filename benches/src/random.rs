@@ -55,12 +55,5 @@ impl Pool {
 /// Number `at` of a buffer.
 pub fn number(bytes: &[u8], dtype: DType, at: usize) -> f64 {
     let item = dtype.size_bytes();
-    let part = &bytes[at * item..][..item];
-    match (dtype, part) {
-        (DType::F64, &[a, b, c, d, e, f, g, h]) => f64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-        (DType::F32, &[a, b, c, d]) => f64::from(f32::from_ne_bytes([a, b, c, d])),
-        (DType::F16, &[a, b]) => f16::from_ne_bytes([a, b]).to_f64(),
-        (DType::BF16, &[a, b]) => bf16::from_ne_bytes([a, b]).to_f64(),
-        _ => f64::NAN,
-    }
+    oxidnn_compare::random::number(&bytes[at * item..][..item], dtype)
 }

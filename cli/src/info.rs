@@ -46,6 +46,8 @@ struct Module {
     arch: u32,
     kernels: usize,
     ptx_bytes: usize,
+    /// What it takes of this binary.
+    packed_bytes: usize,
     /// Architectures that machine code is embedded for.
     cubins: Vec<&'static str>,
     /// What the first GPU takes: the machine code of this architecture, or `PTX`. None without a GPU that runs it.
@@ -95,8 +97,9 @@ pub fn run(options: &Options) -> Result<()> {
         Err(reason) => writeln!(out, "\nno kernels: {reason}")?,
     }
     for module in &info.modules {
-        let Module { name, arch, kernels, ptx_bytes, .. } = module;
-        write!(out, "  {name:<12} sm_{arch} {kernels:>4} kernels {:>6} KB of PTX", ptx_bytes / 1000)?;
+        let Module { name, arch, kernels, .. } = module;
+        let (ptx_kb, packed_kb) = (module.ptx_bytes / 1000, module.packed_bytes / 1000);
+        write!(out, "  {name:<12} sm_{arch} {kernels:>4} kernels {ptx_kb:>6} KB of PTX in {packed_kb:>4}")?;
         if !module.cubins.is_empty() {
             write!(out, ", cubins {}", module.cubins.join(" "))?;
         }
@@ -138,11 +141,12 @@ fn collect(load: bool) -> Result<Info> {
                 name: module.name,
                 arch: module.arch,
                 kernels: module.kernels.len(),
-                ptx_bytes: module.ptx.len(),
+                ptx_bytes: module.ptx_bytes,
+                packed_bytes: module.packed_bytes(),
                 cubins: module.cubins.iter().map(|cubin| cubin.arch).collect(),
                 takes: loaded.map(|loaded| loaded.image.to_string()).or(would_take),
                 load_us: loaded.map(|loaded| loaded.load_us),
-                cubin_refused: loaded.and_then(|loaded| loaded.cubin_refused.clone()),
+                cubin_refused: gpu.and_then(|gpu| gpu.cubin_refusal(module)),
             }
         })
         .collect();

@@ -107,6 +107,8 @@ pub struct Table {
     pub layout: &'static str,
     /// The problems, each once.
     pub cases: Vec<Case>,
+    /// Whether they are also timed one after the other as a whole.
+    pub chain: bool,
 }
 
 impl Table {
@@ -157,13 +159,15 @@ fn table(
             None => cases.push(Case { layer: layer.name().to_owned(), count: layer.count(), work }),
         }
     }
+    let all = cases.len();
     cases.retain(|case| case.layer.contains(&options.filter) || case.work.problem().text().contains(&options.filter));
-    let cases = cases.into_iter().skip(options.skip).take(options.limit.unwrap_or(usize::MAX)).collect();
-    let suite = match options.batch {
+    let cases: Vec<Case> = cases.into_iter().skip(options.skip).take(options.limit.unwrap_or(usize::MAX)).collect();
+    let is_whole = cases.len() == all;
+    let name = match options.batch {
         Some(batch) if !suite.is_matmul() => format!("{}-batch{batch}", suite.name),
         _ => suite.name.to_owned(),
     };
-    Ok(Table { suite, pass, dtype, layout, cases })
+    Ok(Table { suite: name, pass, dtype, layout, cases, chain: suite.chain && is_whole })
 }
 
 /// The convolution of a layer.

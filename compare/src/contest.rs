@@ -2,47 +2,62 @@
 
 use crate::case::{Case, Table, Work};
 use crate::device;
-use crate::measure::{Call, Set, Tried, record, sets};
+use crate::measure::{Call, Set, Tried, record, sets, trial};
 use crate::options::Options;
-use crate::ours;
+use crate::ours::{self, OurCall};
 use crate::peers::{cublaslt, cudnn};
 use crate::random::Block;
 use crate::reference::whole;
 use crate::report::Row;
 use crate::session::Session;
 use crate::timing::Timing;
-use crate::verify::{Samples, limit_l2};
-use anyhow::{Result, bail};
-use oxidnn::driver::DeviceMemory;
+use crate::verify::{PEER_TOLERANCE, Samples, limit_l2};
+use anyhow::{Context as _, Result, bail};
+use oxidnn::driver::{DeviceMemory, Graph};
+
+/// A problem's operands and its best candidates, the best first.
+pub(crate) struct Prepared<'a> {
+    sets: Vec<Set>,
+    ours: Vec<Tried<'a>>,
+    heuristic: Option<OurCall<'a>>,
+    theirs: Vec<Tried<'a>>,
+}
 
 /// Measures one problem. Whatever goes wrong stands in the row's note.
-pub(crate) fn contest(session: &Session, table: &Table, case: &Case, options: &Options) -> Row {
+pub(crate) fn contest<'a>(
+    session: &'a Session,
+    table: &Table,
+    case: &Case,
+    options: &Options,
+) -> (Row, Option<Prepared<'a>>) {
     let problem = case.work.problem();
     let mut row = Row {
-        suite: table.suite.clone(),
         problem: problem.text(),
-        pass: table.pass.to_owned(),
-        dtype: table.dtype.to_string(),
-        layout: table.layout.to_owned(),
         peer: session.peer(matches!(case.work, Work::Matmul(_))),
         layer: case.layer.clone(),
         count: case.count,
         flops: problem.flops(),
         bytes: problem.bytes(),
-        ..Row::unmeasured()
+        ..Row::of_table(table)
     };
-    if let Err(e) = measure(session, &case.work, options, &mut row) {
-        row.remark(&format!("{e:#}"));
+    let prepared = prepare(session, &case.work, options, &mut row).and_then(|prepared| {
+        time(session, &prepared, options, &mut row)?;
+        Ok(prepared)
+    });
+    match prepared {
+        Ok(prepared) => (row, Some(prepared)),
+        Err(e) => {
+            row.remark(&format!("{e:#}"));
+            (row, None)
+        }
     }
-    row
 }
 
-fn measure(session: &Session, work: &Work, options: &Options, row: &mut Row) -> Result<()> {
+fn prepare<'a>(session: &'a Session, work: &Work, options: &Options, row: &mut Row) -> Result<Prepared<'a>> {
     let (gpu, stream) = (session.gpu(), session.gpu_stream());
     let block = session.block(work.dtype())?;
     let sets = sets(work, &block, gpu, stream)?;
     let clock = session.clock()?;
-
     let (heuristic, our_candidates) =
         match ours::search(&session.context, &session.stream, work, &sets, &clock, options) {
             Ok((heuristic, found)) => {
@@ -59,9 +74,9 @@ fn measure(session: &Session, work: &Work, options: &Options, row: &mut Row) -> 
         (Work::Matmul(problem), _, Some(lt)) => cublaslt::search(lt, problem, &sets, &clock),
         _ => (Vec::new(), Vec::new()),
     };
-    // What a peer's candidates had to say matters where none was left.
-    if their_candidates.is_empty() || options.verbose {
-        notes.iter().for_each(|note| row.remark(note));
+    // What the peer's candidates had to say matters to the row where none was left.
+    for note in &notes {
+        if their_candidates.is_empty() { row.remark(note) } else { eprintln!("    {note}") }
     }
     if options.verbose {
         for tried in our_candidates.iter().chain(&their_candidates) {
@@ -69,12 +84,67 @@ fn measure(session: &Session, work: &Work, options: &Options, row: &mut Row) -> 
             eprintln!("    {:>10.1} us {name}, workspace {bytes} bytes", tried.us);
         }
     }
-
     let checks = Checks::new(session, work, &sets[0], &block);
     let theirs = checks.right(their_candidates, &sets[0].theirs, options, Side::Theirs, row)?;
     let ours = checks.right(our_candidates, &sets[0].ours, options, Side::Ours, row)?;
-    let heuristic = heuristic.as_ref().map(|call| call as &dyn Call);
-    time(session, &sets, Sides { ours: &ours, heuristic, theirs: &theirs }, options, row)
+    Ok(Prepared { sets, ours, heuristic, theirs })
+}
+
+/// All layers of a network one after the other, each as often as it stands there, as one graph: both sides with their
+/// best candidates.
+pub(crate) fn chain(session: &Session, table: &Table, layers: &[(&Row, Prepared<'_>)]) -> Row {
+    let total = |value: fn(&Row) -> f64| layers.iter().map(|(row, _)| value(row) * f64::from(row.count)).sum();
+    let count: u32 = layers.iter().map(|(row, _)| row.count).sum();
+    let mut row = Row {
+        problem: format!("chain of {count} convolutions"),
+        peer: session.peer(false),
+        layer: "whole chain".to_owned(),
+        count: 1,
+        algorithm: "each layer's best".to_owned(),
+        peer_algorithm: "each layer's best".to_owned(),
+        flops: total(|row| row.flops),
+        bytes: total(|row| row.bytes),
+        ..Row::of_table(table)
+    };
+    if let Err(e) = time_chain(session, layers, &mut row) {
+        row.remark(&format!("{e:#}"));
+    }
+    row
+}
+
+fn time_chain(session: &Session, layers: &[(&Row, Prepared<'_>)], row: &mut Row) -> Result<()> {
+    const ROUNDS: usize = 25;
+    let (stream, clock) = (session.gpu_stream(), session.clock()?);
+    let graph = |side: for<'b> fn(&'b Prepared<'_>) -> &'b [Tried<'b>], whose: &str| -> Result<Graph> {
+        Graph::capture(stream, || {
+            for (row, prepared) in layers {
+                let best = side(prepared).first().with_context(|| format!("{} has none of {whose}", row.layer))?;
+                // Each occurrence has weights and images of its own.
+                for set in prepared.sets.iter().cycle().take(row.count as usize) {
+                    best.call.queue(set)?;
+                }
+            }
+            Ok(())
+        })
+    };
+    let ours = graph(|prepared| &prepared.ours, "ours")?;
+    let theirs = graph(|prepared| &prepared.theirs, "the peer's");
+    let graphs: Vec<(&Graph, usize)> =
+        [Some(&ours), theirs.as_ref().ok()].into_iter().flatten().map(|graph| (graph, 1)).collect();
+    let timings = clock.interleaved_replays(&graphs, ROUNDS)?;
+    set_ours(row, timings[0], session.copy_gbps);
+    if let Some(timing) = timings.get(1) {
+        (row.peer_us, row.peer_spread) = (timing.us, timing.spread);
+    }
+    theirs.map(|_| ())
+}
+
+fn set_ours(row: &mut Row, timing: Timing, copy_gbps: f64) {
+    row.ours_us = timing.us;
+    row.ours_spread = timing.spread;
+    row.tflops = row.flops / timing.us / 1e6;
+    row.gbps = row.bytes / timing.us / 1e3;
+    row.fraction_of_copy = row.gbps / copy_gbps;
 }
 
 /// Whose result.
@@ -145,14 +215,9 @@ impl<'a> Checks<'a> {
         call.queue(self.set)?;
         stream.synchronize()?;
         let error = self.samples.error(output, stream)?;
-        let place = if side == Side::Ours { &mut row.max_rel_err } else { &mut row.peer_rel_err };
-        // The first right candidate's error stays.
-        if place.is_nan() {
-            *place = error;
-        }
-        let limit = limit_l2(self.work.dtype(), self.work.problem().accumulation_length());
+        let tolerance = if side == Side::Ours { 1.0 } else { PEER_TOLERANCE };
+        let limit = tolerance * limit_l2(self.work.dtype(), self.work.problem().accumulation_length());
         if error.is_nan() || error > limit {
-            *place = f64::NAN;
             bail!("relative error {error:.2e} of the samples, limit {limit:.2e}");
         }
         if side == Side::Ours {
@@ -164,70 +229,82 @@ impl<'a> Checks<'a> {
                 whole(self.session, self.work, self.set, theirs, self.samples.rms())?
             };
         }
+        let place = if side == Side::Ours { &mut row.max_rel_err } else { &mut row.peer_rel_err };
+        // The first right candidate's error stays.
+        if place.is_nan() {
+            *place = error;
+        }
         Ok(())
     }
 }
 
-struct Sides<'a> {
-    ours: &'a [Tried<'a>],
-    heuristic: Option<&'a dyn Call>,
-    theirs: &'a [Tried<'a>],
-}
-
-/// Time that a graph of calls should take at least, so that its launch does not count.
+/// Time that a graph of calls should take at least, so that its launch does not count, and at most.
 const GRAPH_US: f64 = 800.0;
+const LONG_US: f64 = 50e3;
 /// Time that all turns of one problem should take together.
 const TURNS_US: f64 = 250e3;
 const TURNS_US_QUICK: f64 = 80e3;
+/// Where one turn of all sides takes longer, few must do.
+const SLOW_TURN_US: f64 = 300e3;
+/// A heuristic's choice this many times slower than the best is not timed more closely.
+const FAR_OFF: f64 = 3.0;
 
-fn time(session: &Session, sets: &[Set], sides: Sides<'_>, options: &Options, row: &mut Row) -> Result<()> {
+/// Calls of a graph: every set at least once, so that they pass the cache, unless that takes too long to matter.
+fn calls_of(us: f64, sets: usize) -> usize {
+    let enough = ((GRAPH_US / us).ceil() as usize).clamp(4, 256).max(sets);
+    enough.min((LONG_US / us).ceil() as usize).max(1)
+}
+
+fn time(session: &Session, prepared: &Prepared<'_>, options: &Options, row: &mut Row) -> Result<()> {
+    let Prepared { sets, ours, heuristic, theirs } = prepared;
     let (stream, clock) = (session.gpu_stream(), session.clock()?);
-    let best = |tried: &[Tried<'_>]| tried.first().map_or(f64::INFINITY, |tried| tried.us);
-    let fastest = best(sides.ours).min(best(sides.theirs)).max(1.0);
-    if fastest.is_infinite() {
+    let Some(fastest) = ours.iter().chain(theirs).map(|tried| tried.us).min_by(f64::total_cmp) else {
         return Ok(());
-    }
-    // Every set at least once, so that they pass the cache.
-    let calls = ((GRAPH_US / fastest).ceil() as usize).clamp(4, 256).max(sets.len());
-    let heuristic = sides.heuristic.filter(|call| sides.ours.iter().all(|ours| ours.call.name() != call.name()));
-    let ours = sides.ours.iter().map(|tried| tried.call.as_ref());
-    let theirs = sides.theirs.iter().map(|tried| tried.call.as_ref());
-    let all: Vec<&dyn Call> = ours.chain(theirs).chain(heuristic).collect();
+    };
+    let mut all: Vec<(&dyn Call, f64)> =
+        ours.iter().chain(theirs).map(|tried| (tried.call.as_ref(), tried.us)).collect();
     if let Some(call) = heuristic {
-        // What the search left out has not loaded its kernels yet.
-        call.queue(&sets[0])?;
-        stream.synchronize()?;
+        row.heuristic_algorithm = call.name();
+        if ours.iter().all(|ours| ours.call.name() != row.heuristic_algorithm) {
+            row.heuristic_us = trial(call, sets, &clock, fastest)?;
+            if row.heuristic_us < FAR_OFF * fastest {
+                all.push((call, row.heuristic_us));
+            }
+        }
     }
-    let graphs = all.iter().map(|call| record(*call, sets, calls, stream)).collect::<Result<Vec<_>>>()?;
+    let calls: Vec<usize> = all.iter().map(|(_, us)| calls_of(us.max(1.0), sets.len())).collect();
+    let graphs = all
+        .iter()
+        .zip(&calls)
+        .map(|((call, _), calls)| record(*call, sets, *calls, stream))
+        .collect::<Result<Vec<_>>>()?;
     let mut turn_us = 0.0;
     for graph in &graphs {
         turn_us += clock.replay(graph)?;
     }
-    let (wanted_us, least, most) = if options.quick { (TURNS_US_QUICK, 3, 7) } else { (TURNS_US, 7, 25) };
+    let (wanted_us, least, most) = match (options.quick, turn_us > SLOW_TURN_US) {
+        (_, true) => (TURNS_US, 2, 2),
+        (true, _) => (TURNS_US_QUICK, 3, 7),
+        (false, _) => (TURNS_US, 7, 25),
+    };
     let rounds = ((wanted_us / turn_us) as usize).clamp(least, most);
-    let graphs: Vec<&oxidnn::driver::Graph> = graphs.iter().collect();
-    let timings = clock.interleaved(&graphs, calls, rounds)?;
-    let (our_timings, rest) = timings.split_at(sides.ours.len());
-    let (their_timings, heuristic_timing) = rest.split_at(sides.theirs.len());
-    if let Some((call, timing)) = least_of(sides.ours, our_timings) {
-        row.ours_us = timing.us;
-        row.ours_spread = timing.spread;
+    let graphs: Vec<(&Graph, usize)> = graphs.iter().zip(calls).collect();
+    let timings = clock.interleaved_replays(&graphs, rounds)?;
+    let (our_timings, rest) = timings.split_at(ours.len());
+    let (their_timings, heuristic_timing) = rest.split_at(theirs.len());
+    if let Some((call, timing)) = least_of(ours, our_timings) {
+        set_ours(row, timing, session.copy_gbps);
         row.algorithm = call.name();
         row.workspace_bytes = call.workspace_bytes();
-        row.tflops = row.flops / timing.us / 1e6;
-        row.gbps = row.bytes / timing.us / 1e3;
-        row.fraction_of_copy = row.gbps / session.copy_gbps;
     }
-    if let Some((call, timing)) = least_of(sides.theirs, their_timings) {
+    if let Some((call, timing)) = least_of(theirs, their_timings) {
         row.peer_us = timing.us;
         row.peer_spread = timing.spread;
         row.peer_algorithm = call.name();
     }
-    if let Some(call) = sides.heuristic {
-        row.heuristic_algorithm = call.name();
-        let among_best = sides.ours.iter().position(|ours| ours.call.name() == call.name());
-        let timing = among_best.map(|i| our_timings[i]).or(heuristic_timing.first().copied());
-        row.heuristic_us = timing.map_or(f64::NAN, |timing| timing.us);
+    let among_best = ours.iter().position(|ours| ours.call.name() == row.heuristic_algorithm);
+    if let Some(timing) = among_best.map(|i| our_timings[i]).or(heuristic_timing.first().copied()) {
+        row.heuristic_us = timing.us;
     }
     Ok(())
 }
@@ -235,4 +312,19 @@ fn time(session: &Session, sets: &[Set], sides: Sides<'_>, options: &Options, ro
 fn least_of<'a>(tried: &'a [Tried<'_>], timings: &[Timing]) -> Option<(&'a dyn Call, Timing)> {
     let pairs = tried.iter().zip(timings).map(|(tried, timing)| (tried.call.as_ref(), *timing));
     pairs.min_by(|a, b| a.1.us.total_cmp(&b.1.us))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn graphs_are_neither_short_nor_endless() {
+        assert_eq!(calls_of(2.0, 100), 256);
+        assert_eq!(calls_of(100.0, 2), 8);
+        assert_eq!(calls_of(100.0, 60), 60);
+        assert_eq!(calls_of(2000.0, 2), 4);
+        assert_eq!(calls_of(20e3, 2), 3);
+        assert_eq!(calls_of(1e6, 2), 1);
+    }
 }

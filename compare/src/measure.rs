@@ -83,6 +83,9 @@ pub(crate) struct Tried<'a> {
 /// Time that one recorded graph of the search should take.
 const TRIAL_US: f64 = 300.0;
 
+/// A call this long is timed well enough by itself.
+const LONG_US: f64 = 50e3;
+
 /// A candidate this much slower than the best so far is not timed more closely.
 const HOPELESS: f64 = 3.0;
 
@@ -93,7 +96,7 @@ pub(crate) fn trial(call: &dyn Call, sets: &[Set], clock: &Clock<'_>, best: f64)
     clock.stream().synchronize()?;
     let once = clock.time(|| call.queue(&sets[sets.len() - 1]))?;
     // A single call's time holds the way from the host, some ten microseconds.
-    if once > HOPELESS * best + 50.0 {
+    if once > HOPELESS * best + 50.0 || once > LONG_US {
         return Ok(once);
     }
     let calls = ((TRIAL_US / once.max(1.0)).ceil() as usize).clamp(2, 64);

@@ -100,6 +100,10 @@ pub(crate) fn search<'a>(
     };
     let mut best = f64::INFINITY;
     for name in names {
+        if options.verbose {
+            // Before it runs: what hangs is named.
+            eprintln!("    trying {name}");
+        }
         let attempt = || -> Result<Tried<'a>> {
             let call = OurCall::new(context, stream, work, Policy::fixed(name))?;
             let us = trial(&call, sets, clock, best)?;
@@ -149,7 +153,7 @@ mod tests {
         let able = |algorithm, config, estimate_us| Candidate {
             algorithm,
             config,
-            verdict: Verdict::Able { workspace_bytes: 0, estimate_us, measured_us: None },
+            verdict: Verdict::Able { workspace_bytes: 0, estimate_us, measured: None },
         };
         let all =
             [able("slow", "c", 900.0), able("tiles", "a", 30.0), able("tiles", "b", 20.0), able("naive", "n", 25.0)];

@@ -1,7 +1,7 @@
 //! From options to tables.
 
 use crate::case::{Table, tables};
-use crate::contest::contest;
+use crate::contest::{chain, contest};
 use crate::options::Options;
 use crate::report::{Judge, Roofs, Row, Summary, Writer, markdown, plot};
 use crate::session::{Peers, Session};
@@ -71,13 +71,18 @@ pub fn run(options: &Options) -> Result<bool> {
             options.out.as_deref().map(|folder| Writer::create(&place(folder, "csv"), &provenance)).transpose()?;
         show(&bar, &format!("{}, {}", table.stem(), provenance.peer));
         let mut rows: Vec<Row> = Vec::new();
+        let mut layers = Vec::new();
         for case in &table.cases {
             if over() {
                 left_out += table.cases.len() - rows.len();
                 break;
             }
             bar.set_message(case.layer.clone());
-            let mut row = contest(&session, table, case, options);
+            if options.verbose {
+                show(&bar, &case.work.problem().text());
+            }
+            let (mut row, prepared) = contest(&session, table, case, options);
+            layers.extend(prepared.filter(|_| table.chain));
             row.torch_us = judge.us(&row.problem);
             if let Some(writer) = &mut writer {
                 writer.push(&row)?;
@@ -86,8 +91,23 @@ pub fn run(options: &Options) -> Result<bool> {
             bar.inc(1);
             all_right &= !(row.note.contains("WRONG") && row.ours_us.is_nan());
             rows.push(row);
+            // A fault of one kernel is the end of the process's context; another process can go on.
+            session.stream.synchronize().with_context(|| {
+                let done = options.skip + rows.len();
+                format!("the device is lost after {}; go on behind it with --skip {done}", case.work.problem().text())
+            })?;
         }
+        // Of single problems only: a chain is another kind of figure.
         let summary = Summary::new(&table.stem(), &rows);
+        if table.chain && layers.len() == table.cases.len() {
+            let layers: Vec<_> = rows.iter().zip(layers).collect();
+            let row = chain(&session, table, &layers);
+            if let Some(writer) = &mut writer {
+                writer.push(&row)?;
+            }
+            show(&bar, &row.line());
+            rows.push(row);
+        }
         show(&bar, &summary.to_string());
         if let Some(folder) = &options.out {
             std::fs::write(place(folder, "md"), markdown(&provenance, &summary, &rows))?;

@@ -13,6 +13,8 @@ pub struct Suite {
     pub dtype: DType,
     /// Images of a batch, where not the file's.
     pub batch: Option<i64>,
+    /// Whether its layers are also timed as a whole network: with one image, launches and caches decide.
+    pub chain: bool,
     source: Source,
     /// Only rows with this in their first column.
     variant: Option<&'static str>,
@@ -107,12 +109,12 @@ macro_rules! shapes {
 
 /// A suite of convolutions.
 const fn conv(name: &'static str, text: &'static str) -> Suite {
-    Suite { name, dtype: DType::BF16, batch: None, source: Source::Conv(text), variant: None }
+    Suite { name, dtype: DType::BF16, batch: None, chain: false, source: Source::Conv(text), variant: None }
 }
 
 /// A suite of matrix products.
 const fn gemm(name: &'static str, text: &'static str) -> Suite {
-    Suite { name, dtype: DType::BF16, batch: None, source: Source::Gemm(text), variant: None }
+    Suite { name, dtype: DType::BF16, batch: None, chain: false, source: Source::Gemm(text), variant: None }
 }
 
 impl Suite {
@@ -123,6 +125,11 @@ impl Suite {
 
     const fn with_dtype(mut self, dtype: DType) -> Self {
         self.dtype = dtype;
+        self
+    }
+
+    const fn as_chain(mut self) -> Self {
+        self.chain = true;
         self
     }
 
@@ -224,7 +231,7 @@ impl Row<'_> {
 /// Every suite.
 pub const SUITES: [Suite; 20] = [
     conv("resnet50", shapes!("resnet50")).of("v1.5"),
-    conv("resnet50_n1", shapes!("resnet50")).of("v1.5").with_batch(1),
+    conv("resnet50_n1", shapes!("resnet50")).of("v1.5").with_batch(1).as_chain(),
     conv("resnet50_v1", shapes!("resnet50")).of("v1"),
     conv("resnet18", shapes!("resnet18")),
     conv("alexnet", shapes!("alexnet")),

@@ -11,6 +11,15 @@ pub fn rotation(bytes: u64) -> usize {
     (ROTATION_BYTES.div_ceil(bytes.max(1)) as usize).clamp(2, 256)
 }
 
+/// Calls of a graph: enough that its own launch does not count, and every set of operands at least once.
+pub fn calls(sets: usize) -> usize {
+    const CALLS: usize = 10;
+    CALLS.max(sets)
+}
+
+/// Something that queues a number of calls.
+pub type Work<'a> = &'a dyn Fn() -> Result<()>;
+
 /// Times of one side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timing {
@@ -87,22 +96,34 @@ impl<'a> Clock<'a> {
         self.time(|| Ok(graph.launch(self.stream)?))
     }
 
-    /// Times graphs of `calls` calls each in turns, so that all see the same clocks.
+    /// Times sides in turns, so that all see the same clocks. Each queues so many calls.
     ///
     /// # Errors
-    /// From the driver.
-    pub fn interleaved(&self, graphs: &[&Graph], calls: usize, rounds: usize) -> Result<Vec<Timing>> {
-        let mut turns = vec![Vec::new(); graphs.len()];
+    /// Those of the work, and from the driver.
+    pub fn interleaved(&self, sides: &[(Work<'_>, usize)], rounds: usize) -> Result<Vec<Timing>> {
+        let mut turns = vec![Vec::new(); sides.len()];
         // The first turn is for caches and clocks and is not counted.
         for round in 0..=rounds {
-            for (graph, turns) in graphs.iter().zip(&mut turns) {
-                let us = self.replay(graph)?;
+            for ((work, calls), turns) in sides.iter().zip(&mut turns) {
+                let us = self.time(work)?;
                 if round > 0 {
-                    turns.push(us / calls as f64);
+                    turns.push(us / *calls as f64);
                 }
             }
         }
         Ok(turns.into_iter().map(Timing::of).collect())
+    }
+
+    /// [`Clock::interleaved`] of recorded work.
+    ///
+    /// # Errors
+    /// From the driver.
+    pub fn interleaved_replays(&self, graphs: &[(&Graph, usize)], rounds: usize) -> Result<Vec<Timing>> {
+        let launches: Vec<_> =
+            graphs.iter().map(|(graph, _)| || -> Result<()> { Ok(graph.launch(self.stream)?) }).collect();
+        let sides: Vec<(Work<'_>, usize)> =
+            launches.iter().zip(graphs).map(|(launch, (_, calls))| (launch as Work<'_>, *calls)).collect();
+        self.interleaved(&sides, rounds)
     }
 }
 

@@ -19,7 +19,8 @@ pub struct Checked {
 }
 
 /// Remarks of `ptxas` that mean a tensor-core kernel runs slowly: wgmma serialized, setmaxnreg ignored.
-const SLOW_REMARKS: [&str; 9] = ["C7508", "C7509", "C7510", "C7511", "C7514", "C7515", "C7517", "C7518", "C7519"];
+const SLOW_REMARKS: [&str; 10] =
+    ["C7507", "C7508", "C7509", "C7510", "C7511", "C7514", "C7515", "C7517", "C7518", "C7519"];
 
 /// Checks every file; all faults are reported together.
 pub fn check(
@@ -149,6 +150,7 @@ mod tests {
             arch: Arch::Sm80,
             allow_local: false,
             tensor_maps: 0,
+            unroll: 0,
         };
         let file = File { family: "k".to_owned(), arch: Arch::Sm80, kernels: vec![kernel.clone()], ptx: String::new() };
         let log = "ptxas info    : Compiling entry function 'k' for 'sm_80'\nptxas info    : Function properties for k\n    16 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads\nptxas info    : Used 40 registers, used 1 barriers, 1024 bytes smem, 400 bytes cmem[0]\n(C7510) potential performance loss";

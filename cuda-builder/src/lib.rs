@@ -21,12 +21,15 @@ mod compile;
 mod cubin;
 mod gates;
 mod manifest;
+mod packed;
 mod ptx;
 mod rewrite;
 pub mod toolchain;
 
 pub use cubin::{Cubin, assemble, cubin_list, cubins};
 pub use manifest::{Build, Freshness, KernelReport, PtxFile, freshness, load, source_hash};
+
+pub use packed::{PackedFile, packed};
 
 use std::path::{Path, PathBuf};
 

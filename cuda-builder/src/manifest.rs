@@ -59,17 +59,6 @@ pub struct KernelReport {
 }
 
 impl Build {
-    /// Length of all PTX files.
-    ///
-    /// # Errors
-    /// `Io` when one cannot be looked at.
-    pub fn ptx_bytes(&self) -> Result<u64, Error> {
-        self.files.iter().try_fold(0, |sum, file| {
-            let path = self.dir.join(&file.name);
-            Ok(sum + std::fs::metadata(&path).map_err(Error::io(&path))?.len())
-        })
-    }
-
     /// One line a kernel.
     pub fn table(&self) -> String {
         let mut text = format!(

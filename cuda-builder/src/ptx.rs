@@ -80,9 +80,11 @@ fn file(
         .args(["-S", "-o"])
         .arg(&optimized)
         .arg(input);
-    if arch == Arch::Sm90a {
-        // Loops over accumulators must unroll: an array indexed by a variable lies in local memory.
-        opt.arg("-unroll-threshold=8000");
+    // Loops over accumulators must unroll: an array indexed by a variable lies in local memory.
+    let asked = kernels.iter().map(|kernel| kernel.unroll).max().unwrap_or(0);
+    let unroll = if arch == Arch::Sm90a { asked.max(8000) } else { asked };
+    if unroll > 0 {
+        opt.arg(format!("-unroll-threshold={unroll}"));
     }
     run(&mut opt)?;
     run(Command::new(&compiler.llc)
@@ -135,6 +137,7 @@ mod tests {
             arch: Arch::Sm90a,
             allow_local: false,
             tensor_maps: 1,
+            unroll: 0,
         };
         let ptx =
             ".visible .entry kk(\n)\n{\n}\n.visible .entry k(\n\t.param .align 8 .b8 k_param_0[256]\n)\n{\n\tret;\n}\n";

@@ -25,6 +25,8 @@ pub struct Kernel {
     pub allow_local: bool,
     /// Tensor maps at the start of its parameter struct.
     pub tensor_maps: u32,
+    /// The cost up to which loops of constant length unroll; 0 for the compiler's choice.
+    pub unroll: u32,
 }
 
 impl Kernel {
@@ -132,7 +134,7 @@ fn kernel(rest: &str) -> Result<Kernel, Error> {
     let bad = || Error::Module(format!("a #[kernel] static that cannot be read: {rest}"));
     let (symbol, rest) = rest.split_once(" = ").ok_or_else(bad)?;
     let words = if rest.contains("zeroinitializer") { vec![0; 8] } else { words(rest).ok_or_else(bad)? };
-    let [1, threads, min_blocks, cluster, arch, allow_local, tensor_maps, _] = words[..] else {
+    let [1, threads, min_blocks, cluster, arch, allow_local, tensor_maps, unroll] = words[..] else {
         return Err(bad());
     };
     let arch = match arch {
@@ -148,6 +150,7 @@ fn kernel(rest: &str) -> Result<Kernel, Error> {
         arch,
         allow_local: allow_local != 0,
         tensor_maps,
+        unroll,
     })
 }
 
@@ -248,6 +251,7 @@ mod tests {
             arch: Arch::Sm90a,
             allow_local: true,
             tensor_maps: 3,
+            unroll: 0,
         };
         assert_eq!(module.kernels, [expected]);
         assert_eq!(module.text, "attributes #0 = { convergent   }\n");

@@ -17,6 +17,7 @@ struct Options {
     hopper: bool,
     allow_local: bool,
     tensor_maps: u32,
+    unroll: u32,
 }
 
 impl Parse for Options {
@@ -29,12 +30,13 @@ impl Parse for Options {
                 ("min_blocks", Value::Number(n)) => options.min_blocks = n,
                 ("cluster", Value::Number(n)) => options.cluster = n,
                 ("tensor_maps", Value::Number(n)) => options.tensor_maps = n,
+                ("unroll", Value::Number(n)) => options.unroll = n,
                 ("arch", Value::Text(text)) if text == "sm_90a" => options.hopper = true,
                 ("arch", Value::Text(text)) if text == "sm_80" => options.hopper = false,
                 ("allow_local", Value::Text(_)) => options.allow_local = true,
                 _ => {
                     let known = "expected threads = n, min_blocks = n, cluster = n, tensor_maps = n, \
-                                 arch = \"sm_80\" or \"sm_90a\", allow_local = \"reason\"";
+                                 unroll = n, arch = \"sm_80\" or \"sm_90a\", allow_local = \"reason\"";
                     return Err(Error::new(key.span(), known));
                 }
             }
@@ -71,7 +73,8 @@ impl Parse for Pair {
 /// Options, all optional: `threads` (the block size, `.maxntid`), `min_blocks` (per multiprocessor, `.minnctapersm`),
 /// `cluster` (blocks along x, `.reqnctapercluster`), `arch = "sm_90a"` for a Hopper kernel (else the portable
 /// baseline `sm_80`), `tensor_maps = n` when the parameter struct begins with n tensor maps (its alignment becomes
-/// 64), `allow_local = "reason"` for a kernel that needs local memory.
+/// 64), `unroll = n` to have loops of constant length unroll up to a cost of n (the kernels of a PTX file share the
+/// largest), `allow_local = "reason"` for a kernel that needs local memory.
 ///
 /// The function exists only for `nvptx64`. Beside it stands a static that tells `cuda_builder` the options; the
 /// builder takes it out of the PTX.
@@ -89,7 +92,7 @@ pub fn kernel(args: TokenStream, item: TokenStream) -> TokenStream {
     let marker = format_ident!("__cuda_kernel_{}", name);
     let arch = if options.hopper { 90u32 } else { 80 };
     let (threads, min_blocks, cluster) = (options.threads, options.min_blocks, options.cluster);
-    let (allow_local, tensor_maps) = (u32::from(options.allow_local), options.tensor_maps);
+    let (allow_local, tensor_maps, unroll) = (u32::from(options.allow_local), options.tensor_maps, options.unroll);
     quote! {
         #(#attributes)*
         #[cfg(target_arch = "nvptx64")]
@@ -102,7 +105,7 @@ pub fn kernel(args: TokenStream, item: TokenStream) -> TokenStream {
         #[used]
         #[allow(non_upper_case_globals)]
         pub static #marker: [u32; 8] =
-            [1, #threads, #min_blocks, #cluster, #arch, #allow_local, #tensor_maps, 0];
+            [1, #threads, #min_blocks, #cluster, #arch, #allow_local, #tensor_maps, #unroll];
     }
     .into()
 }

@@ -1,7 +1,7 @@
 //! A device and what is loaded on it.
 
 use crate::driver::{DeviceMemory, Function, GpuContext};
-use crate::kernels::{LoadedKernels, LoadedModule};
+use crate::kernels::{EmbeddedModule, LoadedKernels, LoadedModule};
 use crate::operators::Operation;
 use crate::select::{PlanRequest, Store};
 use crate::settings::{DeviceChoice, device_choice};
@@ -208,15 +208,24 @@ impl Context {
         }
     }
 
-    /// The modules of kernels that were loaded so far, with what from and how long that took; none on the CPU.
+    /// What was loaded so far of the kernels, oldest first, with what from and how long that took; none on the CPU.
     pub fn loaded_modules(&self) -> Vec<LoadedModule> {
         match &self.0.device {
-            Device::Gpu { kernels, .. } => kernels.loaded(),
+            Device::Gpu { kernels, .. } => kernels.loads(),
             Device::Cpu => Vec::new(),
         }
     }
 
-    /// Loads every module that runs on the device, which otherwise happens when one is first needed.
+    /// Why the driver refused a module's machine code that is for its device, once it has been tried: an older driver
+    /// does, and compiles PTX instead.
+    pub fn cubin_refusal(&self, module: &EmbeddedModule) -> Option<String> {
+        match &self.0.device {
+            Device::Gpu { kernels, .. } => kernels.refusal(module),
+            Device::Cpu => None,
+        }
+    }
+
+    /// Loads every kernel that runs on the device, which otherwise happens when one is first needed.
     ///
     /// # Errors
     /// `StaleKernels`, `Driver`.

@@ -38,6 +38,11 @@ pub(crate) fn ptx_dir() -> Option<PathBuf> {
     std::env::var_os("OXIDNN_PTX_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }
 
+/// `OXIDNN_CUBIN`: `off` leaves machine code alone that is embedded, so that the driver compiles the PTX.
+pub(crate) fn uses_cubins() -> bool {
+    std::env::var_os("OXIDNN_CUBIN").is_none_or(|word| word != "off")
+}
+
 /// Where measurements are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StoreSetting {

@@ -5,6 +5,7 @@
 //! A problem holds no pointer; launch parameters hold nothing but numbers and addresses.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 
+pub mod division;
 pub mod dtype;
 pub mod layout;
 mod names;

@@ -28,6 +28,22 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(oxidnn_tests::config())]
+
+    #[test]
+    fn tiles_match_the_reference(problem in problems::matmul::tiled(), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
+    #[test]
+    fn tiles_are_exact_on_integers(problem in problems::matmul::tiled(), seed in any::<u64>()) {
+        if let Some(max) = exact_max(&problem) {
+            check_exact(&problem, seed, max)?;
+        }
+    }
+}
+
 /// Shapes that tiles of 128 × 256 × 64 fit exactly, overlap a little, or leave nearly empty, in all orientations.
 #[test]
 fn tensor_core_shapes_come_out_exactly() {
@@ -54,8 +70,31 @@ fn tensor_core_shapes_come_out_exactly() {
         "a=64x67:bf16:s72x1 b=67x64:bf16",
         "trans=nt a=64x67:f16:s72x1 b=48x67:f16:s80x1",
         "trans=tn a=67x60:bf16:s64x1 b=67x40:bf16",
-        // Rows that are no multiple of 16 bytes: tensor maps refuse them, the naive kernel must take over.
+        // Rows that are no multiple of 16 bytes: inputs are copied first, the output is stored by threads.
         "a=65x67:bf16 b=67x129:bf16",
+        "trans=tt a=67x65:f16 b=130x67:f16",
+        "trans=nt a=131x200:bf16 b=77x200:bf16",
+        "a=2x33x35:bf16:s0x35x1 b=2x35x20:bf16",
+        "a=64x64:f16:s130x2 b=64x36:f16 c=64x36:f16:s80x2",
+        // Long and narrow, wide and low, with sums long enough to be split.
+        "a=300x640:bf16 b=640x16:bf16",
+        "trans=tn a=640x300:f16 b=640x8:f16",
+        "trans=nt a=260x1100:bf16 b=31x1100:bf16:s1104x1",
+        "trans=tt a=1104x136:bf16 b=64x1104:bf16",
+        "a=16x640:bf16 b=640x300:bf16",
+        "a=35x520:bf16 b=520x257:bf16",
+        "trans=tn a=1100x1:bf16 b=1100x1:bf16",
+        "a=3x40x1300:f16 b=3x1300x24:f16",
+        // Scalar f32: whole and partial tiles, copies of four and of one, split sums.
+        "a=128x16:f32 b=16x128:f32",
+        "trans=tn a=100x132:f32 b=100x68:f32",
+        "trans=nt a=129x300:f32 b=65x300:f32",
+        "trans=tt a=301x65:f32 b=67x301:f32",
+        "a=2x65x33:f32:s0x66x2 b=2x33x130:f32",
+        "a=66x520:f32 b=520x30:f32 c=66x30:f32:s1x68",
+        // Columns of c contiguous along m, with and without a map.
+        "a=136x520:bf16 b=520x24:bf16 c=136x24:bf16:s1x136",
+        "a=137x520:bf16 b=520x200:bf16 c=137x200:bf16:s1x137",
     ] {
         let problem: MatmulProblem = format!("matmul:forward {text}").parse().unwrap();
         let max = exact_max(&problem).unwrap_or(1);

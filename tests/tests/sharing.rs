@@ -2,7 +2,7 @@
 
 use oxidnn::driver::Graph;
 use oxidnn::ops::activation::{ActivationMode, ActivationProblem};
-use oxidnn::{Args, Context, Error, Plan, Policy, Stream, Tensor, TensorDesc, Workspace};
+use oxidnn::{Args, Context, Error, Plan, Policy, Stream, Tensor, TensorDesc, Verdict, Workspace};
 use oxidnn_tests::{contexts, gpu};
 
 fn assert_shareable<T: Send + Sync>() {}
@@ -49,14 +49,31 @@ fn many_threads_share_one_context_and_plan() {
 
 #[test]
 fn find_measures_and_remembers() {
+    let problems = [
+        "conv:fprop pad=1x1 x=1x4x9x9:f32 w=4x4x3x3:f32",
+        "conv:wgrad pad=1x1 x=2x64x14x14:bf16:nhwc dw=64x64x3x3:bf16:nhwc dy=2x64x14x14:bf16:nhwc",
+        "matmul:forward a=256x128:bf16 b=128x256:bf16 c=256x256:bf16",
+        "transform:forward x=64x64:f32 y=64x64:f32",
+    ];
     for context in contexts() {
         context.use_store(oxidnn::StoreLocation::Off);
-        let problem: oxidnn::ops::conv::ConvProblem = "conv:fprop pad=1x1 x=1x4x9x9:f32 w=4x4x3x3:f32".parse().unwrap();
-        let plan = context.plan(&problem, Policy::Find).unwrap();
-        let again = context.plan(&problem, Policy::Find).unwrap();
-        assert_eq!((plan.algorithm(), plan.config()), (again.algorithm(), again.config()));
-        let text = plan.explain();
-        assert!(text.contains(" * ") && text.contains("refused"), "{text}");
+        for text in problems {
+            let problem = oxidnn::operators::parse_problem(text).unwrap();
+            let plan = problem.plan(context, &Policy::Find.into()).unwrap();
+            let again = problem.plan(context, &Policy::Find.into()).unwrap();
+            assert_eq!((plan.algorithm(), plan.config()), (again.algorithm(), again.config()));
+            let explained = plan.explain();
+            assert!(explained.contains(" * ") && explained.contains("refused"), "{explained}");
+            let able = plan.candidates().iter().filter_map(|candidate| match candidate.verdict {
+                Verdict::Able { measured, .. } => Some(measured),
+                Verdict::Refused(_) => None,
+            });
+            let times: Vec<_> = able.collect();
+            // The only candidate is chosen without a measurement.
+            assert!(times.len() == 1 || times.iter().all(Option::is_some), "{explained}");
+            assert!(times.iter().flatten().all(|measured| measured.us > 0.0), "{explained}");
+            assert!(!explained.contains("could not be measured"), "{explained}");
+        }
     }
 }
 

@@ -12,20 +12,22 @@ const MAX_BYTES: u64 = 60_000_000;
 ///
 /// `bin/` holds test executables (`test-*`), benchmarks (`bench-*`) and `oxidnn`, stripped, with PTX embedded;
 /// `run.sh` runs all tests and exits non-zero on any failure; `judge_pytorch.py` times problems through PyTorch.
-pub fn run(root: &Path) -> Result<()> {
+pub fn run(root: &Path, cubin: bool) -> Result<()> {
     let bundle = root.join("gpu-bundle");
     if bundle.exists() {
         std::fs::remove_dir_all(&bundle).context("removing the old bundle")?;
     }
     let bin = bundle.join("bin");
     std::fs::create_dir_all(&bin)?;
-    let tests = ["-p", "oxidnn", "-p", "oxidnn-tests"];
-    for artifact in build(root, "test", &[&tests[..], &["--no-run", "--lib", "--tests"]].concat())? {
+    let features: &[&str] = if cubin { &["--features", "oxidnn/cubin"] } else { &[] };
+    let tests = ["-p", "oxidnn", "-p", "oxidnn-tests", "--no-run", "--lib", "--tests"];
+    for artifact in build(root, "test", &[&tests, features].concat())? {
         if let Some(name) = artifact.test_name() {
             std::fs::copy(&artifact.executable, bin.join(format!("test-{name}")))?;
         }
     }
-    for artifact in build(root, "build", &["-p", "oxidnn-cli", "-p", "oxidnn-benches", "--bins"])? {
+    let programs = ["-p", "oxidnn-cli", "-p", "oxidnn-benches", "--bins"];
+    for artifact in build(root, "build", &[&programs, features].concat())? {
         let name = if artifact.target == "oxidnn" { artifact.target } else { format!("bench-{}", artifact.target) };
         std::fs::copy(&artifact.executable, bin.join(name))?;
     }

@@ -50,7 +50,11 @@ enum Chore {
         args: Vec<String>,
     },
     /// Write gpu-bundle/: everything needed to test and bench on a machine that has only a driver
-    GpuBundle,
+    GpuBundle {
+        /// With the cubins that `build-ptx --cubin` made; OXIDNN_CUBIN=off leaves them alone there
+        #[arg(long)]
+        cubin: bool,
+    },
     /// Check the rules of ARCHITECTURE.md that a compiler does not know
     Tidy,
 }
@@ -63,7 +67,7 @@ fn main() -> Result<()> {
         Chore::BuildPtx { check: true, .. } => build_ptx::check(root),
         Chore::Test { no_kernels } => test::run(root, !no_kernels),
         Chore::Demo { args } => demo::run(root, &args),
-        Chore::GpuBundle => gpu_bundle::run(root),
+        Chore::GpuBundle { cubin } => gpu_bundle::run(root, cubin),
         Chore::Tidy => tidy::run(root),
     }
 }

@@ -7,7 +7,8 @@ use oxidnn::{Args, Context, Plan, PlanRequest, Policy, Stream, TensorView, Tenso
 use oxidnn_benches::options::Options;
 use oxidnn_benches::random::Pool;
 use oxidnn_benches::report::{Report, Row};
-use oxidnn_benches::timing;
+use oxidnn_compare::device;
+use oxidnn_compare::timing::{Clock, calls};
 
 /// One gibibyte to another.
 const PROBLEM: &str = "transform:forward x=268435456:f32 y=268435456:f32";
@@ -39,11 +40,8 @@ fn main() -> Result<()> {
         set.0.span().write(gpu_stream, &content)?;
         sets.push(set);
     }
-    // SAFETY: the context is alive; copies on a stream ask for it to be current.
-    let status = unsafe { cuda_loader::forwards::cuCtxSetCurrent(gpu.raw()) };
-    if status != 0 {
-        bail!("cuCtxSetCurrent failed with status {status}");
-    }
+    // Copies on a stream ask for it.
+    device::make_current(gpu)?;
     let workspace = std::cell::RefCell::new(plan.workspace()?);
     let ours = |set: &Set| run(&context, &stream, &*problem, &plan, set, &mut workspace.borrow_mut());
     ours(&sets[0])?;
@@ -53,7 +51,7 @@ fn main() -> Result<()> {
         let at = copied.iter().zip(&content).position(|(a, b)| a != b);
         bail!("the copy differs from the first byte {at:?} on");
     }
-    let calls = timing::calls(SETS);
+    let calls = calls(SETS);
     let graph = Graph::capture(gpu_stream, || {
         sets.iter().cycle().take(calls).try_for_each(|set| ours(set).map_err(|e| Recorded(e.to_string())))
     })
@@ -61,18 +59,12 @@ fn main() -> Result<()> {
     .context("recording")?;
     let our_side = || Ok(graph.launch(gpu_stream)?);
     // Queued one by one: as a node of a graph, the driver's copy is much slower.
-    let their_side = || {
-        sets.iter().cycle().take(calls).try_for_each(|(x, y)| {
-            let (from, to) = (x.span().address(), y.span().address());
-            // SAFETY: both buffers have `bytes` bytes and outlive the work.
-            let status =
-                unsafe { cuda_loader::driver::memcpy_device_to_device_async(to, from, bytes, gpu_stream.raw()) };
-            if status == 0 { Ok(()) } else { bail!("cuMemcpyDtoDAsync failed with status {status}") }
-        })
-    };
-    let times = timing::interleaved(gpu, gpu_stream, options.rounds, calls, &[&our_side, &their_side])?;
+    let their_side =
+        || sets.iter().cycle().take(calls).try_for_each(|(x, y)| device::copy(y.span(), x.span(), gpu_stream));
+    let times =
+        Clock::new(gpu, gpu_stream)?.interleaved(&[(&our_side, calls), (&their_side, calls)], options.rounds)?;
     let gbps = |us: f64| 2.0 * bytes as f64 / us / 1e3;
-    eprintln!("{:.0} GB/s, cuMemcpyDtoD {:.0}", gbps(times[0]), gbps(times[1]));
+    eprintln!("{:.0} GB/s, cuMemcpyDtoD {:.0}", gbps(times[0].us), gbps(times[1].us));
     let mut report = Report::new(gpu, "cuMemcpyDtoD");
     report.push(&Row {
         suite: "copy",
@@ -80,14 +72,14 @@ fn main() -> Result<()> {
         pass: problem.pass().to_owned(),
         dtype: x.desc.dtype().to_string(),
         layout: "packed".to_owned(),
-        ours_us: times[0],
+        ours_us: times[0].us,
         peer: "cuMemcpyDtoD".to_owned(),
-        peer_us: times[1],
+        peer_us: times[1].us,
         algorithm: plan.config().to_owned(),
         workspace_bytes: plan.workspace_bytes(),
         max_rel_err: 0.0,
-        gbps: gbps(times[0]),
-        fraction_of_copy: times[1] / times[0],
+        gbps: gbps(times[0].us),
+        fraction_of_copy: times[1].us / times[0].us,
     });
     report.finish(&options)
 }

@@ -8,7 +8,7 @@ use oxidnn_benches::cublas::{Cublas, Gemm};
 use oxidnn_benches::options::Options;
 use oxidnn_benches::random::{Pool, number};
 use oxidnn_benches::report::{Report, Row};
-use oxidnn_benches::timing;
+use oxidnn_compare::timing::{Clock, Work, calls, rotation};
 
 /// What is timed unless something else is asked for.
 const PROBLEMS: [&str; 9] = [
@@ -81,7 +81,7 @@ impl<'a> Bench<'a> {
         };
         let mut pool = Pool::new(problem.c().dtype(), 1);
         let (mut sets, mut inputs) = (Vec::new(), None);
-        for _ in 0..timing::rotation(problem.bytes() as u64) {
+        for _ in 0..rotation(problem.bytes() as u64) {
             let mut filled = |desc: &TensorDesc| -> Result<(DeviceMemory, Vec<u8>)> {
                 let bytes = pool.bytes(desc.span_elems() as usize);
                 let memory = DeviceMemory::alloc(gpu, bytes.len())?;
@@ -118,7 +118,7 @@ impl<'a> Bench<'a> {
                 bail!("{side} is wrong: relative error {error:e}, limit {limit:e}");
             }
         }
-        let calls = timing::calls(self.sets.len());
+        let calls = calls(self.sets.len());
         let record = |call: &dyn Fn(&Set) -> Result<()>| {
             Graph::capture(stream, || {
                 self.sets.iter().cycle().take(calls).try_for_each(call).map_err(|e| Recorded(e.to_string()))
@@ -128,29 +128,29 @@ impl<'a> Bench<'a> {
         let our_graph = record(&ours)?;
         let launch = |graph: &Graph| -> Result<()> { Ok(graph.launch(stream)?) };
         let our_side = || launch(&our_graph);
-        let mut sides: Vec<timing::Work<'_>> = vec![&our_side];
+        let mut sides: Vec<(Work<'_>, usize)> = vec![(&our_side, calls)];
         let their_graph = self.cublas.map(|_| record(&theirs)).transpose()?;
         let their_side = || their_graph.as_ref().map_or(Ok(()), launch);
         if their_graph.is_some() {
-            sides.push(&their_side);
+            sides.push((&their_side, calls));
         }
-        let times = timing::interleaved(gpu, stream, options.rounds, calls, &sides)?;
-        let peer_us = times.get(1).copied().unwrap_or(f64::NAN);
+        let times = Clock::new(gpu, stream)?.interleaved(&sides, options.rounds)?;
+        let peer_us = times.get(1).map_or(f64::NAN, |timing| timing.us);
         let tflops = |us: f64| self.problem.flops() / us / 1e6;
-        eprintln!("{}: {:.0} TFLOP/s, cuBLAS {:.0}", self.problem, tflops(times[0]), tflops(peer_us));
+        eprintln!("{}: {:.0} TFLOP/s, cuBLAS {:.0}", self.problem, tflops(times[0].us), tflops(peer_us));
         Ok(Row {
             suite: "matmul",
             problem: self.problem.to_string(),
             pass: self.problem.pass().to_owned(),
             dtype: self.problem.c().dtype().to_string(),
             layout: self.problem.desc().to_string(),
-            ours_us: times[0],
+            ours_us: times[0].us,
             peer: self.cublas.map_or("none".to_owned(), Cublas::name),
             peer_us,
             algorithm: self.plan.config().to_owned(),
             workspace_bytes: self.plan.workspace_bytes(),
             max_rel_err,
-            gbps: self.problem.bytes() / times[0] / 1e3,
+            gbps: self.problem.bytes() / times[0].us / 1e3,
             fraction_of_copy: f64::NAN,
         })
     }

@@ -1,5 +1,7 @@
 //! A line of a table.
 
+use crate::case::Table;
+
 /// One timed problem. What was not measured is NaN or empty.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
@@ -106,6 +108,17 @@ impl Row {
             tflops: nan,
             torch_us: nan,
             ..Row::default()
+        }
+    }
+
+    /// Such a row of a table.
+    pub(crate) fn of_table(table: &Table) -> Self {
+        Row {
+            suite: table.suite.clone(),
+            pass: table.pass.to_owned(),
+            dtype: table.dtype.to_string(),
+            layout: table.layout.to_owned(),
+            ..Row::unmeasured()
         }
     }
 

@@ -9,12 +9,31 @@ pub use whole::{Differ, Difference};
 use oxidnn::DType;
 
 /// The largest relative error, in the Euclidean norm, of a result that is right: rounding to the storage type gives
-/// about a quarter of its epsilon, sums in f32 grow with the root of their length.
+/// about a quarter of its epsilon, sums in f32 grow with the root of their length, Winograd's transforms add to them.
 pub fn limit_l2(dtype: DType, accumulation_length: f64) -> f64 {
-    dtype.epsilon() + 4.0 * accumulation_length.sqrt() * f64::from(f32::EPSILON)
+    dtype.epsilon() + 16.0 * accumulation_length.sqrt() * f64::from(f32::EPSILON)
 }
 
 /// The largest error of one element, by its size plus the root mean square, between two right results.
 pub fn limit_element(dtype: DType, accumulation_length: f64) -> f64 {
-    4.0 * dtype.epsilon() + 16.0 * accumulation_length.sqrt() * f64::from(f32::EPSILON)
+    4.0 * dtype.epsilon() + 64.0 * accumulation_length.sqrt() * f64::from(f32::EPSILON)
+}
+
+/// How far beyond [`limit_l2`] a peer's result may be: it is no less a competitor for being less exact, and its error
+/// stands in the table.
+pub const PEER_TOLERANCE: f64 = 4.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_tell_formats_apart() {
+        // Operands rounded to TF32 give about 3e-4.
+        assert!(PEER_TOLERANCE * limit_l2(DType::F32, 576.0) < 2.5e-4);
+        // Rounding of the result alone.
+        assert!(limit_l2(DType::BF16, 576.0) > 2.0 * 2f64.powi(-9));
+        // A single element in a hundred that is missing altogether.
+        assert!(limit_l2(DType::BF16, 4608.0) < 0.1);
+    }
 }

@@ -5,6 +5,7 @@ pub mod barrier;
 pub mod cluster;
 pub mod convert;
 pub mod cp_async;
+pub mod guarded;
 pub mod ldmatrix;
 pub mod math;
 pub mod mbarrier;

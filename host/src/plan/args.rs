@@ -102,6 +102,11 @@ impl Call<'_> {
     pub(crate) fn address(&self, operand: usize) -> u64 {
         self.operands[operand].range().0
     }
+
+    /// Device address of the workspace.
+    pub(crate) fn workspace_address(&self) -> u64 {
+        self.workspace.range().0
+    }
 }
 
 impl Plan {

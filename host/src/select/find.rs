@@ -24,6 +24,7 @@ pub(super) fn measure(
     order: &mut Vec<(usize, f64)>,
     options: &FindOptions,
 ) -> Result<(), Error> {
+    let _alone = subject.context.store().measuring();
     // The most promising first, so that those far behind are seen to be so at their first run.
     order.sort_by(|a, b| a.1.total_cmp(&b.1));
     let known = subject.context.store().lookup(subject.context, subject.problem);
@@ -96,4 +97,49 @@ fn time(candidate: &Candidate) -> Option<Measured> {
 
 fn best_us(candidates: &[Candidate]) -> f64 {
     candidates.iter().filter_map(time).map(|measured| measured.us).fold(f64::INFINITY, f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::conv::ConvProblem;
+    use crate::{Policy, StoreLocation};
+
+    /// A plan after Find was told these times of the two CPU algorithms; the flags say which are of first runs only.
+    fn find_after(gemm: (f64, bool), direct: (f64, bool)) -> Plan {
+        let context = Context::cpu();
+        context.use_store(StoreLocation::Off);
+        let problem: ConvProblem = "conv:fprop pad=1x1 x=1x3x6x6:f32 w=4x3x3x3:f32".parse().unwrap();
+        let entries = super::super::candidates(&context, &problem, None).into_iter().filter_map(|candidate| {
+            let Verdict::Able { workspace_bytes, .. } = candidate.verdict else { return None };
+            let (us, cut_short) = if candidate.algorithm == "cpu_gemm" { gemm } else { direct };
+            let timing = Timing { us, workspace_bytes, cut_short };
+            let (algorithm, config) = (candidate.algorithm.to_owned(), candidate.config.to_owned());
+            Some(Entry { algorithm, config, timing })
+        });
+        context.store().add(&problem.to_string(), entries.collect());
+        context.plan(&problem, Policy::Find).unwrap()
+    }
+
+    fn of(plan: &Plan, algorithm: &str) -> Measured {
+        plan.candidates().iter().find(|candidate| candidate.algorithm == algorithm).and_then(time).unwrap()
+    }
+
+    #[test]
+    fn what_was_far_behind_is_not_measured_again() {
+        let plan = find_after((1.0, false), (50.0, true));
+        assert_eq!(of(&plan, "cpu_direct"), Measured { us: 50.0, cut_short: true, origin: Origin::Context });
+        assert_eq!(of(&plan, "cpu_gemm").origin, Origin::Context);
+        assert_eq!(plan.algorithm(), "cpu_gemm");
+        assert!(plan.explain().contains("first run only"), "{plan:?}");
+    }
+
+    #[test]
+    fn a_first_run_is_measured_in_full_when_nothing_is_far_ahead_any_more() {
+        let plan = find_after((1e12, false), (50.0, true));
+        let direct = of(&plan, "cpu_direct");
+        assert_eq!((direct.origin, direct.cut_short), (Origin::Now, false));
+        assert_eq!(of(&plan, "cpu_gemm"), Measured { us: 1e12, cut_short: false, origin: Origin::Context });
+        assert_eq!(plan.algorithm(), "cpu_direct");
+    }
 }

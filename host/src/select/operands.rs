@@ -86,11 +86,16 @@ mod tests {
 
     #[test]
     fn sets_hold_different_normal_numbers_to_their_last_element() {
-        let context = Context::cpu();
+        for context in Context::all() {
+            sets_are_filled(&context);
+        }
+    }
+
+    fn sets_are_filled(context: &Context) {
         let stream = context.stream().unwrap();
         let operand = |name, text: &str| Operand { name, role: Role::Input, desc: text.parse().unwrap() };
         let operands = [operand("x", "3x1000:f32"), operand("w", "1500:bf16:s2")];
-        let filled = Operands::with_sets(&context, &stream, &operands, 3).unwrap();
+        let filled = Operands::with_sets(context, &stream, &operands, 3).unwrap();
         let values: Vec<Vec<f64>> = filled.memory.iter().map(|tensor| tensor.to_vec(&stream).unwrap()).collect();
         for values in &values {
             let mean = values.iter().sum::<f64>() / values.len() as f64;

@@ -79,7 +79,8 @@ impl FindOptions {
         self
     }
 
-    /// Calls `observer` before each step of a measurement, on the thread that makes the plan.
+    /// Calls `observer` before each step of a measurement, on the thread that makes the plan. Measurements of a context
+    /// wait for each other, so it must not begin another one.
     pub fn observer(mut self, observer: impl Fn(&FindProgress<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(observer));
         self

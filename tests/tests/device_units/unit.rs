@@ -25,7 +25,7 @@ pub fn unit(test: &str) -> Option<&'static Unit> {
         let modules = oxidnn::embedded_modules()
             .iter()
             .filter(|module| module.name == "unit" && (module.arch == 80 || hopper))
-            .map(|module| Module::load(&gpu, module.ptx).unwrap())
+            .map(|module| Module::load(&gpu, module.ptx().unwrap()).unwrap())
             .collect();
         let stream = GpuStream::new(&gpu).unwrap();
         Some(Unit { gpu, stream, modules, hopper })

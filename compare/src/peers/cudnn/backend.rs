@@ -3,6 +3,7 @@
 use super::library::{Cudnn, P};
 use anyhow::Result;
 use std::ffi::{c_int, c_void};
+use std::rc::Rc;
 
 /// `cudnnBackendAttributeType_t`.
 #[derive(Clone, Copy)]
@@ -80,6 +81,7 @@ pub(super) enum Name {
     WgradDy = 717,
     GraphHandle = 800,
     GraphOperations = 801,
+    GraphEngineCount = 802,
     TensorAlignment = 900,
     TensorDataType = 901,
     TensorDimensions = 902,
@@ -88,6 +90,7 @@ pub(super) enum Name {
     PackUniqueIds = 1000,
     PackPointers = 1001,
     PackWorkspace = 1003,
+    EngineGraph = 1300,
     EngineIndex = 1301,
     EngineNumericalNotes = 1303,
     EngineBehaviorNotes = 1305,
@@ -97,6 +100,8 @@ pub(super) enum Name {
 pub(super) struct Descriptor<'a> {
     cudnn: &'a Cudnn,
     raw: P,
+    /// Descriptors that were set as attributes: whether the library copies them is nowhere said.
+    parts: Vec<Rc<Descriptor<'a>>>,
 }
 
 impl<'a> Descriptor<'a> {
@@ -106,7 +111,7 @@ impl<'a> Descriptor<'a> {
         // SAFETY: `raw` is a place for a handle.
         let status = unsafe { (cudnn.functions.backend_create)(kind as c_int, &mut raw) };
         cudnn.check("cudnnBackendCreateDescriptor", status)?;
-        Ok(Descriptor { cudnn, raw })
+        Ok(Descriptor { cudnn, raw, parts: Vec::new() })
     }
 
     pub(super) fn raw(&self) -> P {
@@ -145,16 +150,18 @@ impl<'a> Descriptor<'a> {
         self.set(name, Type::VoidPtr, values)
     }
 
-    pub(super) fn set_descriptor(&mut self, name: Name, value: &Descriptor<'_>) -> Result<()> {
-        self.set(name, Type::BackendDescriptor, &[value.raw])
+    pub(super) fn set_descriptor(&mut self, name: Name, value: &Rc<Descriptor<'a>>) -> Result<()> {
+        self.set(name, Type::BackendDescriptor, &[value.raw])?;
+        self.parts.push(value.clone());
+        Ok(())
     }
 
     /// Ends setting.
-    pub(super) fn finalize(self, what: &str) -> Result<Self> {
+    pub(super) fn finalize(self, what: &str) -> Result<Rc<Self>> {
         // SAFETY: the descriptor is alive.
         let status = unsafe { (self.cudnn.functions.backend_finalize)(self.raw) };
         self.cudnn.check(what, status)?;
-        Ok(self)
+        Ok(Rc::new(self))
     }
 
     /// Reads an attribute into `places`; how many values there are, which may be more than places.
@@ -175,11 +182,12 @@ impl<'a> Descriptor<'a> {
         Ok(place[0])
     }
 
-    /// Values of an enum; at most sixteen.
-    pub(super) fn get_enums(&self, name: Name, of: Type) -> Result<Vec<c_int>> {
-        let mut places = [0 as c_int; 16];
+    /// Values of an enum, at most `most`.
+    pub(super) fn get_enums(&self, name: Name, of: Type, most: usize) -> Result<Vec<c_int>> {
+        let mut places = vec![0 as c_int; most];
         let n = self.get(name, of, &mut places)?;
-        Ok(places[..n.min(places.len())].to_vec())
+        places.truncate(n);
+        Ok(places)
     }
 
     /// The descriptors that an attribute holds, at most `most`.

@@ -1,6 +1,7 @@
 //! cuDNN 9, through both of its interfaces.
 
 mod backend;
+mod engines;
 mod graph;
 mod library;
 mod single_calls;

@@ -11,6 +11,7 @@ use std::ffi::c_int;
 use std::rc::Rc;
 
 /// `cudnnMathType_t`.
+const DEFAULT_MATH: c_int = 0;
 const TENSOR_OP_MATH: c_int = 1;
 /// Multiply-adds in f32 and nothing else: the default allows TF32.
 const FMA_MATH: c_int = 3;
@@ -212,7 +213,9 @@ pub(super) fn search<'a>(
     let mut found = described.find(problem, &sets[0])?;
     clock.stream().synchronize()?;
     if math == FMA_MATH {
-        found.retain(|result| result.math == FMA_MATH);
+        // What is reported as the default math may use TF32 under descriptors that say so.
+        found.retain(|result| result.math == FMA_MATH || result.math == DEFAULT_MATH);
+        found.iter_mut().for_each(|result| result.math = FMA_MATH);
     }
     found.sort_by(|a, b| a.milliseconds.total_cmp(&b.milliseconds));
     // An algorithm is reported once with and once without tensor cores: each needs descriptors that say so.

@@ -1,6 +1,6 @@
 //! The ordered list of convolution algorithms.
 
-use super::{ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, grouped_mma, im2col_wgmma, naive};
+use super::{ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, im2col_wgmma, naive};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -19,6 +19,7 @@ impl Operation for ConvProblem {
             &cp_async_mma::CpAsyncMma,
             &im2col_wgmma::Gather,
             &im2col_wgmma::Wgrad,
+            &depthwise::Depthwise,
             &naive::Naive,
         ]
     }

@@ -29,6 +29,7 @@ mod cp_async_mma;
 mod cpu_direct;
 mod cpu_gemm;
 mod cpu_geometry;
+mod depthwise;
 mod grouped_mma;
 mod im2col_wgmma;
 mod naive;

@@ -1,6 +1,6 @@
 //! The ordered list of matmul algorithms.
 
-use super::{MatmulProblem, cpu, naive, tma_wgmma};
+use super::{MatmulProblem, bf16x3_wgmma, cp_async_mma, cpu, ffma, naive, tma_wgmma};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -12,6 +12,13 @@ impl Operation for MatmulProblem {
     const DTYPES: &'static [DType] = &DType::ALL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Gemm), &tma_wgmma::TmaWgmma, &naive::Naive]
+        &[
+            &CpuAlgorithm(cpu::Gemm),
+            &tma_wgmma::TmaWgmma,
+            &bf16x3_wgmma::Bf16x3Wgmma,
+            &cp_async_mma::CpAsyncMma,
+            &ffma::Ffma,
+            &naive::Naive,
+        ]
     }
 }

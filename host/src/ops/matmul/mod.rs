@@ -24,8 +24,12 @@
 //! ```
 
 mod algorithms;
+mod bf16x3_wgmma;
+mod cp_async_mma;
 mod cpu;
+mod ffma;
 mod naive;
+mod split;
 mod tma_wgmma;
 
 pub use kernel_abi::ops::matmul::{MatmulDesc, MatmulProblem};

@@ -19,10 +19,12 @@ pub(super) struct Log {
     scope: String,
     /// Length of the file when it was last read or written by this handle; None before that.
     seen_bytes: Option<u64>,
+    /// How long to wait for the lock.
+    patience: Duration,
 }
 
-/// How long to wait for another process that writes. A write takes microseconds.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait for other processes that write. A write takes microseconds.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A log is compacted when it is longer than this, and less than half of it is of use.
 const COMPACT_BYTES: u64 = 1 << 20;
@@ -31,7 +33,7 @@ impl Log {
     /// The log of a scope in a folder. Touches nothing.
     pub(super) fn new(folder: &Path, scope: &str) -> Self {
         let name = format!("find-{:016x}.log", fnv(FNV_START, scope.as_bytes()));
-        Log { path: folder.join(name), scope: scope.to_owned(), seen_bytes: None }
+        Log { path: folder.join(name), scope: scope.to_owned(), seen_bytes: None, patience: LOCK_PATIENCE }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -158,11 +160,11 @@ impl Log {
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
-                Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_PATIENCE => {
+                Err(TryLockError::WouldBlock) if start.elapsed() < self.patience => {
                     std::thread::sleep(Duration::from_millis(2));
                 }
                 Err(TryLockError::WouldBlock) => {
-                    let message = format!("another process has held the lock for {} s", LOCK_PATIENCE.as_secs());
+                    let message = format!("another process has held the lock for {:?}", self.patience);
                     return Err(io::Error::new(ErrorKind::WouldBlock, message));
                 }
                 Err(TryLockError::Error(e)) => return Err(e),
@@ -314,6 +316,7 @@ mod tests {
         let mut log = Log::new(folder.path(), "s");
         log.append(&record("p", 1.0)).unwrap();
         let held = Log::new(folder.path(), "s").lock().unwrap();
+        log.patience = Duration::from_millis(20);
         assert_eq!(log.append(&record("q", 1.0)).unwrap_err().kind(), ErrorKind::WouldBlock);
         drop(held);
         log.append(&record("q", 1.0)).unwrap();

@@ -84,7 +84,10 @@ pub(crate) struct Entry {
 
 /// The measurements of one context.
 #[derive(Debug, Default)]
-pub(crate) struct Store(Mutex<State>);
+pub(crate) struct Store {
+    state: Mutex<State>,
+    measuring: Mutex<()>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -108,6 +111,11 @@ enum Disk {
 }
 
 impl Store {
+    /// Held while candidates are timed, since two threads that do so disturb each other.
+    pub(super) fn measuring(&self) -> MutexGuard<'_, ()> {
+        self.measuring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Forgets everything and uses another place.
     pub(crate) fn move_to(&self, location: StoreLocation) {
         *self.lock() = State { location, ..State::default() };
@@ -159,7 +167,7 @@ impl Store {
 
     /// A lock whose holder panicked guards measurements that are as good as ever.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -17,7 +17,8 @@ pub(super) fn of(context: &Context) -> String {
     };
     let kernels = match settings::ptx_dir() {
         Some(dir) => format!("{:016x} (OXIDNN_PTX_DIR)", hash_of(&dir)),
-        None => crate::kernels::made_of().to_owned(),
+        None if settings::uses_cubins() => crate::kernels::made_of().to_owned(),
+        None => format!("{} (OXIDNN_CUBIN=off)", crate::kernels::made_of()),
     };
     // Units and bytes tell parts of a GPU (MIG) and power-limited models of one name apart.
     format!(

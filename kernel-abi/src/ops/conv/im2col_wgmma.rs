@@ -6,6 +6,8 @@
 //!
 //! `wgrad` is another: rows are k, columns (t, r, s, c), and the sum runs over positions of y.
 
+use crate::division::Divisor;
+
 /// What one block computes at a time, and how deep its pipeline is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvTile {
@@ -21,6 +23,9 @@ pub struct ConvTile {
     pub cluster: u32,
     /// Panels of the result that each consumer keeps under way.
     pub out_panels: u32,
+    /// Whether consumers compute whole tiles in turns, so that one's result is on its way out while the other
+    /// computes, instead of sharing each tile.
+    pub in_turns: bool,
 }
 
 /// Warpgroups that compute.
@@ -42,45 +47,45 @@ const ELEMENT_BYTES: u32 = 2;
 
 macro_rules! tiles {
     ($($(#[$meta:meta])* $name:ident = [$m:literal x $n:literal, panel_k $p:literal, stages $s:literal, cluster $c:literal,
-       out_panels $o:literal];)*) => { $(
+       out_panels $o:literal, in_turns $t:literal];)*) => { $(
         $(#[$meta])*
         pub const $name: ConvTile =
-            ConvTile { gemm_m: $m, gemm_n: $n, panel_k: $p, stages: $s, cluster: $c, out_panels: $o };
+            ConvTile { gemm_m: $m, gemm_n: $n, panel_k: $p, stages: $s, cluster: $c, out_panels: $o, in_turns: $t };
         const _: () = assert!($name.smem_bytes() <= MAX_SHARED_BYTES);
     )* };
 }
 
 tiles! {
     /// `fprop` and `dgrad`, many channels and positions: fewest bytes loaded a product.
-    GATHER_128X256_C2 = [128 x 256, panel_k 64, stages 4, cluster 2, out_panels 2];
+    GATHER_128X256_C2 = [128 x 256, panel_k 64, stages 4, cluster 2, out_panels 2, in_turns false];
     /// The same for one block.
-    GATHER_128X256 = [128 x 256, panel_k 64, stages 4, cluster 1, out_panels 2];
+    GATHER_128X256 = [128 x 256, panel_k 64, stages 4, cluster 1, out_panels 2, in_turns false];
     /// For 128 channels.
-    GATHER_256X128_C2 = [256 x 128, panel_k 64, stages 4, cluster 2, out_panels 2];
+    GATHER_256X128_C2 = [256 x 128, panel_k 64, stages 4, cluster 2, out_panels 2, in_turns false];
     /// The same for one block.
-    GATHER_256X128 = [256 x 128, panel_k 64, stages 4, cluster 1, out_panels 2];
-    /// For fewer positions.
-    GATHER_128X128 = [128 x 128, panel_k 64, stages 6, cluster 1, out_panels 2];
+    GATHER_256X128 = [256 x 128, panel_k 64, stages 4, cluster 1, out_panels 2, in_turns false];
+    /// For short sums and fewer positions.
+    GATHER_128X128 = [128 x 128, panel_k 64, stages 5, cluster 1, out_panels 4, in_turns true];
     /// For 64 channels.
-    GATHER_256X64 = [256 x 64, panel_k 64, stages 4, cluster 1, out_panels 2];
-    /// For 64 channels and fewer positions.
-    GATHER_128X64 = [128 x 64, panel_k 64, stages 8, cluster 1, out_panels 2];
+    GATHER_256X64 = [256 x 64, panel_k 64, stages 4, cluster 1, out_panels 2, in_turns false];
+    /// For 64 channels and short sums.
+    GATHER_128X64 = [128 x 64, panel_k 64, stages 8, cluster 1, out_panels 2, in_turns true];
     /// [`GATHER_128X128`] where at most 32 channels are read.
-    GATHER_128X128_P32 = [128 x 128, panel_k 32, stages 6, cluster 1, out_panels 2];
+    GATHER_128X128_P32 = [128 x 128, panel_k 32, stages 5, cluster 1, out_panels 4, in_turns true];
     /// [`GATHER_256X64`] where at most 32 channels are read.
-    GATHER_256X64_P32 = [256 x 64, panel_k 32, stages 4, cluster 1, out_panels 2];
+    GATHER_256X64_P32 = [256 x 64, panel_k 32, stages 4, cluster 1, out_panels 2, in_turns false];
     /// `wgrad`, many channels.
-    WGRAD_128X256 = [128 x 256, panel_k 64, stages 4, cluster 1, out_panels 0];
+    WGRAD_128X256 = [128 x 256, panel_k 64, stages 4, cluster 1, out_panels 0, in_turns false];
     /// For counts of panels that 3 divides.
-    WGRAD_128X192 = [128 x 192, panel_k 64, stages 5, cluster 1, out_panels 0];
+    WGRAD_128X192 = [128 x 192, panel_k 64, stages 5, cluster 1, out_panels 0, in_turns false];
     /// For 128 columns.
-    WGRAD_128X128 = [128 x 128, panel_k 64, stages 7, cluster 1, out_panels 0];
+    WGRAD_128X128 = [128 x 128, panel_k 64, stages 7, cluster 1, out_panels 0, in_turns false];
     /// For 64 columns.
-    WGRAD_128X64 = [128 x 64, panel_k 64, stages 9, cluster 1, out_panels 0];
+    WGRAD_128X64 = [128 x 64, panel_k 64, stages 9, cluster 1, out_panels 0, in_turns false];
     /// For 64 rows: the consumers share the columns.
-    WGRAD_64X256 = [64 x 256, panel_k 64, stages 5, cluster 1, out_panels 0];
+    WGRAD_64X256 = [64 x 256, panel_k 64, stages 5, cluster 1, out_panels 0, in_turns false];
     /// For 64 rows and 128 columns.
-    WGRAD_64X128 = [64 x 128, panel_k 64, stages 9, cluster 1, out_panels 0];
+    WGRAD_64X128 = [64 x 128, panel_k 64, stages 9, cluster 1, out_panels 0, in_turns false];
 }
 
 /// The most dynamic shared memory a block of compute capability 9.0 may have.
@@ -89,7 +94,17 @@ const MAX_SHARED_BYTES: u32 = 232_448;
 impl ConvTile {
     /// Product instructions along the rows of one consumer.
     pub const fn subtiles(self) -> u32 {
-        self.gemm_m / (SUBTILE * CONSUMERS)
+        self.gemm_m / (SUBTILE * self.sharers())
+    }
+
+    /// Consumers that read a stage.
+    pub const fn sharers(self) -> u32 {
+        if self.in_turns { 1 } else { CONSUMERS }
+    }
+
+    /// Stages that hold `panels` panels of the sum.
+    pub const fn stages_of(self, panels: u32) -> u32 {
+        panels.div_ceil(self.k_panels())
     }
 
     /// Whether each consumer computes some of the columns of all rows, instead of all columns of some of the rows.
@@ -175,7 +190,7 @@ pub struct ConvClass {
     /// Positions of all images.
     pub gemm_m: u32,
     /// Extents, outermost axis first.
-    pub extents: [u32; 3],
+    pub extents: [Divisor; 3],
     /// Taps along each axis that it meets.
     pub taps: [u32; 3],
     /// Where position 0 reads with its first tap.
@@ -218,11 +233,11 @@ crate::abi_struct! {
         /// Channels of a group that are written.
         pub gemm_n: u32,
         /// Tiles along them.
-        pub n_blocks: u32,
+        pub n_blocks: Divisor,
         /// Channels of a group that are read.
         pub channels: u32,
         /// Groups.
-        pub groups: u32,
+        pub groups: Divisor,
         /// From group to group: distance along the filter's k.
         pub group_k: u32,
         /// The tensor that is written, for reading its prior value.
@@ -256,18 +271,18 @@ impl GatherPlace {
     /// positions; then groups, then rows.
     #[inline(always)]
     pub const fn new(p: &ConvGatherParams, tile: ConvTile, class: u32, index: u32) -> Self {
-        let (rest, n) = div_rem(index, p.n_blocks);
-        let (m, group) = div_rem(rest, p.groups);
+        let (rest, n) = p.n_blocks.div_rem(index);
+        let (m, group) = p.groups.div_rem(rest);
         GatherPlace { class, m: m * tile.cluster_rows(), n: n * tile.gemm_n, group }
     }
 }
 
 /// Image and position of a linear position index.
 #[inline(always)]
-pub const fn position(linear: u32, extents: [u32; 3]) -> (u32, [u32; 3]) {
-    let (rest, w) = div_rem(linear, extents[2]);
-    let (rest, h) = div_rem(rest, extents[1]);
-    let (n, d) = div_rem(rest, extents[0]);
+pub const fn position(linear: u32, extents: [Divisor; 3]) -> (u32, [u32; 3]) {
+    let (rest, w) = extents[2].div_rem(linear);
+    let (rest, h) = extents[1].div_rem(rest);
+    let (n, d) = extents[0].div_rem(rest);
     (n, [d, h, w])
 }
 
@@ -293,7 +308,7 @@ crate::abi_struct! {
         /// Panels of a group's filter: `c_panels` for each tap.
         pub n_panels: u32,
         /// Z, P, Q.
-        pub extents: [u32; 3],
+        pub extents: [Divisor; 3],
         /// Where position 0 reads with its first tap.
         pub base: [i32; 3],
         /// Distance between read positions of neighbouring positions of y.
@@ -358,8 +373,9 @@ impl ConvWgradParams {
     #[inline(always)]
     pub const fn tap_and_channel(&self, panel: u32) -> ([u32; 3], u32) {
         let (linear, c_panel) = div_rem(panel, self.c_panels);
-        let (_, tap) = position(linear, self.taps);
-        (tap, c_panel * PANEL)
+        let (rest, s) = div_rem(linear, self.taps[2]);
+        let (t, r) = div_rem(rest, self.taps[1]);
+        ([t, r, s], c_panel * PANEL)
     }
 
     /// Stages `begin..end` of a split.

@@ -25,10 +25,10 @@
 //! share an element type; sums are kept in its accumulator. Deterministic.
 
 pub mod cp_async_mma;
+mod depthwise;
 pub mod grouped_mma;
 pub mod im2col_wgmma;
 pub mod index;
-
 mod kernels;
 mod params;
 
@@ -37,6 +37,7 @@ mod desc;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
 
+pub use depthwise::{DepthwiseParams, LOOPED_MAX_FILTER, LOOPED_STRIP, REGION_BYTES, RUN_MAX};
 pub use params::ConvParams;
 
 #[cfg(not(target_arch = "nvptx64"))]

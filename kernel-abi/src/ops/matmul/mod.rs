@@ -20,11 +20,17 @@ mod problem;
 mod raster;
 mod tiles;
 
-pub use params::{MatmulOperand, MatmulParams, MatmulTmaParams};
+pub use params::{
+    F32_PARTS, MatmulBlockParams, MatmulOperand, MatmulPackParams, MatmulParams, MatmulPartialsParams, MatmulTmaParams,
+    OUTPUT_CLUSTER, OUTPUT_MAP, OUTPUT_PARTIALS, OUTPUT_THREADS, PART_PAIRS,
+};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{MatmulDesc, MatmulProblem};
-pub use raster::{Place, Raster};
-pub use tiles::{MatmulTile, NAIVE_TILE, TILE_128X128, TILE_128X256, TILE_128X256_C2};
+pub use raster::{Place, Raster, div_rem};
+pub use tiles::{
+    CP_ASYNC_64X64, CP_ASYNC_128X128, FFMA_64X64, FFMA_128X128, MatmulBlockTile, MatmulTile, NAIVE_TILE, TILE_128X16,
+    TILE_128X32, TILE_128X64, TILE_128X128, TILE_128X256, TILE_128X256_C2,
+};
 
 /// The most batch dimensions a problem may have.
 pub const MAX_BATCH_DIMS: usize = 3;

@@ -1,8 +1,8 @@
-//! The order in which blocks walk the tiles of the Hopper kernels.
+//! The order in which blocks walk the tiles of a product.
 
 use super::{MAX_BATCH_DIMS, MatmulTile, MatmulTmaParams};
 
-/// The place of a cluster's tile.
+/// The place of a tile, or of a cluster's tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// First row.
@@ -16,7 +16,8 @@ pub struct Place {
 /// Tile counts of a problem.
 #[derive(Clone, Copy, Debug)]
 pub struct Raster {
-    tile: MatmulTile,
+    tile_m: u32,
+    tile_n: u32,
     m_blocks: u32,
     n_blocks: u32,
     group_rows: u32,
@@ -25,12 +26,23 @@ pub struct Raster {
 }
 
 impl Raster {
-    /// The tiles of a problem.
+    /// The tiles of a problem for clusters of Hopper's kernels.
     #[inline(always)]
     pub const fn new(tile: MatmulTile, p: &MatmulTmaParams) -> Self {
-        let (m_blocks, n_blocks) = (p.gemm_m.div_ceil(tile.cluster_rows()), p.gemm_n.div_ceil(tile.gemm_n));
-        let n_tiles = m_blocks * n_blocks * p.n_batch;
-        Raster { tile, m_blocks, n_blocks, group_rows: p.raster_rows, batch_dims: p.batch_dims, n_tiles }
+        Self::over([tile.cluster_rows(), tile.gemm_n], [p.gemm_m, p.gemm_n], p.batch_dims, p.raster_rows)
+    }
+
+    /// The tiles of these rows and columns in matrices of those; `group_rows` rows of tiles are walked together.
+    #[inline(always)]
+    pub const fn over(
+        [tile_m, tile_n]: [u32; 2],
+        [gemm_m, gemm_n]: [u32; 2],
+        batch_dims: [u32; MAX_BATCH_DIMS],
+        group_rows: u32,
+    ) -> Self {
+        let (m_blocks, n_blocks) = (gemm_m.div_ceil(tile_m), gemm_n.div_ceil(tile_n));
+        let n_tiles = m_blocks * n_blocks * batch_dims[0] * batch_dims[1] * batch_dims[2];
+        Raster { tile_m, tile_n, m_blocks, n_blocks, group_rows, batch_dims, n_tiles }
     }
 
     /// All tiles that clusters compute at a time, of all matrices.
@@ -52,17 +64,13 @@ impl Raster {
         let (column, row) = div_rem(index, rows);
         let (rest, inner) = div_rem(matrix, self.batch_dims[2]);
         let (outer, middle) = div_rem(rest, self.batch_dims[1]);
-        Place {
-            m: (first_row + row) * self.tile.cluster_rows(),
-            n: column * self.tile.gemm_n,
-            batch: [outer, middle, inner],
-        }
+        Place { m: (first_row + row) * self.tile_m, n: column * self.tile_n, batch: [outer, middle, inner] }
     }
 }
 
 /// Quotient and remainder. Extents are at least 1; without the check, device code would carry a panic for 0.
 #[inline(always)]
-const fn div_rem(a: u32, b: u32) -> (u32, u32) {
+pub const fn div_rem(a: u32, b: u32) -> (u32, u32) {
     match a.checked_div(b) {
         Some(quotient) => (quotient, a - quotient * b),
         None => (0, 0),
@@ -82,6 +90,7 @@ mod tests {
             b_map: [0; 16],
             c_map: [0; 16],
             c,
+            partials: 0,
             gemm_m,
             gemm_n,
             gemm_k: 1,
@@ -92,6 +101,14 @@ mod tests {
             alpha: 1.0,
             b_batch_steps: [1; 3],
             beta: 0.0,
+            output: 0,
+            transposed: 0,
+            n_slices: 1,
+            slice_k_blocks: 1,
+            store_bytes: 2,
+            partial_pitch: 0,
+            a_part_rows: 0,
+            b_part_rows: 0,
         };
         Raster::new(TILE_128X256, &params)
     }

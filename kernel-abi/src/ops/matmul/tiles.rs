@@ -24,8 +24,74 @@ pub const TILE_128X256: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 256, gemm
 /// For problems with few tiles.
 pub const TILE_128X128: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 128, gemm_k: 64, stages: 6, cluster: 1 };
 
+/// For products with up to 64 columns, or with few tiles.
+pub const TILE_128X64: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 64, gemm_k: 64, stages: 8, cluster: 1 };
+
+/// For products with up to 32 columns.
+pub const TILE_128X32: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 32, gemm_k: 64, stages: 8, cluster: 1 };
+
+/// For products with up to 16 columns.
+pub const TILE_128X16: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 16, gemm_k: 64, stages: 8, cluster: 1 };
+
 /// Rows and columns that a block of the naive kernel computes at a time.
 pub const NAIVE_TILE: u32 = 32;
+
+/// What one block of the portable kernels computes, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatmulBlockTile {
+    /// Rows.
+    pub gemm_m: u32,
+    /// Columns.
+    pub gemm_n: u32,
+    /// Length of the sums between two barriers.
+    pub gemm_k: u32,
+    /// Tiles of a and b in shared memory.
+    pub stages: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of an element.
+    pub element_bytes: u32,
+    /// Elements between rows of a tile in shared memory.
+    pub pad: u32,
+}
+
+/// Tensor cores by `mma.sync`, for large problems: 8 warps of 64 × 32.
+pub const CP_ASYNC_128X128: MatmulBlockTile =
+    MatmulBlockTile { gemm_m: 128, gemm_n: 128, gemm_k: 32, stages: 4, threads: 256, element_bytes: 2, pad: 0 };
+
+/// Tensor cores by `mma.sync`, for small problems: 4 warps of 32 × 32.
+pub const CP_ASYNC_64X64: MatmulBlockTile =
+    MatmulBlockTile { gemm_m: 64, gemm_n: 64, gemm_k: 32, stages: 4, threads: 128, element_bytes: 2, pad: 0 };
+
+/// Scalar f32 for large problems: 8 × 8 sums a thread.
+pub const FFMA_128X128: MatmulBlockTile =
+    MatmulBlockTile { gemm_m: 128, gemm_n: 128, gemm_k: 16, stages: 3, threads: 256, element_bytes: 4, pad: 4 };
+
+/// Scalar f32 for small problems: 8 × 8 sums a thread.
+pub const FFMA_64X64: MatmulBlockTile =
+    MatmulBlockTile { gemm_m: 64, gemm_n: 64, gemm_k: 16, stages: 3, threads: 64, element_bytes: 4, pad: 4 };
+
+impl MatmulBlockTile {
+    /// Bytes of a's tile in one stage.
+    pub const fn a_bytes(self) -> u32 {
+        (self.gemm_m + self.pad) * self.gemm_k * self.element_bytes
+    }
+
+    /// Bytes of one stage.
+    pub const fn stage_bytes(self) -> u32 {
+        self.a_bytes() + (self.gemm_n + self.pad) * self.gemm_k * self.element_bytes
+    }
+
+    /// Dynamic shared memory of a block.
+    pub const fn smem_bytes(self) -> u32 {
+        self.stages * self.stage_bytes()
+    }
+
+    /// Tiles of all matrices of a product.
+    pub const fn n_tiles(self, gemm_m: u64, gemm_n: u64, n_batch: u64) -> u64 {
+        gemm_m.div_ceil(self.gemm_m as u64) * gemm_n.div_ceil(self.gemm_n as u64) * n_batch
+    }
+}
 
 impl MatmulTile {
     /// Bytes of an element of a, b and c.
@@ -34,8 +100,6 @@ impl MatmulTile {
     pub const PANEL: u32 = 64;
     /// Warpgroups that compute.
     pub const CONSUMERS: u32 = 2;
-    /// Panels of c that each consumer keeps under way.
-    pub const PANEL_BUFFERS: u32 = 2;
     /// What the shared buffers are aligned to: the period of the 128-byte swizzle.
     const ALIGN: u32 = 1024;
 
@@ -49,9 +113,20 @@ impl MatmulTile {
         self.gemm_m * self.gemm_k * Self::ELEMENT_BYTES
     }
 
+    /// Columns that b's tile has room for: whole panels, since those with n contiguous are loaded panel by panel.
+    const fn b_columns(self) -> u32 {
+        if self.gemm_n < Self::PANEL { Self::PANEL } else { self.gemm_n }
+    }
+
     /// Bytes of b's tile in one stage.
     pub const fn b_bytes(self) -> u32 {
-        self.gemm_n * self.gemm_k * Self::ELEMENT_BYTES
+        self.b_columns() * self.gemm_k * Self::ELEMENT_BYTES
+    }
+
+    /// Bytes that are loaded into one stage: with k contiguous, b's columns are rows of the tile, and no others come.
+    pub const fn loaded_bytes(self, b_is_mn_major: bool) -> u32 {
+        let columns = if b_is_mn_major { self.b_columns() } else { self.gemm_n };
+        self.a_bytes() + columns * self.gemm_k * Self::ELEMENT_BYTES
     }
 
     /// Bytes of one stage.
@@ -62,6 +137,11 @@ impl MatmulTile {
     /// Rows of c that one consumer computes.
     pub const fn consumer_rows(self) -> u32 {
         self.gemm_m / Self::CONSUMERS
+    }
+
+    /// Panels of c that each consumer keeps under way.
+    pub const fn panel_buffers(self) -> u32 {
+        if self.gemm_n > Self::PANEL { 2 } else { 1 }
     }
 
     /// Bytes of one panel of c of one consumer.
@@ -76,7 +156,7 @@ impl MatmulTile {
 
     /// Where the barriers begin: a full and an empty one of 8 bytes a stage.
     pub const fn barriers_at(self) -> u32 {
-        self.panels_at() + Self::CONSUMERS * Self::PANEL_BUFFERS * self.panel_bytes()
+        self.panels_at() + Self::CONSUMERS * self.panel_buffers() * self.panel_bytes()
     }
 
     /// Dynamic shared memory of a block, with room for aligning its start.
@@ -99,6 +179,17 @@ impl MatmulTile {
         self.b_bytes() / self.cluster
     }
 
+    /// Bytes of the sums of all consumers, which blocks that share a tile exchange through the memory of the stages.
+    pub const fn sums_bytes(self) -> u32 {
+        self.gemm_m * self.gemm_n * 4
+    }
+
+    /// Whether several blocks may each sum a part of k and add up through shared memory: their clusters must be free
+    /// for it, and whoever holds many sums has no register left.
+    pub const fn splits_in_clusters(self) -> bool {
+        self.cluster == 1 && self.gemm_n <= 128
+    }
+
     /// Tiles that clusters compute at a time, of all matrices of a product.
     pub const fn n_tiles(self, gemm_m: u64, gemm_n: u64, n_batch: u64) -> u64 {
         gemm_m.div_ceil(self.cluster_rows() as u64) * gemm_n.div_ceil(self.gemm_n as u64) * n_batch
@@ -111,3 +202,7 @@ const MAX_SHARED_BYTES: u32 = 232_448;
 const _: () = assert!(TILE_128X256_C2.smem_bytes() <= MAX_SHARED_BYTES);
 const _: () = assert!(TILE_128X256.smem_bytes() <= MAX_SHARED_BYTES);
 const _: () = assert!(TILE_128X128.smem_bytes() <= MAX_SHARED_BYTES);
+const _: () = assert!(TILE_128X64.smem_bytes() <= MAX_SHARED_BYTES);
+const _: () = assert!(TILE_128X32.smem_bytes() <= MAX_SHARED_BYTES);
+const _: () = assert!(TILE_128X16.smem_bytes() <= MAX_SHARED_BYTES);
+const _: () = assert!(TILE_128X128.sums_bytes() <= TILE_128X128.panels_at());

@@ -1,6 +1,7 @@
 //! Convolution, formula in `kernel_abi::ops::conv`.
 
 mod cp_async_mma;
+mod depthwise;
 mod entry;
 mod grouped_mma;
 mod im2col_wgmma;

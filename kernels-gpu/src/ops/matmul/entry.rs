@@ -1,11 +1,15 @@
-//! Matmul kernels: the rows of `matmul_kernels!` and `matmul_tma_wgmma_kernels!`.
+//! Matmul kernels: the rows of the lists in `kernel_abi::ops::matmul`.
 
-use super::naive;
-use super::tma_wgmma::{Maps, Product, run};
+use super::tma_wgmma::{Maps, Product, pack, run};
+use super::{bf16x3_wgmma, cp_async_mma, ffma, naive, split};
 use crate::math::element::{bf16, f16};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, shared_array};
-use kernel_abi::ops::matmul::{MatmulParams, MatmulTile, MatmulTmaParams, TILE_128X128, TILE_128X256, TILE_128X256_C2};
+use kernel_abi::ops::matmul::{
+    CP_ASYNC_64X64, CP_ASYNC_128X128, FFMA_64X64, FFMA_128X128, MatmulBlockParams, MatmulBlockTile, MatmulPackParams,
+    MatmulParams, MatmulPartialsParams, MatmulTile, MatmulTmaParams, TILE_128X16, TILE_128X32, TILE_128X64,
+    TILE_128X128, TILE_128X256, TILE_128X256_C2,
+};
 
 macro_rules! naive_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
@@ -66,6 +70,15 @@ macro_rules! product {
     ($this:ident, $dtype:ident, TILE_128X128, $a:ident, $b:ident) => {
         product!($this, $dtype, TILE_128X128, 128, 64, $a, $b);
     };
+    ($this:ident, $dtype:ident, TILE_128X64, $a:ident, $b:ident) => {
+        product!($this, $dtype, TILE_128X64, 64, 32, $a, $b);
+    };
+    ($this:ident, $dtype:ident, TILE_128X32, $a:ident, $b:ident) => {
+        product!($this, $dtype, TILE_128X32, 32, 16, $a, $b);
+    };
+    ($this:ident, $dtype:ident, TILE_128X16, $a:ident, $b:ident) => {
+        product!($this, $dtype, TILE_128X16, 16, 8, $a, $b);
+    };
     ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, k, k) => {
         product!($this, $dtype, $tile, $n, $registers, 0, 2, 0, 2);
     };
@@ -122,3 +135,175 @@ macro_rules! product {
 }
 
 kernel_abi::matmul_tma_wgmma_kernels!(tma_wgmma_entries);
+
+macro_rules! tma_wgmma_partials_entries {
+    ($(($symbol:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes the parts of all sums and a live matrix in `params`.
+        #[kernel(arch = "sm_90a", threads = 128, min_blocks = 8)]
+        pub unsafe fn $symbol(params: MatmulPartialsParams) {
+            split::add_up::<$dtype, true>(&params)
+        }
+    )* };
+}
+
+kernel_abi::matmul_tma_wgmma_partials_kernels!(tma_wgmma_partials_entries);
+
+macro_rules! tma_wgmma_pack_entries {
+    ($(($symbol:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live matrices and room for their copy in `params`.
+        #[kernel(arch = "sm_90a", threads = 256, min_blocks = 8)]
+        pub unsafe fn $symbol(params: MatmulPackParams) {
+            pack::pack(&params)
+        }
+    )* };
+}
+
+kernel_abi::matmul_tma_wgmma_pack_kernels!(tma_wgmma_pack_entries);
+
+macro_rules! cp_async_mma_entries {
+    ($(($symbol:ident, $dtype:ident, $tile:ident, $a:ident, $b:ident)),* $(,)?) => { $(
+        cp_async_mma_entries!(@tile $tile, $symbol, $dtype, $a, $b);
+    )* };
+    (@tile CP_ASYNC_128X128, $symbol:ident, $($row:ident),*) => {
+        /// # Safety
+        /// The host passes live matrices of the extents and strides in `params`.
+        #[kernel(threads = 256, min_blocks = 2)]
+        pub unsafe fn $symbol(params: MatmulBlockParams) {
+            cp_async_mma_entries!(@body params, CP_ASYNC_128X128, 2, 4, $($row),*)
+        }
+    };
+    (@tile CP_ASYNC_64X64, $symbol:ident, $($row:ident),*) => {
+        /// # Safety
+        /// The host passes live matrices of the extents and strides in `params`.
+        #[kernel(threads = 128, min_blocks = 4)]
+        pub unsafe fn $symbol(params: MatmulBlockParams) {
+            cp_async_mma_entries!(@body params, CP_ASYNC_64X64, 2, 2, $($row),*)
+        }
+    };
+    (@body $params:ident, $tile:ident, $warp_rows:literal, $m_blocks:literal, $dtype:ident, $a:ident, $b:ident) => {{
+        struct This;
+        impl cp_async_mma::Product for This {
+            const TILE: MatmulBlockTile = $tile;
+            const WARP_ROWS: u32 = $warp_rows;
+            const A_IS_MN_MAJOR: bool = is_mn_major!($a);
+            const B_IS_MN_MAJOR: bool = is_mn_major!($b);
+            mma!($dtype);
+        }
+        cp_async_mma::run::<This, $m_blocks>(&$params)
+    }};
+}
+
+macro_rules! is_mn_major {
+    (k) => {
+        false
+    };
+    (mn) => {
+        true
+    };
+}
+
+/// The element-wise half of [`cp_async_mma::Product`].
+macro_rules! mma {
+    (bf16) => {
+        #[inline(always)]
+        fn multiply(d: &mut [f32; 4], a: [u32; 4], b: [u32; 2]) {
+            cuda_std::mma::m16n8k16_bf16(d, a, b)
+        }
+        #[inline(always)]
+        fn narrow(value: f32) -> u16 {
+            cuda_std::convert::bf16_from_f32(value)
+        }
+        #[inline(always)]
+        fn widen(bits: u16) -> f32 {
+            cuda_std::convert::f32_from_bf16(bits)
+        }
+    };
+    (f16) => {
+        #[inline(always)]
+        fn multiply(d: &mut [f32; 4], a: [u32; 4], b: [u32; 2]) {
+            cuda_std::mma::m16n8k16_f16(d, a, b)
+        }
+        #[inline(always)]
+        fn narrow(value: f32) -> u16 {
+            cuda_std::convert::f16_from_f32(value)
+        }
+        #[inline(always)]
+        fn widen(bits: u16) -> f32 {
+            cuda_std::convert::f32_from_f16(bits)
+        }
+    };
+}
+
+kernel_abi::matmul_cp_async_mma_kernels!(cp_async_mma_entries);
+
+macro_rules! ffma_entries {
+    ($(($symbol:ident, $dtype:ident, $tile:ident, $a:ident, $b:ident)),* $(,)?) => { $(
+        ffma_entries!(@tile $tile, $symbol, $a, $b);
+    )* };
+    (@tile FFMA_128X128, $symbol:ident, $a:ident, $b:ident) => {
+        /// # Safety
+        /// The host passes live matrices of the extents and strides in `params`.
+        #[kernel(threads = 256, min_blocks = 2)]
+        pub unsafe fn $symbol(params: MatmulBlockParams) {
+            ffma::run(&params, FFMA_128X128, is_mn_major!($a), is_mn_major!($b))
+        }
+    };
+    (@tile FFMA_64X64, $symbol:ident, $a:ident, $b:ident) => {
+        /// # Safety
+        /// The host passes live matrices of the extents and strides in `params`.
+        #[kernel(threads = 64, min_blocks = 6)]
+        pub unsafe fn $symbol(params: MatmulBlockParams) {
+            ffma::run(&params, FFMA_64X64, is_mn_major!($a), is_mn_major!($b))
+        }
+    };
+}
+
+kernel_abi::matmul_ffma_kernels!(ffma_entries);
+
+macro_rules! split_entries {
+    ($(($symbol:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes the parts of all sums and a live matrix in `params`.
+        #[kernel(threads = 128, min_blocks = 8)]
+        pub unsafe fn $symbol(params: MatmulPartialsParams) {
+            split::add_up::<$dtype, false>(&params)
+        }
+    )* };
+}
+
+kernel_abi::matmul_split_kernels!(split_entries);
+
+macro_rules! bf16x3_wgmma_entries {
+    ($(($symbol:ident, $a:ident, $b:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes maps of the parts of live matrices, and their extents, in `params`.
+        #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, tensor_maps = 3)]
+        pub unsafe fn $symbol(params: MatmulTmaParams) {
+            struct This;
+            product!(This, bf16, TILE_128X128, $a, $b);
+            let maps = Maps {
+                a: cuda_std::param_tensor_map!($symbol, 0),
+                b: cuda_std::param_tensor_map!($symbol, 1),
+                c: cuda_std::param_tensor_map!($symbol, 2),
+            };
+            bf16x3_wgmma::run::<This, 64>(&params, maps)
+        }
+    )* };
+}
+
+kernel_abi::matmul_bf16x3_wgmma_kernels!(bf16x3_wgmma_entries);
+
+macro_rules! bf16x3_wgmma_parts_entries {
+    ($(($symbol:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live matrices and room for their parts in `params`.
+        #[kernel(arch = "sm_90a", threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: MatmulPackParams) {
+            bf16x3_wgmma::parts(&params)
+        }
+    )* };
+}
+
+kernel_abi::matmul_bf16x3_wgmma_parts_kernels!(bf16x3_wgmma_parts_entries);

@@ -1,5 +1,9 @@
 //! Matmul, formula in `kernel_abi::ops::matmul`.
 
+mod bf16x3_wgmma;
+mod cp_async_mma;
 mod entry;
+mod ffma;
 mod naive;
+mod split;
 mod tma_wgmma;

@@ -11,6 +11,7 @@ use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem, Stream};
+use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::im2col_wgmma::{
     ConvClass, ConvGatherParams, ConvTile, MAX_CLASSES, PANEL, SUBTILE, THREADS, access,
 };
@@ -78,7 +79,9 @@ impl Algorithm<ConvProblem> for Gather {
         for class in &view.classes {
             let panels = class.n_taps() * (view.group_read as u64).div_ceil(tile.panel_k.into()) as i64;
             let stages = (panels as u64).div_ceil(tile.k_panels().into()) as f64;
-            let of_tile = stages * stage + epilogue;
+            // In turns, the longer of both counts.
+            let of_tile =
+                if tile.in_turns { (stages * stage).max(epilogue) + 150.0 } else { stages * stage + epilogue };
             cycles += view.n_tiles(class, tile) as f64 * of_tile;
             longest = longest.max(of_tile);
         }
@@ -221,9 +224,9 @@ impl View {
             out_access: self.out_access,
             step: self.step.map(|step| step as u32),
             gemm_n: self.group_written as u32,
-            n_blocks: self.n_blocks(tile) as u32,
+            n_blocks: Divisor::new(self.n_blocks(tile) as u32),
             channels: self.group_read as u32,
-            groups: self.groups as u32,
+            groups: Divisor::new(self.groups as u32),
             group_k: (self.filter.k / self.groups) as u32,
             out: 0,
             image_stride: self.written.image_stride,
@@ -238,7 +241,7 @@ impl View {
             *to = ConvClass {
                 first_tile,
                 gemm_m: positions.count() as u32,
-                extents: positions.extents.map(|extent| extent as u32),
+                extents: positions.extents.map(|extent| Divisor::new(extent as u32)),
                 taps: class.axes.map(|axis| axis.n_taps as u32),
                 base: class.axes.map(|axis| axis.base as i32),
                 tap_offset: class.axes.map(|axis| axis.tap_offset as u32),

@@ -8,6 +8,7 @@ use crate::ops::conv::{ConvMode, ConvPass, ConvProblem, ConvShape};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Stream};
+use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::im2col_wgmma::{
     ConvTile, ConvWgradParams, ConvWgradSumParams, GEMM_K, PANEL, THREADS, access,
 };
@@ -189,7 +190,7 @@ impl View {
 
     /// Whether the tile is no larger than it needs to be.
     fn fits(&self, tile: ConvTile) -> bool {
-        let rows = tile.gemm_m == 64 || self.shape.group_k() > 64;
+        let rows = tile.gemm_m == 64 || self.shape.group_k() > 64 || tile.gemm_n == PANEL;
         let columns = u64::from(tile.gemm_n / PANEL);
         rows && (columns == 1 || self.n_panels() > columns / 2) && self.tiles(tile) < 1 << 24
     }
@@ -238,7 +239,7 @@ impl View {
             c_panels: self.c_panels() as u32,
             taps: shape.filter.map(|extent| extent as u32),
             n_panels: self.n_panels() as u32,
-            extents: shape.output.map(|extent| extent as u32),
+            extents: shape.output.map(|extent| Divisor::new(extent as u32)),
             base: self.window.first.map(|first| first as i32),
             step: self.window.step.map(|step| step as u32),
             tap_offset: shape.axes.map(|axis| axis.dilation as u32),

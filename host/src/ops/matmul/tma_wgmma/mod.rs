@@ -1,57 +1,45 @@
 //! Matmul on Hopper's tensor cores: bulk tensor copies feed warpgroup products, in a persistent grid.
 //!
-//! Every operand is described by a tensor map, encoded anew for each run since it holds the address. That needs rows
-//! and addresses that are multiples of 16 bytes: strides are known when the plan is made, and others are refused
-//! then; an address is known only to the run, and a misaligned one is an error that names the alignment, since
-//! another kernel would be slower by an order of magnitude without a word.
+//! Inputs are described by tensor maps, encoded anew for each run since they hold the address. That needs rows and
+//! addresses that are multiples of 16 bytes. Strides are known when the plan is made: inputs that have others are
+//! copied into the workspace first. An address is known only to the run, and a misaligned one is an error that names
+//! the alignment, since another kernel would be slower by an order of magnitude without a word. The output leaves by
+//! tensor map where one describes it, else by stores of threads.
+//!
+//! Where there are fewer tiles than multiprocessors, the sums are split into slices: among the blocks of a cluster, or
+//! through the workspace, where a second kernel adds them up. Both add in a fixed order.
 
-mod maps;
+pub(super) mod launch;
+pub(super) mod maps;
+pub(super) mod model;
+pub(super) mod pack;
+pub(super) mod variants;
 
 use super::MatmulProblem;
-use crate::driver::Function;
-use crate::launch::{LaunchConfig, launch};
-use crate::plan::{Call, Launch};
+use crate::launch::{LaunchConfig, linear_grid};
+use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, DType, Error, Problem, Stream};
+use crate::{Context, DType, Error, Problem};
 use kernel_abi::ops::matmul::{
-    MatmulOperand, MatmulTile, MatmulTmaParams, TILE_128X128, TILE_128X256, TILE_128X256_C2,
+    MatmulOperand, MatmulPackParams, MatmulPartialsParams, MatmulTile, MatmulTmaParams, OUTPUT_CLUSTER, OUTPUT_MAP,
+    OUTPUT_PARTIALS, OUTPUT_THREADS,
 };
-use maps::{Major, Maps};
+use launch::{Layout, Step, TmaLaunch, partial_bytes};
+use maps::{InputMap, Maps};
+use model::Work;
+use variants::{KERNELS, Row, Split, Variant};
 
-/// A row of the kernel list.
-struct Row {
-    symbol: &'static str,
-    dtype: DType,
-    tile: MatmulTile,
-    a: Major,
-    b: Major,
-}
-
-macro_rules! rows {
-    ($(($symbol:ident, $dtype:ident, $tile:ident, $cluster:literal, $a:ident, $b:ident)),* $(,)?) => {
-        &[$(Row {
-            symbol: stringify!($symbol),
-            dtype: kernel_abi::dtype_of!($dtype),
-            tile: $tile,
-            a: major!($a),
-            b: major!($b),
-        }),*]
-    };
-}
-
-macro_rules! major {
-    (k) => {
-        Major::K
-    };
-    (mn) => {
-        Major::Mn
-    };
-}
-
-const KERNELS: &[Row] = kernel_abi::matmul_tma_wgmma_kernels!(rows);
-
-/// Warp-specialized and persistent, for 16-bit types with rows of a multiple of 16 bytes.
+/// Warp-specialized and persistent, for 16-bit types.
 pub(super) struct TmaWgmma;
+
+/// What the hardware asks of addresses and strides.
+pub(super) const ALIGN_BYTES: u64 = 16;
+
+/// The fewest blocks of k that are worth a slice.
+const MIN_SLICE_BLOCKS: u32 = 2;
+
+/// Slices through the workspace that are offered for a kernel: the best by estimate.
+const OFFERED_SPLITS: usize = 2;
 
 impl Algorithm<MatmulProblem> for TmaWgmma {
     fn name(&self) -> &'static str {
@@ -67,169 +55,246 @@ impl Algorithm<MatmulProblem> for TmaWgmma {
             let (major, minor) = info.compute_capability;
             return Err(Refusal::new(format!("needs compute capability 9.0, the device has {major}.{minor}")));
         }
+        let both = [Maps::of(problem, false)?, Maps::of(problem, true)?];
         let dtype = problem.c().dtype();
-        let maps = Maps::of(problem)?;
-        let configs: Vec<_> = KERNELS
-            .iter()
-            .filter(|row| row.dtype == dtype && row.a == maps.a.major && row.b == maps.b.major)
-            .map(|row| Config(row.symbol))
-            .collect();
-        if configs.is_empty() {
-            return Err(Refusal::new(format!("has kernels for f16 and bf16, the element type is {dtype}")));
+        let mut configs = Vec::new();
+        for row in KERNELS.iter().filter(|row| row.dtype == dtype) {
+            let maps = &both[usize::from(exchanges(problem, row.tile))];
+            if (row.a, row.b) == (maps.a.major, maps.b.major) && suits(row.tile, maps, info.n_units as u64) {
+                configs.extend(offered(row, |split| work(problem, maps, row.tile, split, context).estimate_us(), maps));
+            }
         }
         Ok(configs)
     }
 
-    fn workspace_bytes(&self, _: &MatmulProblem, _: Config) -> u64 {
-        0
+    fn workspace_bytes(&self, problem: &MatmulProblem, config: Config) -> u64 {
+        let (row, split) = variants::chosen(config);
+        Maps::of(problem, exchanges(problem, row.tile)).map_or(0, |maps| layout(&maps, split).bytes)
     }
 
     fn estimate_us(&self, problem: &MatmulProblem, config: Config, context: &Context) -> f64 {
-        /// Filling the pipeline, and the last tile's way out.
-        const ENDS_US: f64 = 2.0;
-        /// Clock under load.
-        const CYCLES_PER_US: f64 = 1600.0;
-        /// Multiply-adds of a multiprocessor's tensor cores in a cycle.
-        const RATE: f64 = 2048.0;
-        let tile = row(config).tile;
-        let (gemm_m, gemm_n, n_batch) = (problem.gemm_m() as u64, problem.gemm_n() as u64, problem.n_batch() as u64);
-        let n_clusters = context.info().n_units as u64 / u64::from(tile.cluster);
-        let waves = tile.n_tiles(gemm_m, gemm_n, n_batch).div_ceil(n_clusters.max(1)) as f64;
-        let k_blocks = (problem.gemm_k() as u64).div_ceil(u64::from(tile.gemm_k)) as f64;
-        // The fewer bytes a tile loads a product, the less it waits for the caches.
-        let share = match tile {
-            TILE_128X256_C2 => 0.92,
-            TILE_128X256 => 0.9,
-            _ => 0.75,
-        };
-        let cycles = f64::from(tile.gemm_m * tile.gemm_n * tile.gemm_k) / (RATE * share);
-        let streaming = crate::select::cost::streaming_us(problem, context);
-        streaming.max(ENDS_US + waves * k_blocks * cycles / CYCLES_PER_US)
+        let (row, split) = variants::chosen(config);
+        let maps = Maps::of(problem, exchanges(problem, row.tile));
+        maps.map_or(f64::INFINITY, |maps| work(problem, &maps, row.tile, split, context).estimate_us())
     }
 
     fn prepare(&self, problem: &MatmulProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let tile = row(config).tile;
-        let function = context.function(config.0)?;
-        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
-        let maps = Maps::of(problem).map_err(|Refusal(reason)| Error::Unsupported {
+        let (row, split) = variants::chosen(config);
+        let tile = row.tile;
+        let maps = Maps::of(problem, exchanges(problem, tile)).map_err(|Refusal(reason)| Error::Unsupported {
             problem: problem.to_string(),
             reasons: vec![(self.name().to_owned(), reason)],
         })?;
+        let function = context.function(row.symbol)?;
+        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
         let n_clusters = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1);
-        let n_tiles = tile.n_tiles(maps.gemm_m.into(), maps.gemm_n.into(), maps.n_batch().into());
-        // As few blocks as do it in the same number of rounds: the others would only draw power.
-        let grid = n_tiles.div_ceil(n_tiles.div_ceil(n_clusters)) * u64::from(tile.cluster);
-        let c = maps.c.batch_strides_elems;
-        Ok(Box::new(TmaLaunch {
+        let n_units =
+            tile.n_tiles(maps.gemm_m.into(), maps.gemm_n.into(), maps.n_batch().into()) * u64::from(split.n_slices());
+        let (grid, cluster) = match split {
+            Split::Cluster(n) => (n_units, n),
+            // As few blocks as do it in the same number of rounds: the others would only draw power.
+            _ => (n_units.div_ceil(n_units.div_ceil(n_clusters)) * u64::from(tile.cluster), tile.cluster),
+        };
+        let step = Step {
+            function,
             config: LaunchConfig {
                 grid: [grid as u32, 1, 1],
                 block: [tile.threads(), 1, 1],
                 shared_bytes: tile.smem_bytes(),
-                cluster: (tile.cluster > 1).then_some([tile.cluster, 1, 1]),
-                ..LaunchConfig::default()
+                cluster: (cluster > 1).then_some([cluster, 1, 1]),
+                programmatic: true,
             },
-            params: MatmulTmaParams {
-                a_map: [0; 16],
-                b_map: [0; 16],
-                c_map: [0; 16],
-                c: MatmulOperand { address: 0, batch_strides: c, row_stride: maps.c.row_stride_elems, col_stride: 1 },
-                gemm_m: maps.gemm_m,
-                gemm_n: maps.gemm_n,
-                gemm_k: maps.gemm_k,
-                n_batch: maps.n_batch(),
-                batch_dims: maps.batch_dims,
-                raster_rows: raster_rows(tile, n_clusters as u32),
-                a_batch_steps: maps.a.batch_steps,
-                alpha: 1.0,
-                b_batch_steps: maps.b.batch_steps,
-                beta: 0.0,
-            },
-            function,
-            tile,
-            maps,
-        }))
+        };
+        let params = params(&maps, tile, split, n_clusters as u32);
+        let packing = |map: &InputMap| map.pack.as_ref().map(|pack| pack_step(&pack.params, context)).transpose();
+        let pack = [packing(&maps.a)?, packing(&maps.b)?];
+        let partials = match split {
+            Split::Workspace(_) => Some(partials(&params, problem.c().dtype(), context)?),
+            _ => None,
+        };
+        Ok(Box::new(TmaLaunch { step, params, tile, maps, pack, partials }))
     }
 }
 
-fn row(config: Config) -> &'static Row {
-    KERNELS.iter().find(|row| row.symbol == config.0).expect("configs come from the kernel list")
+/// Whether a tile computes the transpose: narrow ones take the shorter side of c as their columns, others that along
+/// which c is contiguous.
+fn exchanges(problem: &MatmulProblem, tile: MatmulTile) -> bool {
+    if tile.gemm_n <= MatmulTile::PANEL && problem.gemm_m() != problem.gemm_n() {
+        return problem.gemm_m() < problem.gemm_n();
+    }
+    Maps::transpose_is_contiguous(problem)
+}
+
+/// Whether a tile is worth a look: narrow ones for narrow products and for those with few tiles.
+fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
+    let n_tiles = tile.n_tiles(maps.gemm_m.into(), maps.gemm_n.into(), maps.n_batch().into());
+    tile.gemm_n > MatmulTile::PANEL || maps.gemm_n <= 2 * tile.gemm_n || n_tiles <= 4 * n_units
+}
+
+/// The configs of a kernel that are offered: without slices, the best number for clusters, the best ones for the
+/// workspace.
+fn offered(row: &Row, estimate_us: impl Fn(Split) -> f64, maps: &Maps) -> Vec<Config> {
+    let k_blocks = maps.gemm_k.div_ceil(row.tile.gemm_k);
+    let best = |kind: fn(Split) -> bool, n: usize| {
+        let able = |variant: &&Variant| kind(variant.split) && variant.split.n_slices() * MIN_SLICE_BLOCKS <= k_blocks;
+        let mut all: Vec<_> = row.variants.iter().filter(able).collect();
+        all.sort_by(|a, b| estimate_us(a.split).total_cmp(&estimate_us(b.split)));
+        all.into_iter().take(n).map(|variant| Config(variant.name)).collect::<Vec<_>>()
+    };
+    let mut configs = vec![Config(row.symbol)];
+    if row.tile.splits_in_clusters() {
+        configs.extend(best(|split| matches!(split, Split::Cluster(_)), 1));
+    }
+    configs.extend(best(|split| matches!(split, Split::Workspace(_)), OFFERED_SPLITS));
+    configs
+}
+
+/// What the estimate of a variant depends on.
+fn work(problem: &MatmulProblem, maps: &Maps, tile: MatmulTile, split: Split, context: &Context) -> Work {
+    let info = context.info();
+    let by_map = maps.c.has_map() && tile.gemm_n >= MatmulTile::PANEL && split == Split::Whole;
+    let packed = |map: &InputMap| map.pack.as_ref().map_or(0, |pack| pack.bytes);
+    Work {
+        tile,
+        split,
+        gemm_m: maps.gemm_m.into(),
+        gemm_n: maps.gemm_n.into(),
+        gemm_k: maps.gemm_k.into(),
+        n_batch: maps.n_batch().into(),
+        b_is_mn_major: maps.b.major == maps::Major::Mn,
+        store_bytes: if by_map { 128 } else { maps.c.store_bytes(0) },
+        packed_bytes: packed(&maps.a) + packed(&maps.b),
+        operand_bytes: problem.bytes(),
+        n_units: info.n_units as u64,
+        bytes_per_us: info.bytes_per_us,
+    }
+}
+
+/// Sums in a row of a slice: whole groups of four.
+fn pitch(maps: &Maps) -> u32 {
+    maps.gemm_n.next_multiple_of(4)
+}
+
+/// The workspace of a variant.
+fn layout(maps: &Maps, split: Split) -> Layout {
+    let partials = match split {
+        Split::Workspace(n) => partial_bytes(maps, n, pitch(maps)),
+        _ => 0,
+    };
+    Layout::of(maps, partials)
+}
+
+/// Parameters but for addresses and scalars.
+fn params(maps: &Maps, tile: MatmulTile, split: Split, n_clusters: u32) -> MatmulTmaParams {
+    let c = &maps.c;
+    MatmulTmaParams {
+        a_map: [0; 16],
+        b_map: [0; 16],
+        c_map: [0; 16],
+        c: MatmulOperand {
+            address: 0,
+            batch_strides: c.batch_strides_elems,
+            row_stride: c.row_stride_elems,
+            col_stride: c.col_stride_elems,
+        },
+        partials: 0,
+        gemm_m: maps.gemm_m,
+        gemm_n: maps.gemm_n,
+        gemm_k: maps.gemm_k,
+        n_batch: maps.n_batch(),
+        batch_dims: maps.batch_dims,
+        raster_rows: raster_rows(tile, n_clusters),
+        a_batch_steps: maps.a.batch_steps,
+        alpha: 1.0,
+        b_batch_steps: maps.b.batch_steps,
+        beta: 0.0,
+        output: match split {
+            // A store by map writes whole panels: of a narrower tile, what belongs to the next.
+            Split::Whole if c.has_map() && tile.gemm_n >= MatmulTile::PANEL => OUTPUT_MAP,
+            Split::Whole => OUTPUT_THREADS,
+            Split::Cluster(_) => OUTPUT_CLUSTER,
+            Split::Workspace(_) => OUTPUT_PARTIALS,
+        },
+        transposed: u32::from(c.transposed),
+        n_slices: split.n_slices(),
+        slice_k_blocks: maps.gemm_k.div_ceil(tile.gemm_k) / split.n_slices(),
+        store_bytes: 2,
+        partial_pitch: pitch(maps),
+        a_part_rows: 0,
+        b_part_rows: 0,
+    }
+}
+
+/// The kernel that adds up the slices behind the one with `params`.
+fn partials(params: &MatmulTmaParams, dtype: DType, context: &Context) -> Result<(Step, MatmulPartialsParams), Error> {
+    const BLOCK: u32 = 128;
+    let n_threads = i64::from(params.n_batch) * i64::from(params.gemm_m) * i64::from(params.partial_pitch / 4);
+    let step = Step {
+        function: context.function(variants::partials_symbol(dtype))?,
+        config: LaunchConfig { programmatic: true, ..linear_grid(n_threads, BLOCK) },
+    };
+    let sums = MatmulPartialsParams {
+        partials: 0,
+        c: params.c,
+        gemm_m: params.gemm_m,
+        gemm_n: params.gemm_n,
+        n_batch: params.n_batch,
+        batch_dims: params.batch_dims,
+        n_slices: params.n_slices,
+        partial_pitch: params.partial_pitch,
+        alpha: 1.0,
+        beta: 0.0,
+    };
+    Ok((step, sums))
+}
+
+/// The kernel that copies an input into the workspace.
+fn pack_step(params: &MatmulPackParams, context: &Context) -> Result<Step, Error> {
+    const BLOCK: u32 = 256;
+    let n_chunks =
+        params.batch_dims.iter().product::<u64>() * params.rows * params.pitch / u64::from(MatmulPackParams::ELEMS);
+    Ok(Step {
+        function: context.function(variants::PACK)?,
+        config: LaunchConfig { programmatic: true, ..linear_grid(n_chunks as i64, BLOCK) },
+    })
 }
 
 /// How many rows of tiles to walk together: the count for which the clusters under way at once share most.
-fn raster_rows(tile: MatmulTile, n_clusters: u32) -> u32 {
+pub(super) fn raster_rows(tile: MatmulTile, n_clusters: u32) -> u32 {
     let span = |rows: &u32| rows * tile.cluster_rows() + n_clusters.div_ceil(*rows) * tile.gemm_n;
     [4, 8, 16].into_iter().min_by_key(span).unwrap_or(8)
 }
 
-/// A launch whose parameters are complete but for addresses, and so maps, and scalars.
-struct TmaLaunch {
-    function: Function,
-    config: LaunchConfig,
-    params: MatmulTmaParams,
-    tile: MatmulTile,
-    maps: Maps,
-}
-
-impl Launch for TmaLaunch {
-    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
-        for (operand, name) in ["a", "b", "c"].into_iter().enumerate() {
-            let address = call.address(operand);
-            if !address.is_multiple_of(ALIGN_BYTES) {
-                let reason = format!(
-                    "expected an address that is a multiple of {ALIGN_BYTES} for the algorithm tma_wgmma (naive takes \
-                     any), given {address:#x}"
-                );
-                return Err(Error::bad(MatmulProblem::OP, name, reason));
-            }
-        }
-        let maps = &self.maps;
-        let (a, b) = if maps.exchanged { (1, 0) } else { (0, 1) };
-        let mut params = self.params;
-        params.a_map = maps.a.encode(context, maps.data_type, call.address(a), self.tile.gemm_m, self.tile.gemm_k)?;
-        params.b_map = maps.b.encode(context, maps.data_type, call.address(b), self.tile.b_part(), self.tile.gemm_k)?;
-        let c = call.address(2);
-        params.c_map = maps.c.encode(context, maps.data_type, c, self.tile.consumer_rows())?;
-        params.c.address = c;
-        (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
-        launch(&self.function, &self.config, stream, &params)
-            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
-    }
-}
-
-/// What the hardware asks of addresses and strides.
-const ALIGN_BYTES: u64 = 16;
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_orientation_and_type_has_every_tile() {
-        for dtype in [DType::BF16, DType::F16] {
-            for (a, b) in [(Major::K, Major::K), (Major::K, Major::Mn), (Major::Mn, Major::K), (Major::Mn, Major::Mn)] {
-                for tile in [TILE_128X256_C2, TILE_128X256, TILE_128X128] {
-                    let fits = |row: &&Row| row.dtype == dtype && (row.a, row.b) == (a, b) && row.tile == tile;
-                    let row = KERNELS.iter().filter(fits).collect::<Vec<_>>();
-                    assert_eq!(row.len(), 1);
-                    let letter = |major, n| if major == n { 'n' } else { 't' };
-                    let (m, n, k, s) = (tile.gemm_m, tile.gemm_n, tile.gemm_k, tile.stages);
-                    let c = if tile.cluster > 1 { format!("_c{}", tile.cluster) } else { String::new() };
-                    let letters = [letter(a, Major::K), letter(b, Major::Mn)].iter().collect::<String>();
-                    let symbol =
-                        format!("matmul_forward_tma_wgmma_{dtype}f32{dtype}_{m}x{n}x{k}_s{s}{c}_{letters}_sm90");
-                    assert_eq!(row[0].symbol, symbol);
-                }
-            }
-        }
-    }
+    use kernel_abi::ops::matmul::{TILE_128X16, TILE_128X128, TILE_128X256, TILE_128X256_C2};
 
     #[test]
     fn raster_balances_rows_and_columns() {
         assert_eq!(raster_rows(TILE_128X256_C2, 66), 8);
         assert_eq!(raster_rows(TILE_128X256, 132), 16);
         assert_eq!(raster_rows(TILE_128X128, 132), 8);
+    }
+
+    #[test]
+    fn slices_cover_all_blocks_of_k() {
+        let problem = "matmul:forward a=256x1760:bf16 b=1760x16:bf16".parse().unwrap();
+        let maps = Maps::of(&problem, false).unwrap();
+        for slices in [1, 2, 5, 8, 14] {
+            let params = params(&maps, TILE_128X16, Split::Workspace(slices), 132);
+            let longer = 28 - params.n_slices * params.slice_k_blocks;
+            assert!(params.slice_k_blocks > 0 && longer < params.n_slices, "{slices}");
+        }
+        assert_eq!(layout(&maps, Split::Workspace(5)).bytes, 5 * 256 * 16 * 4);
+    }
+
+    #[test]
+    fn narrow_tiles_take_the_shorter_side_as_columns() {
+        let exchanged = |text: &str, tile| exchanges(&format!("matmul:forward {text}").parse().unwrap(), tile);
+        assert!(exchanged("a=16x64:bf16 b=64x4096:bf16", TILE_128X16));
+        assert!(!exchanged("a=16x64:bf16 b=64x4096:bf16", TILE_128X256));
+        assert!(!exchanged("a=4096x64:bf16 b=64x16:bf16", TILE_128X16));
+        assert!(exchanged("a=64x32:bf16 b=32x128:bf16 c=64x128:bf16:s1x64", TILE_128X128));
     }
 }

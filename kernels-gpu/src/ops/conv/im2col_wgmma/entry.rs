@@ -13,7 +13,7 @@ macro_rules! gather_entries {
     (@cluster 1, $symbol:ident, $($row:ident),*) => {
         /// # Safety
         /// The host passes maps and extents of live tensors in `params`.
-        #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, tensor_maps = 17, allow_local = "an address, outside of the main loop")]
+        #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, tensor_maps = 17)]
         pub unsafe fn $symbol(params: ConvGatherParams) {
             gather_entries!(@body $symbol, params, $($row),*)
         }
@@ -21,7 +21,7 @@ macro_rules! gather_entries {
     (@cluster 2, $symbol:ident, $($row:ident),*) => {
         /// # Safety
         /// The host passes maps and extents of live tensors in `params`.
-        #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, cluster = 2, tensor_maps = 17, allow_local = "an address, outside of the main loop")]
+        #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, cluster = 2, tensor_maps = 17)]
         pub unsafe fn $symbol(params: ConvGatherParams) {
             gather_entries!(@body $symbol, params, $($row),*)
         }
@@ -86,19 +86,19 @@ macro_rules! product {
         product!(@pass $pass, $this, $dtype, GATHER_256X128, 128, 64, 2);
     };
     ($this:ident, $pass:ident, $dtype:ident, GATHER_128X128) => {
-        product!(@pass $pass, $this, $dtype, GATHER_128X128, 128, 64, 1);
+        product!(@pass $pass, $this, $dtype, GATHER_128X128, 128, 64, 2);
     };
     ($this:ident, $pass:ident, $dtype:ident, GATHER_256X64) => {
         product!(@pass $pass, $this, $dtype, GATHER_256X64, 64, 32, 2);
     };
     ($this:ident, $pass:ident, $dtype:ident, GATHER_128X64) => {
-        product!(@pass $pass, $this, $dtype, GATHER_128X64, 64, 32, 1);
+        product!(@pass $pass, $this, $dtype, GATHER_128X64, 64, 32, 2);
     };
     ($this:ident, fprop, $dtype:ident, GATHER_128X128_P32) => {
-        product!(@narrow $this, $dtype, GATHER_128X128_P32, 128, 64, 1, 0, 2, GATHER_128X128_P32.b_bytes() / 2);
+        product!(@narrow $this, $dtype, GATHER_128X128_P32, 128, 64, 2, 0, 2, GATHER_128X128_P32.b_bytes() / 2);
     };
     ($this:ident, dgrad, $dtype:ident, GATHER_128X128_P32) => {
-        product!(@narrow $this, $dtype, GATHER_128X128_P32, 128, 64, 1, 1, 128, 32 * 128);
+        product!(@narrow $this, $dtype, GATHER_128X128_P32, 128, 64, 2, 1, 128, 32 * 128);
     };
     ($this:ident, fprop, $dtype:ident, GATHER_256X64_P32) => {
         product!(@narrow $this, $dtype, GATHER_256X64_P32, 64, 32, 2, 0, 2, GATHER_256X64_P32.b_bytes() / 2);
@@ -161,21 +161,6 @@ macro_rules! product {
                     transpose_a = $a_mn, b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate);
                 wgmma_wait!(d = &mut d[0], registers = $registers, pending = 1);
                 wgmma_wait!(d = &mut d[1], registers = $registers, pending = 1);
-            }
-        }
-    };
-    (@narrow $this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, 1, $b_mn:tt, $b_step:tt, $b_half:expr) => {
-        impl Product<$registers, 1> for $this {
-            product!(@common $tile, $registers, 1, $b_mn);
-
-            #[inline(always)]
-            unsafe fn multiply(d: &mut [[f32; $registers]; 1], a: u64, b: u64, accumulate: u32) {
-                wgmma!(types = $dtype, n = $n, steps = 2, d = &mut d[0], a = a, a_step = 2, transpose_a = 0,
-                    b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate, commit = 0);
-                let (a, b) = (a + u64::from($tile.a_panel_bytes() / 16), b + u64::from(($b_half) / 16u32));
-                wgmma!(types = $dtype, n = $n, steps = 2, d = &mut d[0], a = a, a_step = 2, transpose_a = 0,
-                    b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = 1, fence = 0);
-                wgmma_wait!(d = &mut d[0], registers = $registers, pending = 1);
             }
         }
     };

@@ -3,9 +3,9 @@
 //! The filter is read as it lies, `[K][taps][C]`: its tile is `[columns][64 of the sum]` for `fprop`, and for `dgrad`
 //! panels of `[64 of the sum][64 columns]`, which the product reads transposed.
 
-use super::{Half, Product, Ring, Role, SWIZZLE_PERIOD, WARPGROUP, role};
+use super::{CONSUMER_REGISTERS, Half, PRODUCER_REGISTERS, Product, Ring, SWIZZLE_PERIOD, WARPGROUP, warpgroup};
 use core::mem::offset_of;
-use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
+use cuda_std::barrier::{arrive_named, fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
@@ -13,6 +13,10 @@ use cuda_std::{cluster, ldmatrix, mbarrier, schedule};
 use kernel_abi::ops::conv::im2col_wgmma::{
     ConvClass, ConvGatherParams, ConvTile, GatherPlace, PANEL, PANEL_BYTES, SUBTILE, access, position,
 };
+
+/// The named barrier at which the first consumer waits for its turn; the second waits at the next. Before them are
+/// those of the consumers' own.
+const TURN: u32 = 3;
 
 /// Where the parameters are.
 ///
@@ -65,10 +69,15 @@ pub(super) unsafe fn run<P: Product<R, S>, E: Half, const R: usize, const S: usi
         }
     }
     ring.start();
-    match role() {
-        Role::Producer => produce::<P, R, S>(p, at, ring),
-        Role::Consumer(consumer) => consume::<P, E, R, S>(p, at, ring, consumer),
-        Role::Idle => {}
+    let warpgroup = warpgroup();
+    if warpgroup == 0 {
+        schedule::release_registers::<PRODUCER_REGISTERS>();
+        if thread_idx_x() == 0 {
+            produce::<P, R, S>(p, at, ring);
+        }
+    } else {
+        schedule::acquire_registers::<CONSUMER_REGISTERS>();
+        consume::<P, E, R, S>(p, at, ring, warpgroup - 1);
     }
     if P::TILE.cluster > 1 {
         // The other block may still signal our barriers.
@@ -171,6 +180,8 @@ unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvGath
     let part = rank(tile);
     let mut tiles = Tiles::new(tile);
     while let Some((place, class)) = tiles.next(p, at, tile) {
+        // By value: what is read through a pointer would be read again after every copy.
+        let class = *class;
         let a_map = at.a_map(place.class);
         let (n, first) = position(place.m, class.extents);
         let base = |axis: usize| (first[axis] * p.step[axis]) as i32 + class.base[axis];
@@ -178,8 +189,8 @@ unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvGath
         let first_channel = place.group * p.channels;
         let first_k = place.group * p.group_k;
         let col = place.n + part * tile.b_part();
-        let n_panels = k_panels(p, class, tile);
-        let mut panel = Panel::first(class);
+        let n_panels = k_panels(p, &class, tile);
+        let mut panel = Panel::first(&class);
         let mut i = 0;
         while i < n_panels {
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
@@ -202,7 +213,7 @@ unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvGath
                     }
                 }
                 load_filter::<P, R, S>(&ring, at.b_map(), &panel, part, col, first_k, k);
-                panel.advance(class, tile.panel_k);
+                panel.advance(&class, tile.panel_k);
                 k += 1;
             }
             ring.advance();
@@ -266,12 +277,26 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
     let panels = ring.base + tile.panels_at() + consumer * tile.out_panels * PANEL_BYTES;
     // Rows of 128 bytes, or of 64 where a panel has 32 elements.
     let (row_bytes, swizzle) = if tile.panel_k == 64 { (128, Swizzle::B128) } else { (64, Swizzle::B64) };
-    let first_row = consumer * S as u32 * SUBTILE;
+    let first_row = if tile.in_turns { 0 } else { consumer * S as u32 * SUBTILE };
     let mut sent = 0;
+    let mut turn = 0;
+    if tile.in_turns && consumer > 0 {
+        // The first consumer begins.
+        arrive_named(TURN, 2 * WARPGROUP);
+    }
     let mut tiles = Tiles::new(tile);
     while let Some((place, class)) = tiles.next(p, at, tile) {
-        let mut d: [[f32; R]; S] = core::mem::zeroed();
         let n_panels = k_panels(p, class, tile);
+        if tile.in_turns {
+            let mine = turn == consumer;
+            turn ^= 1;
+            if !mine {
+                ring.skip(tile.stages_of(n_panels));
+                continue;
+            }
+            sync_named(TURN + consumer, 2 * WARPGROUP);
+        }
+        let mut d: [[f32; R]; S] = core::mem::zeroed();
         let mut freed = ring.empty();
         let mut panel = 0;
         while panel < n_panels {
@@ -290,17 +315,20 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
             ring.advance();
             panel += tile.k_panels();
         }
+        if tile.in_turns {
+            // The other one's products may queue behind ours.
+            arrive_named(TURN + 1 - consumer, 2 * WARPGROUP);
+        }
         // Also where there was none: the sums must be the compiler's again on every path.
         P::finish(&mut d);
         if n_panels > 0 {
             Ring::release(tile, freed, lane);
         }
         let out = Out::new(at, class, place, consumer, panels, sent);
-        // An even number of panels leaves the turn as it was.
-        sent ^= (S * (R / 32) % 2) as u32;
-        subtile::<E, R, 0>(p, d.get_unchecked(0), &out, place.m + first_row);
+        sent = (sent + (S * (R / 32)) as u32) % tile.out_panels;
+        subtile::<P, E, R, S, 0>(p, d.get_unchecked(0), &out, place.m + first_row);
         if S > 1 {
-            subtile::<E, R, 1>(p, d.get_unchecked(S - 1), &out, place.m + first_row + SUBTILE);
+            subtile::<P, E, R, S, 1>(p, d.get_unchecked(S - 1), &out, place.m + first_row + SUBTILE);
         }
     }
 }
@@ -312,7 +340,7 @@ struct Out<'a> {
     place: GatherPlace,
     /// Where the panels lie on their way out.
     panels: u32,
-    /// Whose turn it is among the two buffers.
+    /// Whose turn it is among the buffers.
     sent: u32,
     /// Its own row of the 16 that the warp writes at a time, and which 16 bytes of two.
     row: u32,
@@ -344,19 +372,19 @@ impl<'a> Out<'a> {
 /// # Safety
 /// As [`consume`].
 #[inline(always)]
-unsafe fn subtile<E: Half, const R: usize, const I: usize>(
+unsafe fn subtile<P: Product<R, S>, E: Half, const R: usize, const S: usize, const I: usize>(
     p: &ConvGatherParams,
     d: &[f32; R],
     out: &Out<'_>,
     first_row: u32,
 ) {
-    panel::<E, R, I, 0>(p, d, out, first_row);
+    panel::<P, E, R, S, I, 0>(p, d, out, first_row);
     if R > 32 {
-        panel::<E, R, I, 1>(p, d, out, first_row);
+        panel::<P, E, R, S, I, 1>(p, d, out, first_row);
     }
     if R > 64 {
-        panel::<E, R, I, 2>(p, d, out, first_row);
-        panel::<E, R, I, 3>(p, d, out, first_row);
+        panel::<P, E, R, S, I, 2>(p, d, out, first_row);
+        panel::<P, E, R, S, I, 3>(p, d, out, first_row);
     }
 }
 
@@ -365,19 +393,23 @@ unsafe fn subtile<E: Half, const R: usize, const I: usize>(
 /// # Safety
 /// As [`consume`].
 #[inline(always)]
-unsafe fn panel<E: Half, const R: usize, const I: usize, const N: usize>(
+unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const I: usize, const N: usize>(
     p: &ConvGatherParams,
     d: &[f32; R],
     out: &Out<'_>,
     first_row: u32,
 ) {
     let col = out.place.n + N as u32 * PANEL;
-    // Two buffers in turn.
-    let buffer = out.panels + (out.sent + (I * (R / 32) + N) as u32) % 2 * PANEL_BYTES;
+    // The buffers in turn.
+    let buffer = out.panels + (out.sent + (I * (R / 32) + N) as u32) % P::TILE.out_panels * PANEL_BYTES;
     if col < p.gemm_n && first_row < out.class.gemm_m {
-        // The store that last read this buffer is the one before the last.
+        // The store that last read this buffer was sent as many panels ago as there are buffers.
         if out.leader {
-            tma::wait_group_read::<1>();
+            if P::TILE.out_panels == 2 {
+                tma::wait_group_read::<1>();
+            } else {
+                tma::wait_group_read::<3>();
+            }
         }
         sync_named(out.barrier, WARPGROUP);
         chunk::<E, R, N, 0>(p, d, out, first_row, buffer, col);

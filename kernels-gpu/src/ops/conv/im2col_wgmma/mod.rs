@@ -14,7 +14,7 @@ mod sum;
 mod wgrad;
 
 use cuda_std::thread::{sync_threads, thread_idx_x};
-use cuda_std::{mbarrier, schedule, shared, warp};
+use cuda_std::{mbarrier, shared, warp};
 use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
 
 /// The product instructions of one kernel: types, shape and orientations. A thread holds `S` × `R` sums, those of `S`
@@ -76,6 +76,9 @@ impl Half for F16 {
 }
 
 /// Registers of a thread of each role: together what a multiprocessor has.
+///
+/// The roles part where the registers are shared out and do not meet again before the end: otherwise the assembler
+/// finds the producer short of the registers that the consumers' code needs, and leaves all of them as they were.
 const PRODUCER_REGISTERS: u32 = 56;
 const CONSUMER_REGISTERS: u32 = 224;
 /// Threads of a warpgroup.
@@ -133,9 +136,18 @@ impl Ring {
         }
     }
 
+    /// Leaves `n` stages to another role.
+    #[inline(always)]
+    fn skip(&mut self, n: u32) {
+        let stage = self.stage + n;
+        let rounds = stage / self.tile.stages;
+        self.stage = stage - rounds * self.tile.stages;
+        self.parity ^= rounds & 1;
+    }
+
     /// Arrivals that free a stage: one a warp of the consumers of every block that the stage's loads reach.
     const fn releases(tile: ConvTile) -> u32 {
-        4 * kernel_abi::ops::conv::im2col_wgmma::CONSUMERS * tile.cluster
+        4 * tile.sharers() * tile.cluster
     }
 
     /// Makes the barriers ready.
@@ -173,26 +185,8 @@ impl Ring {
     }
 }
 
-/// What a thread does.
-enum Role {
-    /// It loads.
-    Producer,
-    /// It computes, in the warpgroup of this number.
-    Consumer(u32),
-    /// It belongs to the producer's warpgroup.
-    Idle,
-}
-
-/// This thread's role; distributes the registers.
+/// The number of this thread's warpgroup, uniform, so that addresses made of it are computed once a warp.
 #[inline(always)]
-fn role() -> Role {
-    // Uniform, so that addresses made of it are computed once a warp.
-    let warpgroup = warp::uniform(thread_idx_x() / WARPGROUP);
-    if warpgroup == 0 {
-        schedule::release_registers::<PRODUCER_REGISTERS>();
-        if thread_idx_x() == 0 { Role::Producer } else { Role::Idle }
-    } else {
-        schedule::acquire_registers::<CONSUMER_REGISTERS>();
-        Role::Consumer(warpgroup - 1)
-    }
+fn warpgroup() -> u32 {
+    warp::uniform(thread_idx_x() / WARPGROUP)
 }

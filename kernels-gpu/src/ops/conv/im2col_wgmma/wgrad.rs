@@ -6,11 +6,11 @@
 //! Tiles are few and sums long, so the sum is split: every part writes its sums, as its threads hold them, to the
 //! workspace, and a second kernel ([`super::sum`]) adds them in their order. Deterministic.
 
-use super::{Half, Product, Ring, Role, SWIZZLE_PERIOD, WARPGROUP, role};
-use cuda_std::mbarrier;
+use super::{CONSUMER_REGISTERS, Half, PRODUCER_REGISTERS, Product, Ring, SWIZZLE_PERIOD, WARPGROUP, warpgroup};
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
+use cuda_std::{mbarrier, schedule};
 use kernel_abi::ops::conv::im2col_wgmma::{
     CONSUMERS, ConvTile, ConvWgradParams, GEMM_K, PANEL, PANEL_BYTES, SUBTILE, WgradPlace, access, position,
 };
@@ -34,10 +34,49 @@ pub(super) unsafe fn run<P: Product<R, 1>, E: Half, const R: usize>(p: &ConvWgra
         tma::prefetch_map(maps.x);
     }
     ring.start();
-    match role() {
-        Role::Producer => produce::<P, R>(p, &maps, ring),
-        Role::Consumer(consumer) => consume::<P, E, R>(p, ring, consumer),
-        Role::Idle => {}
+    let warpgroup = warpgroup();
+    if warpgroup == 0 {
+        schedule::release_registers::<PRODUCER_REGISTERS>();
+        if thread_idx_x() == 0 {
+            produce::<P, R>(p, &maps, ring);
+        }
+    } else {
+        schedule::acquire_registers::<CONSUMER_REGISTERS>();
+        consume::<P, E, R>(p, ring, warpgroup - 1);
+    }
+}
+
+/// Where the positions of a stage lie in x.
+struct Window {
+    linear: i32,
+    image: i32,
+    base: [i32; 3],
+}
+
+/// 64 channels of x at one tap. Found once a tile: the divisions take longer than a stage's products.
+struct Panel {
+    channel: i32,
+    offset: [u16; 3],
+}
+
+impl Panel {
+    #[inline(always)]
+    fn new(p: &ConvWgradParams, group: u32, index: u32) -> Self {
+        let (tap, c) = p.tap_and_channel(index);
+        let offset = |axis: usize| (tap[axis] * p.tap_offset[axis]) as u16;
+        Panel { channel: (group * p.group_c + c) as i32, offset: [offset(0), offset(1), offset(2)] }
+    }
+
+    /// # Safety
+    /// As [`produce`].
+    #[inline(always)]
+    unsafe fn load(&self, p: &ConvWgradParams, map: MapAddress, to: u32, bar: u32, window: &Window) {
+        let (c, [d, h, w], [od, oh, ow]) = (self.channel, window.base, self.offset);
+        match p.x_access {
+            access::LINEAR => tma::load_2d(to, map, bar, [c, window.linear]),
+            access::IM2COL_2D => tma::load_im2col_4d(to, map, bar, [c, w, h, window.image], [ow, oh]),
+            _ => tma::load_im2col_5d(to, map, bar, [c, w, h, d, window.image], [ow, oh, od]),
+        }
     }
 }
 
@@ -54,39 +93,33 @@ unsafe fn produce<P: Product<R, 1>, const R: usize>(p: &ConvWgradParams, maps: &
         let left = p.n_panels - place.panel;
         // Columns behind the last panel are never stored, so they need not be loaded.
         let n_panels = if left < tile.gemm_n / PANEL { left } else { tile.gemm_n / PANEL };
+        let panels = [0, 1, 2, 3].map(|i| Panel::new(p, place.group, place.panel + i));
         let first_k = (place.group * p.group_k + place.m) as i32;
         let (mut block, end) = p.k_range(place.split);
         while block < end {
+            let first = block * GEMM_K;
+            let (n, at) = position(first, p.extents);
+            let base = |axis: usize| (at[axis] * p.step[axis]) as i32 + p.base[axis];
+            let window = Window { linear: first as i32, image: n as i32, base: [base(0), base(1), base(2)] };
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
             mbarrier::arrive_expect_bytes(ring.full(), tile.a_bytes() + n_panels * PANEL_BYTES);
             let bar = ring.full();
-            let first = block * GEMM_K;
             let mut i = 0;
             while i < tile.gemm_m / PANEL {
                 let k = first_k + (i * PANEL) as i32;
                 tma::load_2d(ring.a() + i * PANEL_BYTES, maps.dy, bar, [k, first as i32]);
                 i += 1;
             }
-            let (n, at) = position(first, p.extents);
-            let base = |axis: usize| (at[axis] * p.step[axis]) as i32 + p.base[axis];
-            let mut i = 0;
-            while i < n_panels {
-                let (tap, c) = p.tap_and_channel(place.panel + i);
-                let c = (place.group * p.group_c + c) as i32;
-                let offset = |axis: usize| (tap[axis] * p.tap_offset[axis]) as u16;
-                let to = ring.b() + i * PANEL_BYTES;
-                match p.x_access {
-                    access::LINEAR => tma::load_2d(to, maps.x, bar, [c, first as i32]),
-                    access::IM2COL_2D => {
-                        let at = [c, base(2), base(1), n as i32];
-                        tma::load_im2col_4d(to, maps.x, bar, at, [offset(2), offset(1)])
-                    }
-                    _ => {
-                        let at = [c, base(2), base(1), base(0), n as i32];
-                        tma::load_im2col_5d(to, maps.x, bar, at, [offset(2), offset(1), offset(0)])
-                    }
-                }
-                i += 1;
+            let [panel0, panel1, panel2, panel3] = &panels;
+            panel0.load(p, maps.x, ring.b(), bar, &window);
+            if n_panels > 1 {
+                panel1.load(p, maps.x, ring.b() + PANEL_BYTES, bar, &window);
+            }
+            if n_panels > 2 {
+                panel2.load(p, maps.x, ring.b() + 2 * PANEL_BYTES, bar, &window);
+            }
+            if n_panels > 3 {
+                panel3.load(p, maps.x, ring.b() + 3 * PANEL_BYTES, bar, &window);
             }
             ring.advance();
             block += 1;

@@ -1,9 +1,18 @@
 //! The kernels that this binary carries, and what is loaded of them.
+//!
+//! A kernel is loaded when it is first used: from machine code made ahead of time for this very device, if the binary
+//! has some ([`EmbeddedCubin`]), a whole operator at once; else the driver compiles PTX, of this one kernel
+//! ([`excerpt`]).
+
+mod excerpt;
 
 use crate::driver::{Function, GpuContext, Module};
 use crate::{Error, settings};
+use flate2::read::DeflateDecoder;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
@@ -15,8 +24,11 @@ pub struct EmbeddedModule {
     pub name: &'static str,
     /// 80 for the portable baseline, 90 for `sm_90a`.
     pub arch: u32,
-    /// The text.
-    pub ptx: &'static str,
+    /// Length of its text.
+    pub ptx_bytes: usize,
+    /// The text as a deflate stream, and unpacked once somebody asks for it.
+    packed_ptx: &'static [u8],
+    text: OnceLock<Result<String, String>>,
     /// Symbols of its kernels.
     pub kernels: &'static [&'static str],
     /// Machine code made of the PTX ahead of time; none without the feature `cubin`.
@@ -47,6 +59,27 @@ impl EmbeddedCubin {
 }
 
 impl EmbeddedModule {
+    /// The text, which is kept for the life of the process once somebody has asked for it.
+    ///
+    /// # Errors
+    /// `StaleKernels` when it does not unpack.
+    pub fn ptx(&self) -> Result<&str, Error> {
+        let unpack = || {
+            let mut text = String::with_capacity(self.ptx_bytes);
+            DeflateDecoder::new(self.packed_ptx).read_to_string(&mut text).map_err(|e| e.to_string())?;
+            Ok(text)
+        };
+        self.text.get_or_init(unpack).as_ref().map(String::as_str).map_err(|found| Error::StaleKernels {
+            expected: format!("{} bytes of PTX for {}", self.ptx_bytes, self.name),
+            found: found.clone(),
+        })
+    }
+
+    /// What the text takes of this binary.
+    pub fn packed_bytes(&self) -> usize {
+        self.packed_ptx.len()
+    }
+
     /// The machine code for a device of this compute capability.
     pub fn cubin_for(&self, compute_capability: (u32, u32)) -> Option<&'static EmbeddedCubin> {
         self.cubins.iter().find(|cubin| cubin.is_for(compute_capability))
@@ -79,19 +112,19 @@ impl fmt::Display for Image {
     }
 }
 
-/// A module that a context has loaded.
+/// Something that a context has loaded.
 #[derive(Clone, Debug)]
 pub struct LoadedModule {
     /// The operator's word.
     pub name: &'static str,
     /// As [`EmbeddedModule::arch`].
     pub arch: u32,
+    /// The only kernel in it; None for all of the operator.
+    pub kernel: Option<&'static str>,
     /// What it was loaded from.
     pub image: Image,
     /// How long that took.
     pub load_us: f64,
-    /// Why machine code that was there was not taken.
-    pub cubin_refused: Option<String>,
 }
 
 /// Where the embedded kernels come from, or why there are none and which command mends that.
@@ -104,7 +137,7 @@ mod embedded {
 
 /// Every embedded PTX file.
 pub fn embedded_modules() -> &'static [EmbeddedModule] {
-    embedded::MODULES
+    &embedded::MODULES
 }
 
 /// Whether kernels are embedded.
@@ -120,53 +153,112 @@ pub(crate) fn made_of() -> &'static str {
 /// Name and architecture.
 type ModuleKey = (&'static str, u32);
 
-/// The modules of one GPU context, loaded one by one when a kernel of theirs is first asked for.
+/// A module with all kernels of an operator, or why the driver refused its machine code.
+type Slot = Arc<OnceLock<Result<Module, String>>>;
+
+/// What one GPU context has loaded.
 #[derive(Debug, Default)]
 pub(crate) struct LoadedKernels {
-    modules: Mutex<HashMap<ModuleKey, Arc<OnceLock<Loaded>>>>,
+    modules: Mutex<HashMap<ModuleKey, Slot>>,
     functions: Mutex<HashMap<&'static str, Function>>,
-}
-
-#[derive(Debug)]
-struct Loaded {
-    module: Module,
-    about: LoadedModule,
+    loads: Mutex<Vec<LoadedModule>>,
 }
 
 impl LoadedKernels {
-    /// Loads every module that runs on the device.
-    pub(crate) fn load_all(&self, gpu: &GpuContext) -> Result<(), Error> {
-        let able = embedded_modules().iter().filter(|module| module.runs_on(gpu.compute_capability()));
-        able.filter_map(|module| module.kernels.first()).try_for_each(|symbol| self.function(gpu, symbol).map(drop))
-    }
-
-    /// What is loaded, by name.
-    pub(crate) fn loaded(&self) -> Vec<LoadedModule> {
-        let mut list: Vec<LoadedModule> =
-            lock(&self.modules).values().filter_map(|slot| slot.get()).map(|loaded| loaded.about.clone()).collect();
-        list.sort_by_key(|loaded| (loaded.name, loaded.arch));
-        list
-    }
-
     /// The function of a kernel that this binary carries.
     pub(crate) fn function(&self, gpu: &GpuContext, symbol: &'static str) -> Result<Function, Error> {
         if let Some(function) = lock(&self.functions).get(symbol) {
             return Ok(function.clone());
         }
         let embedded = find(symbol)?;
-        let slot = lock(&self.modules).entry((embedded.name, embedded.arch)).or_default().clone();
-        // Two threads may both load the module the first time; the second result is dropped.
-        let loaded = match slot.get() {
-            Some(loaded) => loaded,
-            None => {
-                let loaded = load(gpu, embedded)?;
-                slot.get_or_init(|| loaded)
-            }
+        // Two threads may both load a kernel the first time; the second result is dropped.
+        let module = match self.machine_code(gpu, embedded) {
+            Some(module) => module,
+            None => self.load(embedded, Some(symbol), || {
+                let (ptx, image) = text(embedded)?;
+                let name = file_name(embedded);
+                let part = excerpt::of_kernel(&ptx, symbol).map(|part| load_text(gpu, &name, &part));
+                match part {
+                    Some(Ok(module)) => Ok((module, image)),
+                    Some(Err(stale @ Error::StaleKernels { .. })) => Err(stale),
+                    // A text that is laid out in another way is loaded as a whole.
+                    _ => Ok((load_text(gpu, &name, &ptx)?, image)),
+                }
+            })?,
         };
-        let function = loaded.module.function(symbol).map_err(Error::from)?;
+        let function = module.function(symbol).map_err(Error::from)?;
         lock(&self.functions).insert(symbol, function.clone());
         Ok(function)
     }
+
+    /// Loads every kernel that runs on the device.
+    pub(crate) fn load_all(&self, gpu: &GpuContext) -> Result<(), Error> {
+        for embedded in embedded_modules().iter().filter(|module| module.runs_on(gpu.compute_capability())) {
+            let module = match self.machine_code(gpu, embedded) {
+                Some(module) => module,
+                None => self.load(embedded, None, || {
+                    let (ptx, image) = text(embedded)?;
+                    Ok((load_text(gpu, &file_name(embedded), &ptx)?, image))
+                })?,
+            };
+            for symbol in embedded.kernels {
+                let function = module.function(symbol).map_err(Error::from)?;
+                lock(&self.functions).entry(symbol).or_insert(function);
+            }
+        }
+        Ok(())
+    }
+
+    /// What was loaded, oldest first.
+    pub(crate) fn loads(&self) -> Vec<LoadedModule> {
+        lock(&self.loads).clone()
+    }
+
+    /// Why the driver refused machine code of this module that is for its device.
+    pub(crate) fn refusal(&self, embedded: &EmbeddedModule) -> Option<String> {
+        let slot = lock(&self.modules).get(&(embedded.name, embedded.arch))?.clone();
+        slot.get()?.as_ref().err().cloned()
+    }
+
+    /// The module of machine code for this very device, if there is one and the driver takes it.
+    fn machine_code(&self, gpu: &GpuContext, embedded: &'static EmbeddedModule) -> Option<Module> {
+        if settings::ptx_dir().is_some() || !settings::uses_cubins() {
+            return None;
+        }
+        let cubin = embedded.cubin_for(gpu.compute_capability())?;
+        let slot = lock(&self.modules).entry((embedded.name, embedded.arch)).or_default().clone();
+        // A driver older than the assembler refuses; it compiles the PTX itself.
+        let load = || {
+            let module = Module::load_cubin(gpu, cubin).map_err(Error::from);
+            Ok((same_layouts(module?, &format!("the cubin of {}", file_name(embedded)))?, Image::Cubin(cubin.arch)))
+        };
+        slot.get_or_init(|| self.load(embedded, None, load).map_err(|e| e.to_string())).as_ref().ok().cloned()
+    }
+
+    /// Keeps a record of a load.
+    fn load(
+        &self,
+        embedded: &'static EmbeddedModule,
+        kernel: Option<&'static str>,
+        load: impl FnOnce() -> Result<(Module, Image), Error>,
+    ) -> Result<Module, Error> {
+        let start = Instant::now();
+        let (module, image) = load()?;
+        let load_us = start.elapsed().as_secs_f64() * 1e6;
+        lock(&self.loads).push(LoadedModule { name: embedded.name, arch: embedded.arch, kernel, image, load_us });
+        Ok(module)
+    }
+}
+
+/// The PTX of a module: the embedded text, or the file in its place.
+fn text(embedded: &'static EmbeddedModule) -> Result<(Cow<'static, str>, Image), Error> {
+    let Some(dir) = settings::ptx_dir() else { return Ok((Cow::Borrowed(embedded.ptx()?), Image::Ptx)) };
+    let path = dir.join(file_name(embedded));
+    let text = std::fs::read_to_string(&path).map_err(|e| Error::StaleKernels {
+        expected: format!("{} (OXIDNN_PTX_DIR)", path.display()),
+        found: format!("{e}; run `cargo xtask build-ptx`"),
+    })?;
+    Ok((Cow::Owned(text), Image::Replacement(path)))
 }
 
 /// A lock whose holder panicked guards only caches here: their content stays usable.
@@ -183,34 +275,6 @@ fn find(symbol: &str) -> Result<&'static EmbeddedModule, Error> {
         expected: format!("the kernel {symbol}"),
         found: format!("{origin} without it; run `cargo xtask build-ptx`"),
     })
-}
-
-/// Loads a module: machine code for this very device where there is some and the driver takes it, else PTX.
-fn load(gpu: &GpuContext, embedded: &EmbeddedModule) -> Result<Loaded, Error> {
-    let start = Instant::now();
-    let name = file_name(embedded);
-    let done = |module, image, cubin_refused| {
-        let load_us = start.elapsed().as_secs_f64() * 1e6;
-        let about = LoadedModule { name: embedded.name, arch: embedded.arch, image, load_us, cubin_refused };
-        Ok(Loaded { module, about })
-    };
-    if let Some(dir) = settings::ptx_dir() {
-        let path = dir.join(&name);
-        let text = std::fs::read_to_string(&path).map_err(|e| Error::StaleKernels {
-            expected: format!("{} (OXIDNN_PTX_DIR)", path.display()),
-            found: format!("{e}; run `cargo xtask build-ptx`"),
-        })?;
-        return done(load_text(gpu, &name, &text)?, Image::Replacement(path), None);
-    }
-    let mut refused = None;
-    if let Some(cubin) = embedded.cubin_for(gpu.compute_capability()) {
-        match Module::load_cubin(gpu, cubin).map_err(Error::from).and_then(|module| same_layouts(module, cubin.arch)) {
-            Ok(module) => return done(module, Image::Cubin(cubin.arch), None),
-            // A driver older than the assembler: it compiles the PTX itself.
-            Err(e) => refused = Some(e.to_string()),
-        }
-    }
-    done(load_text(gpu, &name, embedded.ptx)?, Image::Ptx, refused)
 }
 
 fn load_text(gpu: &GpuContext, name: &str, ptx: &str) -> Result<Module, Error> {
@@ -246,12 +310,12 @@ mod tests {
             println!("skipped: no GPU: a_ptx_of_other_parameter_layouts_is_stale");
             return;
         };
-        let embedded = &embedded_modules()[0];
-        assert!(load_text(&gpu, "x.ptx", embedded.ptx).is_ok());
+        let ptx = embedded_modules()[0].ptx().unwrap();
+        assert!(load_text(&gpu, "x.ptx", ptx).is_ok());
         let first_byte = kernel_abi::abi_fingerprint().to_le_bytes()[0];
         let (old, new) = (format!("[8] = {{{first_byte}, "), format!("[8] = {{{}, ", first_byte ^ 1));
-        assert!(embedded.ptx.contains(&old));
-        match load_text(&gpu, "x.ptx", &embedded.ptx.replace(&old, &new)) {
+        assert!(ptx.contains(&old));
+        match load_text(&gpu, "x.ptx", &ptx.replace(&old, &new)) {
             Err(Error::StaleKernels { expected, found }) => {
                 assert!(expected.contains("fingerprint") && found.contains("x.ptx; run `cargo xtask build-ptx`"));
             }

@@ -1,0 +1,88 @@
+//! Accesses to global memory under a condition: `@p ld.global.nc`, `@p st.global`.
+//!
+//! One predicated instruction where an `if` around an access would be a branch, behind which nothing else is under way.
+//! A condition holds when it is not 0, so that a bit of a mask is tested in one instruction.
+
+use core::arch::asm;
+
+macro_rules! guarded {
+    ($($load:ident, $store:ident [$($value:ident),+; $n:literal] = $bytes:literal, $type:literal, $operand:literal;)*) => { $(
+        #[doc = concat!("Loads ", $bytes, " bytes, zeros where `condition` is 0: `@p ld.global.nc.", $type, "`.")]
+        ///
+        /// # Safety
+        #[doc = concat!("Unless `condition` is 0, `from` is a multiple of ", $bytes, " and points to ", $bytes,
+                        " readable bytes of global memory that nobody writes during the kernel.")]
+        #[inline(always)]
+        pub unsafe fn $load(from: u64, condition: u32) -> [u32; $n] {
+            $(let $value: u32;)+
+            // SAFETY: the caller's promise.
+            unsafe {
+                asm!(
+                    "{{ .reg .pred p; setp.ne.b32 p, {condition}, 0;",
+                    $(concat!("mov.b32 {", stringify!($value), "}, 0;"),)+
+                    concat!("@p ld.global.nc.", $type, " ", $operand, ", [{address}]; }}"),
+                    $($value = out(reg32) $value,)+
+                    condition = in(reg32) condition,
+                    address = in(reg64) from,
+                    options(pure, readonly, nostack)
+                );
+            };
+            [$($value),+]
+        }
+
+        #[doc = concat!("Stores ", $bytes, " bytes, unless `condition` is 0: `@p st.global.", $type, "`.")]
+        ///
+        /// # Safety
+        #[doc = concat!("Unless `condition` is 0, `to` is a multiple of ", $bytes, " and points to ", $bytes,
+                        " writable bytes of global memory.")]
+        #[inline(always)]
+        pub unsafe fn $store(to: u64, [$($value),+]: [u32; $n], condition: u32) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                asm!(
+                    "{{ .reg .pred p; setp.ne.b32 p, {condition}, 0;",
+                    concat!("@p st.global.", $type, " [{address}], ", $operand, "; }}"),
+                    $($value = in(reg32) $value,)+
+                    condition = in(reg32) condition,
+                    address = in(reg64) to,
+                    options(nostack)
+                );
+            };
+        }
+    )* };
+}
+
+guarded! {
+    load_x1, store_x1 [a; 1] = 4, "b32", "{a}";
+    load_x2, store_x2 [a, b; 2] = 8, "v2.b32", "{{{a}, {b}}}";
+    load_x4, store_x4 [a, b, c, d; 4] = 16, "v4.b32", "{{{a}, {b}, {c}, {d}}}";
+}
+
+/// Loads 2 bytes, zeros where `condition` is 0: `@p ld.global.nc.b16`.
+///
+/// # Safety
+/// Unless `condition` is 0, `from` is a multiple of 2 and points to 2 readable bytes of global memory that nobody
+/// writes during the kernel.
+#[inline(always)]
+pub unsafe fn load_u16(from: u64, condition: u32) -> u16 {
+    let value: u16;
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("{{ .reg .pred p; setp.ne.b32 p, {1}, 0; mov.b16 {0}, 0; @p ld.global.nc.b16 {0}, [{2}]; }}",
+             out(reg16) value, in(reg32) condition, in(reg64) from, options(pure, readonly, nostack));
+    };
+    value
+}
+
+/// Stores 2 bytes, unless `condition` is 0: `@p st.global.b16`.
+///
+/// # Safety
+/// Unless `condition` is 0, `to` is a multiple of 2 and points to 2 writable bytes of global memory.
+#[inline(always)]
+pub unsafe fn store_u16(to: u64, value: u16, condition: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("{{ .reg .pred p; setp.ne.b32 p, {1}, 0; @p st.global.b16 [{2}], {0}; }}", in(reg16) value,
+             in(reg32) condition, in(reg64) to, options(nostack));
+    };
+}

@@ -1,0 +1,105 @@
+//! The kernels, and how each cuts a problem.
+
+use super::geometry::Geometry;
+use super::{channels_last, looped, planes};
+use crate::DType;
+use crate::ops::conv::ConvPass;
+use kernel_abi::ops::conv::DepthwiseParams;
+
+/// The most blocks of a launch.
+pub(super) const MAX_BLOCKS: u64 = i32::MAX as u64;
+
+/// A row of the list of kernels that loop over taps.
+struct LoopedRow {
+    symbol: &'static str,
+    wgrad: bool,
+    channels_last: bool,
+    dtype: DType,
+}
+
+macro_rules! looped_rows {
+    ($(($symbol:ident, $action:ident, $layout:ident, $dtype:ident)),* $(,)?) => {
+        &[$(LoopedRow {
+            symbol: stringify!($symbol),
+            wgrad: looped_rows!(@action $action),
+            channels_last: looped_rows!(@layout $layout),
+            dtype: kernel_abi::dtype_of!($dtype),
+        }),*]
+    };
+    (@action gather) => { false };
+    (@action wgrad) => { true };
+    (@layout nhwc) => { true };
+    (@layout nchw) => { false };
+}
+const LOOPED: &[LoopedRow] = kernel_abi::depthwise_looped_kernels!(looped_rows);
+
+macro_rules! reduce_rows {
+    ($(($symbol:ident, $dtype:ident)),* $(,)?) => { &[$((stringify!($symbol), kernel_abi::dtype_of!($dtype))),*] };
+}
+pub(super) const REDUCE: &[(&str, DType)] = kernel_abi::depthwise_reduce_kernels!(reduce_rows);
+
+/// A kernel with the way it cuts a problem.
+pub(super) struct Cut {
+    pub(super) symbol: &'static str,
+    pub(super) params: DepthwiseParams,
+    pub(super) n_blocks: u64,
+    pub(super) block: u32,
+    /// What addresses of images must be multiples of.
+    pub(super) align_bytes: u64,
+    /// Share of the device's bandwidth that it reaches.
+    pub(super) memory_share: f64,
+    /// Share of the device's plain rate that it reaches.
+    pub(super) rate_share: f64,
+}
+
+impl Cut {
+    /// What `wgrad` leaves for the second kernel.
+    pub(super) fn workspace_bytes(&self, geometry: &Geometry) -> u64 {
+        let taps = u64::from(geometry.filter[0].unsigned_abs()) * u64::from(geometry.filter[1].unsigned_abs());
+        let sums = self.params.n_slabs as u64 * taps * self.params.c as u64;
+        if geometry.pass == ConvPass::Wgrad { sums * size_of::<f32>() as u64 } else { 0 }
+    }
+}
+
+/// Every kernel able to compute the problem, best first.
+pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
+    let wgrad = geometry.pass == ConvPass::Wgrad;
+    let fits =
+        |row: &&LoopedRow| (row.wgrad, row.channels_last, row.dtype) == (wgrad, geometry.channels_last, geometry.dtype);
+    let (params, n_blocks) = looped::cut(geometry);
+    let looped = LOOPED.iter().filter(fits).map(|row| Cut {
+        symbol: row.symbol,
+        params,
+        n_blocks,
+        block: 256,
+        align_bytes: 1,
+        memory_share: 0.4,
+        // As many other instructions as products, at best.
+        rate_share: 0.25,
+    });
+    let channels_last = channels_last::row(geometry).and_then(|row| {
+        let (params, n_blocks) = channels_last::cut(geometry, row)?;
+        Some(Cut {
+            symbol: row.symbol,
+            params,
+            n_blocks,
+            block: channels_last::THREADS,
+            align_bytes: row.vec as u64 * geometry.dtype.size_bytes() as u64,
+            memory_share: 0.85,
+            rate_share: 0.45,
+        })
+    });
+    let planes = planes::row(geometry).and_then(|row| {
+        let (params, n_blocks) = planes::cut(geometry, row)?;
+        Some(Cut {
+            symbol: row.symbol,
+            params,
+            n_blocks,
+            block: planes::THREADS,
+            align_bytes: planes::ALIGN_BYTES,
+            memory_share: 0.7,
+            rate_share: 0.35,
+        })
+    });
+    channels_last.into_iter().chain(planes).chain(looped).filter(|cut| cut.n_blocks <= MAX_BLOCKS).collect()
+}

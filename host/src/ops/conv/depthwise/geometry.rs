@@ -1,0 +1,206 @@
+//! Which problems are depthwise, and their numbers as the kernels take them.
+
+use crate::DType;
+use crate::launch::spatial_param;
+use crate::ops::conv::{ConvMode, ConvPass, ConvProblem};
+use crate::select::Refusal;
+use kernel_abi::TensorParam;
+use kernel_abi::ops::conv::{DepthwiseParams, LOOPED_MAX_FILTER};
+
+/// The largest position, its padding counted, that the kernels reckon with in 32 bits.
+const MAX_POSITION: i64 = 1 << 30;
+
+/// What a kernel does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Action {
+    /// Each target row takes its source rows.
+    Gather,
+    /// Each source row gives to its target rows.
+    Spread,
+    /// The gradient of the taps.
+    Wgrad,
+}
+
+/// A depthwise problem over two tensors of one layout.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Geometry {
+    pub(super) pass: ConvPass,
+    pub(super) dtype: DType,
+    pub(super) channels_last: bool,
+    /// R, S.
+    pub(super) filter: [i32; 2],
+    /// That of the convolution; 1 where an axis has a single output.
+    pub(super) stride: [i32; 2],
+    /// 1 where an axis has a single tap.
+    pub(super) dilation: [i32; 2],
+    padding: [i32; 2],
+    flip: bool,
+    n: i64,
+    c: i32,
+    /// H, W.
+    image: [i32; 2],
+    /// P, Q.
+    output: [i32; 2],
+    w_strides: [i64; 3],
+}
+
+impl Geometry {
+    /// Judges the problem.
+    pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+        let refuse = |reason: String| Err(Refusal::new(reason));
+        let (shape, dtype) = (problem.shape(), problem.x().dtype());
+        if dtype == DType::F64 {
+            return refuse("has kernels for f32, f16 and bf16, the element type is f64".to_owned());
+        }
+        if problem.x().rank() > 4 {
+            return refuse(format!("takes 1 or 2 spatial axes, given {}", problem.x().rank() - 2));
+        }
+        if shape.groups != shape.c || shape.k != shape.c {
+            return refuse(format!(
+                "takes as many groups and output channels as input channels, given {} groups of {} channels to {}",
+                shape.groups, shape.c, shape.k
+            ));
+        }
+        let layout = Layout::of(problem.x()).both(Layout::of(problem.y()));
+        let Some(channels_last) = layout.channels_last() else {
+            return refuse(format!(
+                "takes images that are both channels-last or both packed, given {} and {}",
+                problem.x(),
+                problem.y()
+            ));
+        };
+        let plane = |dims: [i64; 3]| [dims[1], dims[2]];
+        let (image, output, filter) = (plane(shape.image), plane(shape.output), plane(shape.filter));
+        if let Some(extent) = filter.into_iter().find(|&extent| extent > i64::from(LOOPED_MAX_FILTER)) {
+            return refuse(format!("takes filters of an extent up to {LOOPED_MAX_FILTER}, given {extent}"));
+        }
+        for (name, dims) in [("source", image), ("output", output)] {
+            let elems = dims.iter().try_fold(shape.c, |product, &extent| product.checked_mul(extent));
+            if elems.is_none_or(|elems| elems > i64::from(i32::MAX)) {
+                let [h, w] = dims;
+                let c = shape.c;
+                return refuse(format!("takes {name} images of up to {} elements, given {c}x{h}x{w}", i32::MAX));
+            }
+        }
+        let mut this = Geometry {
+            pass: problem.conv_pass(),
+            dtype,
+            channels_last,
+            filter: filter.map(|extent| extent as i32),
+            stride: [1; 2],
+            dilation: [1; 2],
+            padding: [0; 2],
+            flip: problem.mode() == ConvMode::Convolution,
+            n: shape.n,
+            c: shape.c as i32,
+            image: image.map(|extent| extent as i32),
+            output: output.map(|extent| extent as i32),
+            w_strides: {
+                let TensorParam { strides, .. } = spatial_param(problem.w());
+                [strides[0], strides[3], strides[4]]
+            },
+        };
+        for i in 0..2 {
+            let axis = shape.axes[1 + i];
+            let padded = image[i].saturating_add(axis.padding).saturating_add(axis.padding_end);
+            if padded > MAX_POSITION {
+                return refuse(format!("takes padded images of an extent up to {MAX_POSITION}, given {padded}"));
+            }
+            // Within the padded image from here on, so that they fit.
+            this.padding[i] = axis.padding as i32;
+            this.stride[i] = if output[i] > 1 { axis.stride as i32 } else { 1 };
+            this.dilation[i] = if filter[i] > 1 { axis.dilation as i32 } else { 1 };
+        }
+        Ok(this)
+    }
+
+    /// What the kernels without loops over taps do for it.
+    pub(super) fn action(&self) -> Action {
+        match self.pass {
+            ConvPass::Fprop => Action::Gather,
+            ConvPass::Dgrad if self.stride == [1; 2] => Action::Gather,
+            ConvPass::Dgrad => Action::Spread,
+            ConvPass::Wgrad => Action::Wgrad,
+        }
+    }
+
+    /// Whether offsets within an image fit 32 bits in bytes too.
+    pub(super) fn counts_bytes_in_32_bits(&self) -> bool {
+        let bytes = |[h, w]: [i32; 2]| i64::from(h) * i64::from(w) * i64::from(self.c) * self.dtype.size_bytes() as i64;
+        bytes(self.image).max(bytes(self.output)) <= i64::from(i32::MAX)
+    }
+
+    /// The launch parameters, but for those that say how a kernel cuts the work.
+    pub(super) fn params(&self) -> DepthwiseParams {
+        let Geometry { filter, stride, dilation, padding, .. } = *self;
+        let mut params = DepthwiseParams {
+            source: 0,
+            target: 0,
+            w: 0,
+            partials: 0,
+            w_strides: self.w_strides,
+            n: self.n,
+            n_items: 0,
+            c: self.c,
+            source_dims: self.image,
+            target_dims: self.output,
+            filter,
+            padding,
+            stride,
+            dilation,
+            spread: [1; 2],
+            flip: u32::from(self.flip),
+            channel_run: 1,
+            item_rows: 1,
+            n_slabs: 1,
+            alpha: 1.0,
+            beta: 0.0,
+        };
+        if self.pass == ConvPass::Dgrad {
+            // The convolution of dy, zeros put between its elements, with the filter turned around.
+            params.source_dims = self.output;
+            params.target_dims = self.image;
+            params.padding = std::array::from_fn(|i| (filter[i] - 1) * dilation[i] - padding[i]);
+            params.stride = [1; 2];
+            params.spread = stride;
+            params.flip = u32::from(!self.flip);
+        }
+        params
+    }
+}
+
+/// What the strides of a tensor allow it to be called; a tensor can be both where extents are 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Layout {
+    channels_last: bool,
+    packed: bool,
+}
+
+impl Layout {
+    fn of(desc: &crate::TensorDesc) -> Self {
+        let param = spatial_param(desc);
+        let [n, c, _, h, w] = [0, 1, 2, 3, 4].map(|i| param.dims[i]);
+        let lies = |order: [(usize, i64); 4]| {
+            let mut stride = 1i64;
+            order.into_iter().all(|(i, extent)| {
+                let fits = extent == 1 || param.strides[i] == stride;
+                stride = stride.saturating_mul(extent);
+                fits
+            })
+        };
+        Layout { channels_last: lies([(1, c), (4, w), (3, h), (0, n)]), packed: lies([(4, w), (3, h), (1, c), (0, n)]) }
+    }
+
+    fn both(self, other: Self) -> Self {
+        Layout { channels_last: self.channels_last && other.channels_last, packed: self.packed && other.packed }
+    }
+
+    /// Channels-last where both would do, unless there is only one channel.
+    fn channels_last(self) -> Option<bool> {
+        match (self.channels_last, self.packed) {
+            (true, _) => Some(true),
+            (false, true) => Some(false),
+            (false, false) => None,
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Depthwise convolution: launch parameters and kernel lists.
+//!
+//! Every channel is a convolution of its own: one filter, nothing summed over channels. The kernels speak of a *source*
+//! and a *target*: x and y in `fprop` and `wgrad`, dy and dx in `dgrad`.
+
+crate::abi_struct! {
+    /// Launch parameters of the depthwise kernels. Spatial arrays are in the order height, width; numbers within an
+    /// image fit 32 bits.
+    pub struct DepthwiseParams {
+        /// Address of the tensor that is read; of x in `wgrad`.
+        pub source: u64,
+        /// Address of the tensor that is written; of dy in `wgrad`.
+        pub target: u64,
+        /// Address of w, or dw.
+        pub w: u64,
+        /// Address of the sums of slabs, `[slab][tap][channel]`, in `wgrad`.
+        pub partials: u64,
+        /// Distances in w between neighbouring channels, rows and columns, in elements.
+        pub w_strides: [i64; 3],
+        /// N.
+        pub n: i64,
+        /// Work items of the whole grid, as each kernel counts them.
+        pub n_items: i64,
+        /// C.
+        pub c: i32,
+        /// Extents of the source.
+        pub source_dims: [i32; 2],
+        /// Extents of the target.
+        pub target_dims: [i32; 2],
+        /// R, S.
+        pub filter: [i32; 2],
+        /// Source position, with its zeros in between counted, of tap 0 at target position 0, negated; any sign.
+        pub padding: [i32; 2],
+        /// Steps of the source, with its zeros in between counted, between neighbouring target positions.
+        pub stride: [i32; 2],
+        /// Steps of the source, with its zeros in between counted, between neighbouring taps.
+        pub dilation: [i32; 2],
+        /// One more than the zeros between neighbouring source positions.
+        pub spread: [i32; 2],
+        /// 1 when tap 0 is the filter's last element.
+        pub flip: u32,
+        /// Groups of channels that are walked before the next position.
+        pub channel_run: i32,
+        /// Target rows of a work item.
+        pub item_rows: i32,
+        /// Parts that `wgrad` cuts its sums into.
+        pub n_slabs: i32,
+        /// Factor of the result.
+        pub alpha: f32,
+        /// Factor of the output's prior value.
+        pub beta: f32,
+    }
+}
+
+/// Target positions of an item of the kernels with loops over taps, and the taps of one of their `wgrad` items.
+pub const LOOPED_STRIP: i32 = 8;
+
+/// The largest filter extent of the kernels with loops over taps.
+pub const LOOPED_MAX_FILTER: i32 = 64;
+
+/// Calls `$callback!` with one row per kernel that loops over taps: symbol, what it does, layout, element type.
+/// `gather` serves `fprop` and `dgrad`.
+#[macro_export]
+macro_rules! depthwise_looped_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (depthwise_gather_looped_nhwc_f32, gather, nhwc, f32),
+            (depthwise_gather_looped_nhwc_f16, gather, nhwc, f16),
+            (depthwise_gather_looped_nhwc_bf16, gather, nhwc, bf16),
+            (depthwise_gather_looped_nchw_f32, gather, nchw, f32),
+            (depthwise_gather_looped_nchw_f16, gather, nchw, f16),
+            (depthwise_gather_looped_nchw_bf16, gather, nchw, bf16),
+            (depthwise_wgrad_looped_nhwc_f32, wgrad, nhwc, f32),
+            (depthwise_wgrad_looped_nhwc_f16, wgrad, nhwc, f16),
+            (depthwise_wgrad_looped_nhwc_bf16, wgrad, nhwc, bf16),
+            (depthwise_wgrad_looped_nchw_f32, wgrad, nchw, f32),
+            (depthwise_wgrad_looped_nchw_f16, wgrad, nchw, f16),
+            (depthwise_wgrad_looped_nchw_bf16, wgrad, nchw, bf16),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel that adds up the slabs of `wgrad`: symbol, element type.
+#[macro_export]
+macro_rules! depthwise_reduce_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (depthwise_reduce_f32, f32),
+            (depthwise_reduce_f16, f16),
+            (depthwise_reduce_bf16, bf16),
+        }
+    };
+}
+
+/// Shared memory of a warp of the kernels for packed planes.
+pub const REGION_BYTES: i32 = 6144;
+
+/// The most groups of channels in a run of the channels-last kernels.
+pub const RUN_MAX: i32 = 32;
+
+/// Calls `$callback!` with one row per kernel for channels-last images: symbol, what it does, filter extent, stride,
+/// rows under way, channels of an access, columns of a strip, columns it loads, element type.
+///
+/// `gather` serves `fprop`, and `dgrad` where the stride is 1; `spread` serves `dgrad`.
+#[macro_export]
+macro_rules! depthwise_channels_last_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (depthwise_gather_nhwc_3x3_s1_f32, gather, 3, 1, 3, 2, 4, 6, f32),
+            (depthwise_gather_nhwc_3x3_s1_f16, gather, 3, 1, 3, 2, 7, 9, f16),
+            (depthwise_gather_nhwc_3x3_s1_bf16, gather, 3, 1, 3, 2, 7, 9, bf16),
+            (depthwise_gather_nhwc_3x3_s2_f32, gather, 3, 2, 2, 2, 2, 5, f32),
+            (depthwise_gather_nhwc_3x3_s2_f16, gather, 3, 2, 2, 2, 4, 9, f16),
+            (depthwise_gather_nhwc_3x3_s2_bf16, gather, 3, 2, 2, 2, 4, 9, bf16),
+            (depthwise_gather_nhwc_5x5_s1_f32, gather, 5, 1, 5, 1, 7, 11, f32),
+            (depthwise_gather_nhwc_5x5_s1_f16, gather, 5, 1, 5, 1, 7, 11, f16),
+            (depthwise_gather_nhwc_5x5_s1_bf16, gather, 5, 1, 5, 1, 7, 11, bf16),
+            (depthwise_gather_nhwc_5x5_s2_f32, gather, 5, 2, 3, 1, 4, 11, f32),
+            (depthwise_gather_nhwc_5x5_s2_f16, gather, 5, 2, 3, 1, 4, 11, f16),
+            (depthwise_gather_nhwc_5x5_s2_bf16, gather, 5, 2, 3, 1, 4, 11, bf16),
+            (depthwise_gather_nhwc_7x7_s1_f32, gather, 7, 1, 7, 1, 4, 10, f32),
+            (depthwise_gather_nhwc_7x7_s1_f16, gather, 7, 1, 7, 1, 4, 10, f16),
+            (depthwise_gather_nhwc_7x7_s1_bf16, gather, 7, 1, 7, 1, 4, 10, bf16),
+            (depthwise_gather_nhwc_7x7_s2_f32, gather, 7, 2, 4, 1, 2, 9, f32),
+            (depthwise_gather_nhwc_7x7_s2_f16, gather, 7, 2, 4, 1, 2, 9, f16),
+            (depthwise_gather_nhwc_7x7_s2_bf16, gather, 7, 2, 4, 1, 2, 9, bf16),
+            (depthwise_spread_nhwc_3x3_s2_f32, spread, 3, 2, 2, 4, 2, 3, f32),
+            (depthwise_spread_nhwc_3x3_s2_f16, spread, 3, 2, 2, 4, 2, 3, f16),
+            (depthwise_spread_nhwc_3x3_s2_bf16, spread, 3, 2, 2, 4, 2, 3, bf16),
+            (depthwise_spread_nhwc_5x5_s2_f32, spread, 5, 2, 3, 2, 2, 4, f32),
+            (depthwise_spread_nhwc_5x5_s2_f16, spread, 5, 2, 3, 2, 2, 4, f16),
+            (depthwise_spread_nhwc_5x5_s2_bf16, spread, 5, 2, 3, 2, 2, 4, bf16),
+            (depthwise_spread_nhwc_7x7_s2_f32, spread, 7, 2, 4, 1, 2, 5, f32),
+            (depthwise_spread_nhwc_7x7_s2_f16, spread, 7, 2, 4, 1, 2, 5, f16),
+            (depthwise_spread_nhwc_7x7_s2_bf16, spread, 7, 2, 4, 1, 2, 5, bf16),
+            (depthwise_wgrad_nhwc_3x3_s1_f32, wgrad, 3, 1, 3, 2, 4, 6, f32),
+            (depthwise_wgrad_nhwc_3x3_s1_f16, wgrad, 3, 1, 3, 2, 7, 9, f16),
+            (depthwise_wgrad_nhwc_3x3_s1_bf16, wgrad, 3, 1, 3, 2, 7, 9, bf16),
+            (depthwise_wgrad_nhwc_3x3_s2_f32, wgrad, 3, 2, 2, 2, 2, 5, f32),
+            (depthwise_wgrad_nhwc_3x3_s2_f16, wgrad, 3, 2, 2, 2, 4, 9, f16),
+            (depthwise_wgrad_nhwc_3x3_s2_bf16, wgrad, 3, 2, 2, 2, 4, 9, bf16),
+            (depthwise_wgrad_nhwc_5x5_s1_f32, wgrad, 5, 1, 5, 1, 4, 8, f32),
+            (depthwise_wgrad_nhwc_5x5_s1_f16, wgrad, 5, 1, 5, 1, 4, 8, f16),
+            (depthwise_wgrad_nhwc_5x5_s1_bf16, wgrad, 5, 1, 5, 1, 4, 8, bf16),
+            (depthwise_wgrad_nhwc_5x5_s2_f32, wgrad, 5, 2, 3, 1, 2, 7, f32),
+            (depthwise_wgrad_nhwc_5x5_s2_f16, wgrad, 5, 2, 3, 1, 2, 7, f16),
+            (depthwise_wgrad_nhwc_5x5_s2_bf16, wgrad, 5, 2, 3, 1, 2, 7, bf16),
+            (depthwise_wgrad_nhwc_7x7_s1_f32, wgrad, 7, 1, 7, 1, 1, 7, f32),
+            (depthwise_wgrad_nhwc_7x7_s1_f16, wgrad, 7, 1, 7, 1, 2, 8, f16),
+            (depthwise_wgrad_nhwc_7x7_s1_bf16, wgrad, 7, 1, 7, 1, 2, 8, bf16),
+            (depthwise_wgrad_nhwc_7x7_s2_f32, wgrad, 7, 2, 4, 1, 1, 7, f32),
+            (depthwise_wgrad_nhwc_7x7_s2_f16, wgrad, 7, 2, 4, 1, 2, 9, f16),
+            (depthwise_wgrad_nhwc_7x7_s2_bf16, wgrad, 7, 2, 4, 1, 2, 9, bf16),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel for packed planes: symbol, what it does, filter extent, stride, rows under
+/// way, element type.
+///
+/// `gather` serves `fprop`, and `dgrad` where the stride is 1; `spread` serves `dgrad`.
+#[macro_export]
+macro_rules! depthwise_planes_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (depthwise_gather_nchw_3x3_s1_f32, gather, 3, 1, 3, f32),
+            (depthwise_gather_nchw_3x3_s1_f16, gather, 3, 1, 3, f16),
+            (depthwise_gather_nchw_3x3_s1_bf16, gather, 3, 1, 3, bf16),
+            (depthwise_gather_nchw_3x3_s2_f32, gather, 3, 2, 2, f32),
+            (depthwise_gather_nchw_3x3_s2_f16, gather, 3, 2, 2, f16),
+            (depthwise_gather_nchw_3x3_s2_bf16, gather, 3, 2, 2, bf16),
+            (depthwise_gather_nchw_5x5_s1_f32, gather, 5, 1, 5, f32),
+            (depthwise_gather_nchw_5x5_s1_f16, gather, 5, 1, 5, f16),
+            (depthwise_gather_nchw_5x5_s1_bf16, gather, 5, 1, 5, bf16),
+            (depthwise_gather_nchw_5x5_s2_f32, gather, 5, 2, 3, f32),
+            (depthwise_gather_nchw_5x5_s2_f16, gather, 5, 2, 3, f16),
+            (depthwise_gather_nchw_5x5_s2_bf16, gather, 5, 2, 3, bf16),
+            (depthwise_gather_nchw_7x7_s1_f32, gather, 7, 1, 7, f32),
+            (depthwise_gather_nchw_7x7_s1_f16, gather, 7, 1, 7, f16),
+            (depthwise_gather_nchw_7x7_s1_bf16, gather, 7, 1, 7, bf16),
+            (depthwise_gather_nchw_7x7_s2_f32, gather, 7, 2, 4, f32),
+            (depthwise_gather_nchw_7x7_s2_f16, gather, 7, 2, 4, f16),
+            (depthwise_gather_nchw_7x7_s2_bf16, gather, 7, 2, 4, bf16),
+            (depthwise_spread_nchw_3x3_s2_f32, spread, 3, 2, 2, f32),
+            (depthwise_spread_nchw_3x3_s2_f16, spread, 3, 2, 2, f16),
+            (depthwise_spread_nchw_3x3_s2_bf16, spread, 3, 2, 2, bf16),
+            (depthwise_spread_nchw_5x5_s2_f32, spread, 5, 2, 3, f32),
+            (depthwise_spread_nchw_5x5_s2_f16, spread, 5, 2, 3, f16),
+            (depthwise_spread_nchw_5x5_s2_bf16, spread, 5, 2, 3, bf16),
+            (depthwise_spread_nchw_7x7_s2_f32, spread, 7, 2, 4, f32),
+            (depthwise_spread_nchw_7x7_s2_f16, spread, 7, 2, 4, f16),
+            (depthwise_spread_nchw_7x7_s2_bf16, spread, 7, 2, 4, bf16),
+            (depthwise_wgrad_nchw_3x3_s1_f32, wgrad, 3, 1, 3, f32),
+            (depthwise_wgrad_nchw_3x3_s1_f16, wgrad, 3, 1, 3, f16),
+            (depthwise_wgrad_nchw_3x3_s1_bf16, wgrad, 3, 1, 3, bf16),
+            (depthwise_wgrad_nchw_3x3_s2_f32, wgrad, 3, 2, 2, f32),
+            (depthwise_wgrad_nchw_3x3_s2_f16, wgrad, 3, 2, 2, f16),
+            (depthwise_wgrad_nchw_3x3_s2_bf16, wgrad, 3, 2, 2, bf16),
+            (depthwise_wgrad_nchw_5x5_s1_f32, wgrad, 5, 1, 5, f32),
+            (depthwise_wgrad_nchw_5x5_s1_f16, wgrad, 5, 1, 5, f16),
+            (depthwise_wgrad_nchw_5x5_s1_bf16, wgrad, 5, 1, 5, bf16),
+            (depthwise_wgrad_nchw_5x5_s2_f32, wgrad, 5, 2, 3, f32),
+            (depthwise_wgrad_nchw_5x5_s2_f16, wgrad, 5, 2, 3, f16),
+            (depthwise_wgrad_nchw_5x5_s2_bf16, wgrad, 5, 2, 3, bf16),
+            (depthwise_wgrad_nchw_7x7_s1_f32, wgrad, 7, 1, 7, f32),
+            (depthwise_wgrad_nchw_7x7_s1_f16, wgrad, 7, 1, 7, f16),
+            (depthwise_wgrad_nchw_7x7_s1_bf16, wgrad, 7, 1, 7, bf16),
+            (depthwise_wgrad_nchw_7x7_s2_f32, wgrad, 7, 2, 4, f32),
+            (depthwise_wgrad_nchw_7x7_s2_f16, wgrad, 7, 2, 4, f16),
+            (depthwise_wgrad_nchw_7x7_s2_bf16, wgrad, 7, 2, 4, bf16),
+        }
+    };
+}

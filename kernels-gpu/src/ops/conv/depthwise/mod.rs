@@ -1,0 +1,9 @@
+//! Depthwise convolution: every channel has one filter of its own, and memory decides the time.
+
+mod access;
+mod channels_last;
+mod entry;
+mod looped;
+mod planes;
+mod products;
+mod reduce;

@@ -1,0 +1,342 @@
+//! The way of a consumer's sums into c, or into the workspace.
+//!
+//! Register i of thread t (warp w = t / 32, lane l = t % 32) is the sum of row 16 w + l / 4 + 8 ((i / 2) % 2) and column
+//! 8 (i / 4) + 2 (l % 4) + i % 2 of the consumer's 64 rows.
+
+use super::{Product, WARPGROUP, coordinates};
+use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
+use cuda_std::memory::{X2, X4};
+use cuda_std::thread::thread_idx_x;
+use cuda_std::tma::{self, MapAddress};
+use cuda_std::{cluster, ldmatrix, shared};
+use kernel_abi::ops::matmul::{
+    MatmulTile, MatmulTmaParams, OUTPUT_CLUSTER, OUTPUT_MAP, OUTPUT_PARTIALS, OUTPUT_THREADS, Place,
+};
+
+/// The named barrier of both consumers; each has its own, 1 or 2, besides.
+const BOTH_CONSUMERS: u32 = 3;
+
+/// What all sums of a consumer's unit share.
+pub(super) struct Out {
+    first_row: u32,
+    first_col: u32,
+    /// Address of the matrix of c.
+    matrix: u64,
+    /// Number of the matrix, among those of all slices.
+    part: u32,
+    batch: [i32; 3],
+    map: MapAddress,
+    panels: u32,
+    consumer: u32,
+    thread: u32,
+}
+
+impl Out {
+    #[inline(always)]
+    pub(super) fn new<P: Product<R>, const R: usize>(
+        p: &MatmulTmaParams,
+        map: MapAddress,
+        place: Place,
+        slice: u32,
+        consumer: u32,
+        panels: u32,
+    ) -> Self {
+        let [outer, middle, inner] = place.batch;
+        Out {
+            first_row: place.m + consumer * P::TILE.consumer_rows(),
+            first_col: place.n,
+            matrix: matrix_address(p, place.batch),
+            part: slice * p.n_batch + (outer * p.batch_dims[1] + middle) * p.batch_dims[2] + inner,
+            batch: coordinates(place.batch, [1; 3]),
+            map,
+            panels,
+            consumer,
+            thread: thread_idx_x() % WARPGROUP,
+        }
+    }
+
+    /// The barrier of this consumer's threads.
+    #[inline(always)]
+    fn barrier(&self) -> u32 {
+        1 + self.consumer
+    }
+
+    /// The first of this thread's rows; the second lies 8 below.
+    #[inline(always)]
+    fn row(&self) -> u32 {
+        self.first_row + self.thread / 32 * 16 + self.thread % 32 / 4
+    }
+
+    /// The first of this thread's columns in each 8.
+    #[inline(always)]
+    fn col(&self) -> u32 {
+        self.first_col + self.thread % 4 * 2
+    }
+}
+
+/// Sends the sums on their way. `stages` is the memory of the ring.
+///
+/// # Safety
+/// As `consume`: all threads of one consumer, or with [`OUTPUT_CLUSTER`] of the cluster's consumers.
+#[inline(always)]
+pub(super) unsafe fn leave<P: Product<R>, const R: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out, stages: u32) {
+    if p.output == OUTPUT_PARTIALS {
+        partials::<R, 0>(p, d, out);
+        if R > 32 {
+            partials::<R, 1>(p, d, out);
+        }
+        if R > 64 {
+            partials::<R, 2>(p, d, out);
+            partials::<R, 3>(p, d, out);
+        }
+    } else if P::TILE.splits_in_clusters() && p.output == OUTPUT_CLUSTER {
+        add_up_in_cluster::<P, R>(p, d, out, stages);
+    } else {
+        panel::<P, R, 0>(p, d, out);
+        if R > 32 {
+            panel::<P, R, 1>(p, d, out);
+        }
+        if R > 64 {
+            panel::<P, R, 2>(p, d, out);
+            panel::<P, R, 3>(p, d, out);
+        }
+    }
+}
+
+/// Stores the sums of panel `N` as they are into their slice's part of the workspace.
+///
+/// # Safety
+/// As [`leave`].
+#[inline(always)]
+unsafe fn partials<const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out) {
+    let first = u64::from(out.part) * u64::from(p.gemm_m) + u64::from(out.row());
+    let (pitch, col) = (u64::from(p.partial_pitch), out.col() + N as u32 * MatmulTile::PANEL);
+    let upper = (p.partials + (first * pitch + u64::from(col)) * 4) as *mut X2<f32>;
+    let lower = (p.partials + ((first + 8) * pitch + u64::from(col)) * 4) as *mut X2<f32>;
+    let (upper_there, lower_there) = (out.row() < p.gemm_m, out.row() + 8 < p.gemm_m);
+    let mut group = 0;
+    while group < 8 && 8 * N + group < R / 4 {
+        // A pair's second column may lie in the gap up to the pitch, which is even.
+        if col + 8 * (group as u32) < p.gemm_n {
+            let sum = |i: usize| *d.get_unchecked(4 * (8 * N + group) + i);
+            if upper_there {
+                *upper.add(4 * group) = X2([sum(0), sum(1)]);
+            }
+            if lower_there {
+                *lower.add(4 * group) = X2([sum(2), sum(3)]);
+            }
+        }
+        group += 1;
+    }
+}
+
+/// Adds up the sums of the cluster's blocks, each of which has a slice of the same tile, in the order of the slices.
+///
+/// Each thread leaves four sums, those of 8 columns, at a place of its own in the memory of the stages; then the blocks
+/// take the groups of 8 columns in turn, and add up what lies at the same place in all of them.
+///
+/// # Safety
+/// As [`leave`]; all blocks of the cluster.
+#[inline(always)]
+unsafe fn add_up_in_cluster<P: Product<R>, const R: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out, stages: u32) {
+    let threads = MatmulTile::CONSUMERS * WARPGROUP;
+    let own = stages + (out.consumer * WARPGROUP + out.thread) * 16;
+    // The other consumer may still be reading the last stage.
+    sync_named(BOTH_CONSUMERS, threads);
+    let mut group = 0;
+    while group < R / 4 {
+        let bits = |i: usize| d.get_unchecked(4 * group + i).to_bits();
+        shared::store_x4(own + group as u32 * threads * 16, [bits(0), bits(1), bits(2), bits(3)]);
+        group += 1;
+    }
+    cluster::sync();
+    let mut group = cluster::rank();
+    while group < R as u32 / 4 {
+        let from = own + group * threads * 16;
+        let mut sums = [0.0f32; 4];
+        let mut slice = 0;
+        while slice < p.n_slices {
+            let [a, b, c, d] = cluster::load_x4(cluster::map_address(from, slice));
+            sums[0] += f32::from_bits(a);
+            sums[1] += f32::from_bits(b);
+            sums[2] += f32::from_bits(c);
+            sums[3] += f32::from_bits(d);
+            slice += 1;
+        }
+        let col = out.col() + 8 * group;
+        store::<P, R>(p, out.matrix, out.row(), col, [sums[0], sums[1]]);
+        store::<P, R>(p, out.matrix, out.row() + 8, col, [sums[2], sums[3]]);
+        group += p.n_slices;
+    }
+}
+
+/// Scales two neighbouring sums of a row, blends them with c's prior values and stores them, where they lie in c.
+///
+/// # Safety
+/// As [`leave`].
+#[inline(always)]
+unsafe fn store<P: Product<R>, const R: usize>(p: &MatmulTmaParams, matrix: u64, row: u32, col: u32, sums: [f32; 2]) {
+    let mut v = [p.alpha * sums[0], p.alpha * sums[1]];
+    if p.beta != 0.0 {
+        v[0] += p.beta * prior::<P, R>(p, matrix, row, col);
+        v[1] += p.beta * prior::<P, R>(p, matrix, row, col + 1);
+    }
+    let packed = P::pack(v[0], v[1]);
+    if row < p.gemm_m && col < p.gemm_n {
+        *element(p, matrix, row, col) = packed as u16;
+        if col + 1 < p.gemm_n {
+            *element(p, matrix, row, col + 1) = (packed >> 16) as u16;
+        }
+    }
+}
+
+/// Panel `N` of a consumer's sums: 64 columns, scaled and blended, through shared memory.
+///
+/// # Safety
+/// As [`leave`].
+#[inline(always)]
+unsafe fn panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out) {
+    let col = out.first_col + N as u32 * MatmulTile::PANEL;
+    if col >= p.gemm_n || out.first_row >= p.gemm_m {
+        return;
+    }
+    let buffers = P::TILE.panel_buffers();
+    let buffer = out.panels + (N as u32 % buffers) * P::TILE.panel_bytes();
+    // The store that last read this buffer is the one before the last, or the last.
+    if out.thread == 0 {
+        if buffers == 1 {
+            tma::wait_group_read::<0>();
+        } else {
+            tma::wait_group_read::<1>();
+        }
+    }
+    sync_named(out.barrier(), WARPGROUP);
+    chunk::<P, R, N, 0>(p, d, out, buffer, col);
+    if R > 8 {
+        chunk::<P, R, N, 1>(p, d, out, buffer, col);
+    }
+    if R > 16 {
+        chunk::<P, R, N, 2>(p, d, out, buffer, col);
+        chunk::<P, R, N, 3>(p, d, out, buffer, col);
+    }
+    if p.output == OUTPUT_MAP {
+        fence_proxy_async_shared();
+    }
+    sync_named(out.barrier(), WARPGROUP);
+    if p.output == OUTPUT_THREADS {
+        copy_out::<P, R>(p, out, buffer, col);
+    } else if out.thread == 0 {
+        let [inner, middle, outer] = out.batch;
+        let (col, row) = (col as i32, out.first_row as i32);
+        let at = if p.transposed != 0 { [row, col, inner, middle, outer] } else { [col, row, inner, middle, outer] };
+        tma::store_5d(out.map, buffer, at);
+        tma::commit_group();
+    }
+}
+
+/// Columns `16 J` to `16 J + 15` of panel `N`: eight sums a thread.
+///
+/// # Safety
+/// As [`leave`].
+#[inline(always)]
+unsafe fn chunk<P: Product<R>, const R: usize, const N: usize, const J: usize>(
+    p: &MatmulTmaParams,
+    d: &[f32; R],
+    out: &Out,
+    buffer: u32,
+    panel_col: u32,
+) {
+    let at = 8 * (4 * N + J);
+    let sum = |i: usize| p.alpha * *d.get_unchecked(at + i);
+    let mut v = [sum(0), sum(1), sum(2), sum(3), sum(4), sum(5), sum(6), sum(7)];
+    if p.beta != 0.0 {
+        let row = out.row();
+        let col = panel_col + 16 * J as u32 + out.thread % 4 * 2;
+        let blend = |v: f32, row: u32, col: u32| v + p.beta * prior::<P, R>(p, out.matrix, row, col);
+        v = [
+            blend(v[0], row, col),
+            blend(v[1], row, col + 1),
+            blend(v[2], row + 8, col),
+            blend(v[3], row + 8, col + 1),
+            blend(v[4], row, col + 8),
+            blend(v[5], row, col + 9),
+            blend(v[6], row + 8, col + 8),
+            blend(v[7], row + 8, col + 9),
+        ];
+    }
+    let packed = [P::pack(v[0], v[1]), P::pack(v[2], v[3]), P::pack(v[4], v[5]), P::pack(v[6], v[7])];
+    let (warp, lane) = (out.thread / 32, out.thread % 32);
+    if p.transposed != 0 {
+        // Rows of the panel are columns of c. Each matrix goes to 8 of them, at the warp's 16 rows of c: two chunks.
+        let row = 16 * J as u32 + lane / 16 * 8 + lane % 8;
+        let chunk = (2 * warp + lane / 8 % 2) ^ (row % 8);
+        ldmatrix::store_x4_transposed(buffer + row * 128 + chunk * 16, packed);
+    } else {
+        // Each lane addresses one row of the 16 that the warp writes at a time, and 16 bytes of two.
+        let row = 16 * warp + lane % 16;
+        let chunk = (2 * J as u32 + lane / 16) ^ (row % 8);
+        ldmatrix::store_x4(buffer + row * 128 + chunk * 16, packed);
+    }
+}
+
+/// Copies a panel to c, `store_bytes` a thread at a time, neighbours to neighbours.
+///
+/// # Safety
+/// As [`leave`].
+#[inline(always)]
+unsafe fn copy_out<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, buffer: u32, panel_col: u32) {
+    let least = |a: u32, b: u32| if a < b { a } else { b };
+    let n_cols = least(least(P::TILE.gemm_n, MatmulTile::PANEL), p.gemm_n - panel_col);
+    let n_rows = least(P::TILE.consumer_rows(), p.gemm_m - out.first_row);
+    let corner = element(p, out.matrix, out.first_row, panel_col) as u64;
+    let (n_outer, n_inner, outer_stride, inner_stride) = if p.transposed != 0 {
+        (n_cols, n_rows, p.c.col_stride, p.c.row_stride)
+    } else {
+        (n_rows, n_cols, p.c.row_stride, p.c.col_stride)
+    };
+    // A power of two, as `store_bytes` is.
+    let shift = (128 / (p.store_bytes | u32::from(p.store_bytes == 0))).trailing_zeros();
+    let mut index = out.thread;
+    while index >> shift < n_outer {
+        let row = index >> shift;
+        let byte = (index - (row << shift)) * p.store_bytes;
+        if byte < 2 * n_inner {
+            let from = buffer + row * 128 + (((byte / 16) ^ (row % 8)) * 16) + byte % 16;
+            let to = corner as i64 + 2 * (i64::from(row) * outer_stride + i64::from(byte / 2) * inner_stride);
+            match p.store_bytes {
+                16 => *(to as *mut X4<u32>) = X4(shared::load_x4(from)),
+                8 => *(to as *mut X2<u32>) = X2(shared::load_x2(from)),
+                4 => *(to as *mut u32) = shared::load_u32(from),
+                _ => *(to as *mut u16) = shared::load_u16(from),
+            }
+        }
+        index += WARPGROUP;
+    }
+}
+
+/// Address of a matrix of c.
+#[inline(always)]
+fn matrix_address(p: &MatmulTmaParams, batch: [u32; 3]) -> u64 {
+    let [s0, s1, s2] = p.c.batch_strides;
+    let offset = i64::from(batch[0]) * s0 + i64::from(batch[1]) * s1 + i64::from(batch[2]) * s2;
+    p.c.address + offset as u64 * 2
+}
+
+/// Where an element of c lies.
+#[inline(always)]
+fn element(p: &MatmulTmaParams, matrix: u64, row: u32, col: u32) -> *mut u16 {
+    let offset = i64::from(row) * p.c.row_stride + i64::from(col) * p.c.col_stride;
+    (matrix + offset as u64 * 2) as *mut u16
+}
+
+/// An element of c before the run; 0 outside.
+///
+/// # Safety
+/// As [`leave`].
+#[inline(always)]
+unsafe fn prior<P: Product<R>, const R: usize>(p: &MatmulTmaParams, matrix: u64, row: u32, col: u32) -> f32 {
+    if row >= p.gemm_m || col >= p.gemm_n {
+        return 0.0;
+    }
+    P::unpack(*element(p, matrix, row, col))
+}
