@@ -152,10 +152,11 @@ pub fn grouped(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = C
                 // One stride for all axes, and no dilation with it: what `dgrad` has kernels for.
                 let stride = axes[0][4];
                 for axis in &mut axes {
+                    let dilation = if stride == 1 { axis[5] } else { 1 };
                     axis[4] = stride;
-                    axis[5] = if stride == 1 { axis[5] } else { 1 };
+                    axis[5] = dilation;
+                    axis[3] = axis[3].max((axis[1] - 1) * dilation + 1 - axis[0] - axis[2]);
                 }
-                axes.iter_mut().for_each(|axis| axis[3] = axis[3].max((axis[1] - 1) * axis[5] + 1 - axis[0] - axis[2]));
             }
             let column = |i: usize| axes.iter().map(|axis| axis[i]).collect::<Vec<_>>();
             let desc = ConvDesc::new()

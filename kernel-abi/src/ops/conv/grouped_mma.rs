@@ -54,6 +54,14 @@ crate::abi_struct! {
         pub tile: [u32; 3],
         /// Rows and columns of source pixels that a tile meets in an image.
         pub halo: [u32; 2],
+        /// Bytes between rows of source pixels in shared memory: such that positions that follow each other around a
+        /// row's end lie in different banks as others do.
+        pub row_bytes: u32,
+        /// Bytes between images, likewise.
+        pub image_bytes: u32,
+        /// With a stride of 2 along rows, the number of even columns: odd ones stand behind them, so that neighbouring
+        /// windows begin at neighbouring pixels. Else 0.
+        pub even_columns: u32,
         /// Number of tiles along images, rows and columns.
         pub n_tiles: [u32; 3],
         /// Blocks that share the tiles of a slice of channels.
@@ -89,7 +97,7 @@ impl GroupedMmaParams {
     /// Where the table of the positions' offsets in the tile begins, behind that of source pixels.
     #[inline(always)]
     pub const fn offsets_at(&self) -> u32 {
-        4 * self.halo_pixels()
+        8 * self.halo_pixels()
     }
 
     /// Where the table of the positions' places begins.
@@ -113,7 +121,17 @@ impl GroupedMmaParams {
     /// Bytes of the source's part of a tile.
     #[inline(always)]
     pub const fn halo_bytes(&self) -> u32 {
-        self.halo_pixels() * GROUPED_PIXEL_BYTES
+        self.tile[0] * self.image_bytes
+    }
+
+    /// Where a column of source pixels stands in its row in shared memory.
+    #[inline(always)]
+    pub const fn column_bytes(&self, column: u32) -> u32 {
+        if self.even_columns == 0 {
+            column * GROUPED_PIXEL_BYTES
+        } else {
+            (column % 2 * self.even_columns + column / 2) * GROUPED_PIXEL_BYTES
+        }
     }
 
     /// Bytes of a tile: `wgrad` keeps the positions' tensor there too.

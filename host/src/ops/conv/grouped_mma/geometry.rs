@@ -1,7 +1,7 @@
 //! Which problems the kernels for narrow groups take, and how they are cut into tiles.
 
 use kernel_abi::ops::conv::grouped_mma::{
-    GROUPED_ROWS, GROUPED_SLICE, GROUPED_STAGES, GroupedMmaParams, wgrad_row_parts,
+    GROUPED_PIXEL_BYTES, GROUPED_ROWS, GROUPED_SLICE, GROUPED_STAGES, GroupedMmaParams, wgrad_row_parts,
 };
 use kernel_abi::ops::conv::{ConvMode, ConvPass, ConvProblem, ConvShape};
 use kernel_abi::{DType, Problem};
@@ -85,6 +85,9 @@ impl Geometry {
             cell_shift: [0; 2],
             tile: [1; 3],
             halo: [0; 2],
+            row_bytes: 0,
+            image_bytes: 0,
+            even_columns: 0,
             n_tiles: [1; 3],
             slabs: 1,
             slices: (shape.c as u32).div_ceil(GROUPED_SLICE),
@@ -232,6 +235,7 @@ fn choose_tile(
                     continue;
                 }
                 tried.halo = [halo_rows as u32, halo_cols as u32];
+                space_rows(&mut tried);
                 let bytes = tried.smem_bytes(pass);
                 least_bytes = least_bytes.min(bytes);
                 if bytes > device.block_bytes() {
@@ -264,6 +268,25 @@ fn choose_tile(
             device.block_bytes()
         )),
     }
+}
+
+/// Fills in how a tile's pixels lie in shared memory.
+fn space_rows(params: &mut GroupedMmaParams) {
+    /// All banks once.
+    const BANKS_BYTES: u32 = 128;
+    /// What `ldmatrix` asks of a row's address.
+    const STEP: usize = 16;
+    let [_, rows, cols] = params.tile;
+    params.even_columns = if params.stride[1] == 2 { params.halo[1].div_ceil(2) } else { 0 };
+    // The first position of a row, or image, should lie where one more of the row before would. Not all strides let it.
+    let spaced = |bytes: u32, step: u32, next: u32| {
+        let fits = |bytes: &u32| (step * bytes) % BANKS_BYTES == next % BANKS_BYTES;
+        (bytes..bytes + BANKS_BYTES).step_by(STEP).find(fits).unwrap_or(bytes)
+    };
+    let next_column = params.column_bytes(cols * params.stride[1]);
+    params.row_bytes = spaced(params.halo[1] * GROUPED_PIXEL_BYTES, params.stride[0], next_column);
+    let next_row = rows * params.stride[0] * params.row_bytes;
+    params.image_bytes = spaced(params.halo[0] * params.row_bytes, 1, next_row);
 }
 
 /// Sizes of parts that an extent can be cut into evenly, and some others.

@@ -153,8 +153,8 @@ impl Launch for GroupedLaunch {
             let address = call.address(operand);
             if !address.is_multiple_of(ALIGN_BYTES) {
                 let reason = format!(
-                    "expected an address that is a multiple of {ALIGN_BYTES} for the algorithm grouped_mma (naive \
-                     takes any), given {address:#x}"
+                    "expected an address that is a multiple of {ALIGN_BYTES} for the algorithm grouped_mma \
+                     (cp_async_mma takes any), given {address:#x}"
                 );
                 return Err(Error::bad(ConvProblem::OP, name, reason));
             }

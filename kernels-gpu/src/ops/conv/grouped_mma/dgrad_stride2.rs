@@ -67,7 +67,7 @@ unsafe fn cells<T: TensorCore, const WIDTH: u32, const STEPS: usize>(
 ) {
     let window = window_address(p, base, stage, row, source_part::<WIDTH>(part));
     // Pixels of dy up and left, up, left of, and at the one that taps 0 and 1 meet.
-    let down = p.halo[1] * GROUPED_PIXEL_BYTES;
+    let down = p.row_bytes;
     let pixels = [window, window + GROUPED_PIXEL_BYTES, window + down, window + down + GROUPED_PIXEL_BYTES];
     let mut sums = [[0.0; 4]; 2];
     pair::<T, WIDTH, STEPS, 0, 8>(&mut sums, filters, pixels[3], pixels[0]);

@@ -1,11 +1,11 @@
 //! `fprop` with any stride, and `dgrad` with stride 1, which is `fprop` with the filter turned around.
 
 use super::output::Output;
-use super::{CHUNK_BYTES, Share, TAPS, fill_tables, load_filters, load_source, unroll};
+use super::{CHUNK_BYTES, Share, TAPS, fill_tables, load_filters, load_source, tap_offsets, unroll};
 use crate::math::tensor_core::TensorCore;
 use cuda_std::thread::{sync_threads, thread_idx_x};
 use cuda_std::{cp_async, ldmatrix, shared, warp};
-use kernel_abi::ops::conv::grouped_mma::{GROUPED_PIXEL_BYTES, GROUPED_ROWS, GROUPED_SLICE, GroupedMmaParams};
+use kernel_abi::ops::conv::grouped_mma::{GROUPED_ROWS, GROUPED_SLICE, GroupedMmaParams};
 
 /// Channels of a warp.
 pub(super) const WARP_CHANNELS: u32 = 16;
@@ -88,12 +88,11 @@ unsafe fn products<T: TensorCore, const WIDTH: u32, const STEPS: usize>(
 ) {
     let source_part = source_part::<WIDTH>(part);
     let window = window_address(p, base, stage, row, source_part);
-    let tap_row = p.dilation[0] * p.halo[1] * GROUPED_PIXEL_BYTES;
-    let tap_col = p.dilation[1] * GROUPED_PIXEL_BYTES;
+    let taps = tap_offsets(p);
     let mut sums = [[0.0f32; 4]; 2];
     let mut held = [0u32; 4];
     unroll!(TAP in [0 1 2 3 4 5 6 7 8] {
-        let at = window + (TAP / 3) as u32 * tap_row + (TAP % 3) as u32 * tap_col;
+        let at = window + taps[TAP];
         let x = ldmatrix::load_x4(at);
         if WIDTH == 8 {
             // Two taps of 8 channels make one product of 16.

@@ -24,7 +24,7 @@ pub(super) use wgrad::wgrad;
 use cuda_std::thread::{block_idx_x, thread_idx_x};
 use cuda_std::{cp_async, shared};
 use kernel_abi::ops::conv::grouped_mma::{
-    GROUPED_PIXEL_BYTES, GROUPED_SLICE, GROUPED_THREADS, GroupedMmaParams, NO_PLACE, pack_place, unpack_place,
+    GROUPED_SLICE, GROUPED_THREADS, GroupedMmaParams, NO_PLACE, pack_place, unpack_place,
 };
 
 /// Repeats a block with a constant: register arrays must not be indexed by variables.
@@ -59,6 +59,13 @@ impl Share {
     }
 }
 
+/// Where the pixels of the taps of a window lie in shared memory, from its first.
+#[inline(always)]
+fn tap_offsets(p: &GroupedMmaParams) -> [u32; TAPS] {
+    let (row, [middle, last]) = (p.dilation[0] * p.row_bytes, [1, 2].map(|tap| p.column_bytes(tap * p.dilation[1])));
+    [0, middle, last, row, row + middle, row + last, 2 * row, 2 * row + middle, 2 * row + last]
+}
+
 /// The first image, row and column of a tile.
 #[inline(always)]
 fn tile_origin(p: &GroupedMmaParams, tile: u32) -> [u32; 3] {
@@ -74,7 +81,8 @@ fn div_rem(a: u32, b: u32) -> (u32, u32) {
     (quotient, a - quotient * b)
 }
 
-/// Fills the tables: where a source pixel of a tile lies from its corner, and for a position, where its window begins
+/// Fills the tables: where a source pixel of a tile lies from its corner and in shared memory, and for a
+/// position, where its window begins
 /// in shared memory, where it lies itself, and how many elements of the target's pixels it is from the tile's first.
 ///
 /// # Safety
@@ -85,7 +93,8 @@ unsafe fn fill_tables(p: &GroupedMmaParams, base: u32) {
     while pixel < p.halo_pixels() {
         let (rest, col) = div_rem(pixel, p.halo[1]);
         let (n, row) = div_rem(rest, p.halo[0]);
-        shared::store_u32(base + 4 * pixel, pack_place(n, row, col));
+        let at = n * p.image_bytes + row * p.row_bytes + p.column_bytes(col);
+        shared::store_x2(base + 8 * pixel, [pack_place(n, row, col), at]);
         pixel += GROUPED_THREADS;
     }
     let mut position = thread_idx_x();
@@ -94,7 +103,7 @@ unsafe fn fill_tables(p: &GroupedMmaParams, base: u32) {
         if position < p.positions() {
             let (rest, col) = div_rem(position, p.tile[2]);
             let (n, row) = div_rem(rest, p.tile[1]);
-            offset = ((n * p.halo[0] + row * p.stride[0]) * p.halo[1] + col * p.stride[1]) * GROUPED_PIXEL_BYTES;
+            offset = n * p.image_bytes + row * p.stride[0] * p.row_bytes + p.column_bytes(col * p.stride[1]);
             place = pack_place(n, row, col);
             index = (n * p.target_extents[0] + row * p.cell[0]) * p.target_extents[1] + col * p.cell[1];
         }
@@ -118,17 +127,14 @@ unsafe fn load_source(p: &GroupedMmaParams, share: Share, tile: u32, base: u32, 
     let channel = share.first_channel + chunk * CHUNK;
     let mut pixel = thread_idx_x() / CHUNKS;
     while pixel < p.halo_pixels() {
-        let [n, row, col] = unpack_place(shared::load_u32(base + 4 * pixel));
+        let [place, at] = shared::load_x2(base + 8 * pixel);
+        let [n, row, col] = unpack_place(place);
         let (n, row, col) = (n0 + n, (row0 + row as i32) as u32, (col0 + col as i32) as u32);
         let there = n < p.n && row < p.source_extents[0] && col < p.source_extents[1] && channel < p.channels;
         let index = (n * p.source_extents[0] + row) * p.source_extents[1] + col;
         let offset = if there { u64::from(index) * u64::from(p.channels) + u64::from(channel) } else { 0 };
         let bytes = if there { CHUNK_BYTES } else { 0 };
-        cp_async::copy_x4(
-            to + pixel * GROUPED_PIXEL_BYTES + chunk * CHUNK_BYTES,
-            (p.source + 2 * offset) as *const u8,
-            bytes,
-        );
+        cp_async::copy_x4(to + at + chunk * CHUNK_BYTES, (p.source + 2 * offset) as *const u8, bytes);
         pixel += PIXELS_AT_ONCE;
     }
 }

@@ -5,7 +5,9 @@
 //! tiles of its block; each block, and where two warps share a tile's positions each of them, writes its own part.
 
 use super::forward::window_address;
-use super::{CHUNK, CHUNK_BYTES, CHUNKS, PIXELS_AT_ONCE, Share, TAPS, fill_tables, load_source, tile_origin, unroll};
+use super::{
+    CHUNK, CHUNK_BYTES, CHUNKS, PIXELS_AT_ONCE, Share, TAPS, fill_tables, load_source, tap_offsets, tile_origin, unroll,
+};
 use crate::math::tensor_core::TensorCore;
 use cuda_std::thread::{sync_threads, thread_idx_x};
 use cuda_std::{cp_async, ldmatrix, shared, warp};
@@ -106,11 +108,10 @@ unsafe fn products<T: TensorCore, const WIDTH: u32, const PARTS: usize>(
     let target_row = stage + p.halo_bytes() + (row + lane % GROUPED_ROWS) * GROUPED_PIXEL_BYTES;
     let dy = ldmatrix::load_x4_transposed(target_row + to_part * 32 + lane / GROUPED_ROWS * CHUNK_BYTES);
     let window = window_address(p, base, stage, row, from_part * 16);
-    let tap_row = p.dilation[0] * p.halo[1] * GROUPED_PIXEL_BYTES;
-    let tap_col = p.dilation[1] * GROUPED_PIXEL_BYTES;
+    let taps = tap_offsets(p);
     let mut held = [0u32; 4];
     unroll!(TAP in [0 1 2 3 4 5 6 7 8] {
-        let x = ldmatrix::load_x4_transposed(window + (TAP / 3) as u32 * tap_row + (TAP % 3) as u32 * tap_col);
+        let x = ldmatrix::load_x4_transposed(window + taps[TAP]);
         if WIDTH == 8 {
             if TAP % 2 == 1 {
                 let sums = &mut sums[TAP / 2 % PARTS];
