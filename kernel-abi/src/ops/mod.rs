@@ -15,6 +15,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     activation::ActivationParams::LAYOUT_HASH,
     bias::BiasParams::LAYOUT_HASH,
     conv::ConvParams::LAYOUT_HASH,
+    conv::ConvPackRowsParams::LAYOUT_HASH,
     conv::cp_async_mma::CpAsyncMmaParams::LAYOUT_HASH,
     conv::grouped_mma::GroupedMmaParams::LAYOUT_HASH,
     conv::grouped_mma::SplitReduceParams::LAYOUT_HASH,

@@ -33,5 +33,6 @@ mod depthwise;
 mod grouped_mma;
 mod im2col_wgmma;
 mod naive;
+mod packed_rows;
 
 pub use kernel_abi::ops::conv::{ConvAxis, ConvDesc, ConvMode, ConvPass, ConvProblem, ConvShape};

@@ -183,3 +183,13 @@ macro_rules! conv_im2col_sum_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel that packs rows for `packed_rows_wgmma`: symbol.
+#[macro_export]
+macro_rules! conv_pack_rows_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (packrows_forward_b16),
+        }
+    };
+}

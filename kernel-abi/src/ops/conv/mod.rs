@@ -30,6 +30,7 @@ pub mod grouped_mma;
 pub mod im2col_wgmma;
 pub mod index;
 mod kernels;
+mod packed_rows;
 mod params;
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -38,6 +39,7 @@ mod desc;
 mod problem;
 
 pub use depthwise::{DepthwiseParams, LOOPED_MAX_FILTER, LOOPED_STRIP, REGION_BYTES, RUN_MAX};
+pub use packed_rows::ConvPackRowsParams;
 pub use params::ConvParams;
 
 #[cfg(not(target_arch = "nvptx64"))]

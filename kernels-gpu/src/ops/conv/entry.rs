@@ -1,9 +1,9 @@
 //! Convolution kernels: the rows of `conv_kernels!`.
 
-use super::{cp_async_mma, grouped_mma, naive};
+use super::{cp_async_mma, grouped_mma, naive, packed_rows};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
-use kernel_abi::ops::conv::ConvParams;
+use kernel_abi::ops::conv::{ConvPackRowsParams, ConvParams};
 use kernel_abi::ops::conv::cp_async_mma::CpAsyncMmaParams;
 use kernel_abi::ops::conv::grouped_mma::{GroupedMmaParams, SplitReduceParams};
 
@@ -83,3 +83,16 @@ macro_rules! cp_async_mma_entries {
 }
 
 kernel_abi::conv_cp_async_mma_kernels!(cp_async_mma_entries);
+
+macro_rules! pack_rows_entries {
+    ($(($symbol:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`.
+        #[kernel(threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: ConvPackRowsParams) {
+            packed_rows::pack(&params)
+        }
+    )* };
+}
+
+kernel_abi::conv_pack_rows_kernels!(pack_rows_entries);

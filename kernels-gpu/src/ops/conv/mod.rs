@@ -6,3 +6,4 @@ mod entry;
 mod grouped_mma;
 mod im2col_wgmma;
 mod naive;
+mod packed_rows;

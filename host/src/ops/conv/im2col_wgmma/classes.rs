@@ -5,40 +5,40 @@ use crate::ops::conv::{ConvAxis, ConvMode, ConvPass, ConvProblem};
 
 /// Positions of the written tensor that meet the same taps, along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct AxisClass {
+pub(in crate::ops::conv) struct AxisClass {
     /// The first of them, and the distance between them.
-    pub(super) first: i64,
-    pub(super) step: i64,
-    pub(super) extent: i64,
+    pub(in crate::ops::conv) first: i64,
+    pub(in crate::ops::conv) step: i64,
+    pub(in crate::ops::conv) extent: i64,
     /// How many taps they meet, and the filter index of the one that reads nearest to the begin.
-    pub(super) n_taps: i64,
-    pub(super) first_tap: i64,
+    pub(in crate::ops::conv) n_taps: i64,
+    pub(in crate::ops::conv) first_tap: i64,
     /// From that tap to the next in reading order.
-    pub(super) tap_step: i64,
+    pub(in crate::ops::conv) tap_step: i64,
     /// Where the first position reads with its first tap, and how much farther with the next.
-    pub(super) base: i64,
-    pub(super) tap_offset: i64,
+    pub(in crate::ops::conv) base: i64,
+    pub(in crate::ops::conv) tap_offset: i64,
 }
 
 /// A class of positions.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Class {
-    pub(super) axes: [AxisClass; 3],
+pub(in crate::ops::conv) struct Class {
+    pub(in crate::ops::conv) axes: [AxisClass; 3],
 }
 
 impl Class {
     /// Taps of all axes.
-    pub(super) fn n_taps(&self) -> i64 {
+    pub(in crate::ops::conv) fn n_taps(&self) -> i64 {
         self.axes.iter().map(|axis| axis.n_taps).product()
     }
 
     /// Its positions.
-    pub(super) fn positions(&self, written: &Positions) -> Positions {
+    pub(in crate::ops::conv) fn positions(&self, written: &Positions) -> Positions {
         written.every(self.axes.map(|axis| axis.first), self.axes.map(|axis| axis.step))
     }
 
     /// What it reads with its first tap, `read_step` apart.
-    pub(super) fn window(&self, read_step: [i64; 3]) -> Window {
+    pub(in crate::ops::conv) fn window(&self, read_step: [i64; 3]) -> Window {
         Window {
             first: self.axes.map(|axis| axis.base),
             last: std::array::from_fn(|i| self.axes[i].base + (self.axes[i].extent - 1) * read_step[i]),
@@ -47,13 +47,13 @@ impl Class {
     }
 
     /// How far its last tap reads beyond its first.
-    pub(super) fn last_offset(&self) -> [i64; 3] {
+    pub(in crate::ops::conv) fn last_offset(&self) -> [i64; 3] {
         self.axes.map(|axis| (axis.n_taps - 1).max(0) * axis.tap_offset)
     }
 }
 
 /// The classes of a `fprop` or `dgrad`, those with most taps first, and the distance between what neighbours read.
-pub(super) fn classes(problem: &ConvProblem) -> (Vec<Class>, [i64; 3]) {
+pub(in crate::ops::conv) fn classes(problem: &ConvProblem) -> (Vec<Class>, [i64; 3]) {
     let shape = problem.shape();
     let flip = problem.mode() == ConvMode::Convolution;
     if problem.conv_pass() == ConvPass::Fprop {

@@ -17,11 +17,11 @@ use kernel_abi::ops::conv::im2col_wgmma::{
 };
 
 /// A row of the kernel list.
-struct Row {
-    symbol: &'static str,
-    pass: &'static str,
-    dtype: DType,
-    tile: ConvTile,
+pub(in crate::ops::conv) struct Row {
+    pub(in crate::ops::conv) symbol: &'static str,
+    pub(in crate::ops::conv) pass: &'static str,
+    pub(in crate::ops::conv) dtype: DType,
+    pub(in crate::ops::conv) tile: ConvTile,
 }
 
 macro_rules! rows {
@@ -35,7 +35,7 @@ macro_rules! rows {
     };
 }
 
-const KERNELS: &[Row] = kernel_abi::conv_im2col_gather_kernels!(rows);
+pub(in crate::ops::conv) const KERNELS: &[Row] = kernel_abi::conv_im2col_gather_kernels!(rows);
 
 /// `fprop` and `dgrad` of channels-last tensors of 16-bit types.
 pub(in crate::ops::conv) struct Gather;
@@ -66,33 +66,9 @@ impl Algorithm<ConvProblem> for Gather {
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
-        /// Cycles from a tile's last product to its last store, in which its consumers do not compute.
-        const EPILOGUE: f64 = 600.0;
         let Ok(view) = View::of(problem) else { return f64::INFINITY };
-        let tile = row(config).tile;
-        let loaded = tile.a_bytes() + tile.b_bytes() / tile.cluster;
-        let stage = stage_cycles(tile, tile.gemm_n.min(256), loaded);
-        let epilogue = EPILOGUE + f64::from(tile.gemm_m * tile.gemm_n) / 64.0;
-        let n_clusters = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1) as f64;
-        let mut cycles = 0.0;
-        let mut longest: f64 = 0.0;
-        for class in &view.classes {
-            let panels = class.n_taps() * (view.group_read as u64).div_ceil(tile.panel_k.into()) as i64;
-            let stages = (panels as u64).div_ceil(tile.k_panels().into()) as f64;
-            // In turns, the longer of both counts.
-            let of_tile =
-                if tile.in_turns { (stages * stage).max(epilogue) + 150.0 } else { stages * stage + epilogue };
-            cycles += view.n_tiles(class, tile) as f64 * of_tile;
-            longest = longest.max(of_tile);
-        }
-        // Whole rounds where all tiles are alike; the classes of a strided dgrad fill each other's gaps.
-        let rounds = if view.classes.len() == 1 {
-            (cycles / longest / n_clusters).ceil() * longest
-        } else {
-            cycles / n_clusters + longest / 2.0
-        };
         let streaming = crate::select::cost::streaming_us(problem, context);
-        streaming.max(ENDS_US + rounds / CYCLES_PER_US)
+        streaming.max(view.products_us(row(config).tile, context))
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -100,6 +76,13 @@ impl Algorithm<ConvProblem> for Gather {
         let tile = row(config).tile;
         let function = context.function(config.0)?;
         function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+        Ok(Box::new(GatherLaunch { product: Product::new(view, function, tile, context), pass: problem.conv_pass() }))
+    }
+}
+
+impl Product {
+    /// The launches of a view.
+    pub(in crate::ops::conv) fn new(view: View, function: Function, tile: ConvTile, context: &Context) -> Self {
         let n_clusters = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1);
         let parts = view
             .classes
@@ -121,30 +104,32 @@ impl Algorithm<ConvProblem> for Gather {
                 }
             })
             .collect();
-        Ok(Box::new(GatherLaunch { function, tile, parts, view, pass: problem.conv_pass() }))
+        Product { function, tile, parts, view }
     }
 }
 
-fn row(config: Config) -> &'static Row {
+pub(in crate::ops::conv) fn row(config: Config) -> &'static Row {
     KERNELS.iter().find(|row| row.symbol == config.0).expect("configs come from the kernel list")
 }
 
 /// A problem as the kernels see it.
 #[derive(Debug)]
-struct View {
-    data_type: TmaType,
-    read: Positions,
-    written: Positions,
-    filter: Filter,
-    classes: Vec<Class>,
+pub(in crate::ops::conv) struct View {
+    pub(in crate::ops::conv) data_type: TmaType,
+    pub(in crate::ops::conv) read: Positions,
+    pub(in crate::ops::conv) written: Positions,
+    pub(in crate::ops::conv) filter: Filter,
+    pub(in crate::ops::conv) classes: Vec<Class>,
     /// Distance between what neighbours read.
-    step: [i64; 3],
-    groups: i64,
+    pub(in crate::ops::conv) step: [i64; 3],
+    pub(in crate::ops::conv) groups: i64,
     /// Channels of a group that are read, and that are written.
-    group_read: i64,
-    group_written: i64,
-    a_access: u32,
-    out_access: u32,
+    pub(in crate::ops::conv) group_read: i64,
+    pub(in crate::ops::conv) group_written: i64,
+    pub(in crate::ops::conv) a_access: u32,
+    pub(in crate::ops::conv) out_access: u32,
+    /// Whether the filter lies with the dimension of the sum contiguous, as in `fprop`.
+    pub(in crate::ops::conv) sum_is_contiguous: bool,
 }
 
 impl View {
@@ -182,6 +167,7 @@ impl View {
             group_written,
             a_access,
             out_access,
+            sum_is_contiguous: problem.conv_pass() == ConvPass::Fprop,
         };
         let read_name = if problem.conv_pass() == ConvPass::Fprop { "x" } else { "dy" };
         if a_access != access::LINEAR {
@@ -193,7 +179,7 @@ impl View {
     }
 
     /// Whether a tile's panels do not reach into other groups.
-    fn fits(&self, tile: ConvTile) -> bool {
+    pub(in crate::ops::conv) fn fits(&self, tile: ConvTile) -> bool {
         // Where a panel holds 32 elements, wider ones would only make more of them.
         let panels = if tile.panel_k < 64 { self.group_read <= 32 } else { true };
         let alone = self.groups == 1
@@ -201,6 +187,34 @@ impl View {
         // Columns that nobody needs cost as much as others.
         let wasteful = tile.gemm_n > 64 && self.group_written <= i64::from(tile.gemm_n) / 2;
         panels && alone && !wasteful
+    }
+
+    /// Time of the products alone.
+    pub(in crate::ops::conv) fn products_us(&self, tile: ConvTile, context: &Context) -> f64 {
+        /// Cycles from a tile's last product to its last store, in which its consumers do not compute.
+        const EPILOGUE: f64 = 600.0;
+        let loaded = tile.a_bytes() + tile.b_bytes() / tile.cluster;
+        let stage = stage_cycles(tile, tile.gemm_n.min(256), loaded);
+        let epilogue = EPILOGUE + f64::from(tile.gemm_m * tile.gemm_n) / 64.0;
+        let n_clusters = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1) as f64;
+        let mut cycles = 0.0;
+        let mut longest: f64 = 0.0;
+        for class in &self.classes {
+            let panels = class.n_taps() * (self.group_read as u64).div_ceil(tile.panel_k.into()) as i64;
+            let stages = (panels as u64).div_ceil(tile.k_panels().into()) as f64;
+            // In turns, the longer of both counts.
+            let of_tile =
+                if tile.in_turns { (stages * stage).max(epilogue) + 150.0 } else { stages * stage + epilogue };
+            cycles += self.n_tiles(class, tile) as f64 * of_tile;
+            longest = longest.max(of_tile);
+        }
+        // Whole rounds where all tiles are alike; the classes of a strided dgrad fill each other's gaps.
+        let rounds = if self.classes.len() == 1 {
+            (cycles / longest / n_clusters).ceil() * longest
+        } else {
+            cycles / n_clusters + longest / 2.0
+        };
+        ENDS_US + rounds / CYCLES_PER_US
     }
 
     fn n_tiles(&self, class: &Class, tile: ConvTile) -> u64 {
@@ -294,24 +308,31 @@ struct Part {
 }
 
 /// Launches whose parameters are complete but for addresses, and so maps, and scalars.
-struct GatherLaunch {
+pub(in crate::ops::conv) struct Product {
     function: Function,
     tile: ConvTile,
     parts: Vec<Part>,
     view: View,
-    pass: ConvPass,
 }
 
-impl Launch for GatherLaunch {
-    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+impl Product {
+    /// Queues the product of what lies at these addresses: the tensor that is read, the filter, the tensor that is
+    /// written.
+    pub(in crate::ops::conv) fn launch(
+        &self,
+        stream: &Stream,
+        [read, filter, written]: [u64; 3],
+        alpha: f64,
+        beta: f64,
+    ) -> Result<(), Error> {
         let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
             return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
         };
-        let fprop = self.pass == ConvPass::Fprop;
-        check_addresses(if fprop { ["x", "w", "y"] } else { ["dy", "w", "dx"] }, call)?;
-        let [read, filter, written] = [0, 1, 2].map(|operand| call.address(operand));
         // Rows of the filter's box: of the columns where the sum is contiguous, else of the sum.
-        let (rows, columns) = if fprop { (self.tile.b_part(), self.tile.panel_k) } else { (self.tile.panel_k, PANEL) };
+        let (rows, columns) = match self.view.sum_is_contiguous {
+            true => (self.tile.b_part(), self.tile.panel_k),
+            false => (self.tile.panel_k, PANEL),
+        };
         let b_map = self.view.filter.map(context, self.view.data_type, filter, rows, columns)?;
         for part in &self.parts {
             let mut params = part.params;
@@ -321,10 +342,24 @@ impl Launch for GatherLaunch {
             }
             params.b_map = b_map;
             params.out = written;
-            (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+            (params.alpha, params.beta) = (alpha as f32, beta as f32);
             launch(&self.function, &part.config, stream, &params)
                 .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
         }
         Ok(())
+    }
+}
+
+/// One product between the operands as they are.
+struct GatherLaunch {
+    product: Product,
+    pass: ConvPass,
+}
+
+impl Launch for GatherLaunch {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let fprop = self.pass == ConvPass::Fprop;
+        check_addresses(if fprop { ["x", "w", "y"] } else { ["dy", "w", "dx"] }, call)?;
+        self.product.launch(stream, [0, 1, 2].map(|operand| call.address(operand)), call.alpha, call.beta)
     }
 }

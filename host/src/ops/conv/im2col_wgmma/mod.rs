@@ -10,7 +10,9 @@ mod gather;
 mod tensors;
 mod wgrad;
 
-pub(super) use gather::Gather;
+pub(super) use classes::{AxisClass, Class};
+pub(super) use gather::{Gather, KERNELS, Product, Row, View, row};
+pub(super) use tensors::{Filter, Positions, check_window};
 pub(super) use wgrad::Wgrad;
 
 use super::ConvProblem;
@@ -36,7 +38,7 @@ const CYCLES_PER_US: f64 = 1600.0;
 const ENDS_US: f64 = 3.0;
 
 /// The element type in tensor maps.
-fn tma_type(dtype: DType) -> Result<TmaType, Refusal> {
+pub(super) fn tma_type(dtype: DType) -> Result<TmaType, Refusal> {
     match dtype {
         DType::BF16 => Ok(TmaType::BF16),
         DType::F16 => Ok(TmaType::F16),
@@ -45,7 +47,7 @@ fn tma_type(dtype: DType) -> Result<TmaType, Refusal> {
 }
 
 /// Refuses other devices than those the kernels are made for.
-fn check_device(context: &Context) -> Result<(), Refusal> {
+pub(super) fn check_device(context: &Context) -> Result<(), Refusal> {
     let info = context.info();
     if !context.is_gpu() {
         return Err(Refusal::new(format!("runs on a GPU, the device is {}", info.name)));
@@ -58,12 +60,12 @@ fn check_device(context: &Context) -> Result<(), Refusal> {
 }
 
 /// The error of a plan whose refusal should have been found before.
-fn unsupported(problem: &ConvProblem, Refusal(reason): Refusal) -> Error {
+pub(super) fn unsupported(problem: &ConvProblem, Refusal(reason): Refusal) -> Error {
     Error::Unsupported { problem: problem.to_string(), reasons: vec![(NAME.to_owned(), reason)] }
 }
 
 /// Refuses operands at addresses that tensor maps cannot hold.
-fn check_addresses(problem_operands: [&'static str; 3], call: &Call<'_>) -> Result<(), Error> {
+pub(super) fn check_addresses(problem_operands: [&'static str; 3], call: &Call<'_>) -> Result<(), Error> {
     for (operand, name) in problem_operands.into_iter().enumerate() {
         let address = call.address(operand);
         if !address.is_multiple_of(ALIGN_BYTES) {

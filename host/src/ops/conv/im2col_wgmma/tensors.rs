@@ -14,30 +14,30 @@ const MAX_STRIDE_ELEMS: i64 = (1 << 40) / ELEMENT_BYTES;
 
 /// A channels-last tensor `[N, C, D, H, W]`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Positions {
-    pub(super) channels: i64,
+pub(in crate::ops::conv) struct Positions {
+    pub(in crate::ops::conv) channels: i64,
     /// Extents of depth, height and width.
-    pub(super) extents: [i64; 3],
+    pub(in crate::ops::conv) extents: [i64; 3],
     /// Distances along depth, height and width, in elements; where the extent is 1, that of a neighbouring axis.
-    pub(super) strides: [i64; 3],
-    pub(super) images: i64,
-    pub(super) image_stride: i64,
+    pub(in crate::ops::conv) strides: [i64; 3],
+    pub(in crate::ops::conv) images: i64,
+    pub(in crate::ops::conv) image_stride: i64,
 }
 
 /// How positions are visited: from where, how far apart, up to where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
+pub(in crate::ops::conv) struct Window {
     /// The first position along each axis.
-    pub(super) first: [i64; 3],
+    pub(in crate::ops::conv) first: [i64; 3],
     /// The last.
-    pub(super) last: [i64; 3],
+    pub(in crate::ops::conv) last: [i64; 3],
     /// The distance between neighbours.
-    pub(super) step: [i64; 3],
+    pub(in crate::ops::conv) step: [i64; 3],
 }
 
 impl Positions {
     /// Describes a tensor, or tells why a tensor map cannot.
-    pub(super) fn of(name: &str, desc: &TensorDesc, written: bool) -> Result<Self, Refusal> {
+    pub(in crate::ops::conv) fn of(name: &str, desc: &TensorDesc, written: bool) -> Result<Self, Refusal> {
         let absent = 5 - desc.rank();
         let channels = desc.dims()[1];
         if desc.strides()[1] != 1 && channels > 1 {
@@ -87,12 +87,12 @@ impl Positions {
     }
 
     /// Positions of all images.
-    pub(super) fn count(&self) -> i64 {
+    pub(in crate::ops::conv) fn count(&self) -> i64 {
         self.extents.iter().product::<i64>().saturating_mul(self.images)
     }
 
     /// The distance between neighbours when all positions lie one behind the other.
-    pub(super) fn linear_stride(&self) -> Option<i64> {
+    pub(in crate::ops::conv) fn linear_stride(&self) -> Option<i64> {
         let mut expected = None;
         let axes = [self.extents[2], self.extents[1], self.extents[0], self.images];
         let strides = [self.strides[2], self.strides[1], self.strides[0], self.image_stride];
@@ -111,7 +111,7 @@ impl Positions {
     }
 
     /// The class of every `step`-th position from `first` on.
-    pub(super) fn every(&self, first: [i64; 3], step: [i64; 3]) -> Positions {
+    pub(in crate::ops::conv) fn every(&self, first: [i64; 3], step: [i64; 3]) -> Positions {
         Positions {
             extents: std::array::from_fn(|axis| (self.extents[axis] - first[axis] + step[axis] - 1) / step[axis]),
             strides: std::array::from_fn(|axis| self.strides[axis] * step[axis]),
@@ -120,7 +120,7 @@ impl Positions {
     }
 
     /// A map of all positions one behind the other.
-    pub(super) fn linear_map(
+    pub(in crate::ops::conv) fn linear_map(
         &self,
         context: &GpuContext,
         data_type: TmaType,
@@ -141,7 +141,7 @@ impl Positions {
 
     /// A map of runs of positions in a window.
     #[allow(clippy::too_many_arguments)]
-    pub(super) fn im2col_map(
+    pub(in crate::ops::conv) fn im2col_map(
         &self,
         context: &GpuContext,
         data_type: TmaType,
@@ -181,7 +181,7 @@ impl Positions {
 }
 
 /// Refuses windows that the fields of an im2col map cannot hold.
-pub(super) fn check_window(
+pub(in crate::ops::conv) fn check_window(
     name: &str,
     positions: &Positions,
     window: &Window,
@@ -213,18 +213,18 @@ pub(super) fn check_window(
 
 /// w or dw as `[K][taps][C of a group]`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Filter {
-    pub(super) k: i64,
-    pub(super) group_c: i64,
+pub(in crate::ops::conv) struct Filter {
+    pub(in crate::ops::conv) k: i64,
+    pub(in crate::ops::conv) group_c: i64,
     /// T, R, S.
-    pub(super) taps: [i64; 3],
-    pub(super) tap_stride: i64,
-    pub(super) k_stride: i64,
+    pub(in crate::ops::conv) taps: [i64; 3],
+    pub(in crate::ops::conv) tap_stride: i64,
+    pub(in crate::ops::conv) k_stride: i64,
 }
 
 impl Filter {
     /// Describes a filter, or tells why a tensor map cannot.
-    pub(super) fn of(name: &str, desc: &TensorDesc) -> Result<Self, Refusal> {
+    pub(in crate::ops::conv) fn of(name: &str, desc: &TensorDesc) -> Result<Self, Refusal> {
         // A filter's K stands where a tensor has its images.
         let as_positions = Positions::of(name, desc, false)?;
         let positions_of_one = Positions { images: 1, ..as_positions };
@@ -241,12 +241,12 @@ impl Filter {
     }
 
     /// Taps of all axes.
-    pub(super) fn n_taps(&self) -> i64 {
+    pub(in crate::ops::conv) fn n_taps(&self) -> i64 {
         self.taps.iter().product()
     }
 
     /// A map `[C, taps, K]`, fastest first, for boxes of `columns` channels and `rows` k.
-    pub(super) fn map(
+    pub(in crate::ops::conv) fn map(
         &self,
         context: &GpuContext,
         data_type: TmaType,
