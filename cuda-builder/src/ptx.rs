@@ -92,11 +92,17 @@ fn file(
         .arg(&assembled)
         .arg(&optimized))?;
     let text = std::fs::read_to_string(&assembled).map_err(Error::io(&assembled))?;
-    let mut ptx = text;
+    let mut ptx = without_comments(&text);
     for kernel in &kernels {
         ptx = with_bounds(&ptx, kernel)?;
     }
     Ok(File { family, arch, kernels, ptx })
+}
+
+/// The text without comments, which are a quarter of it: `llc` frames each piece of assembly with two.
+fn without_comments(ptx: &str) -> String {
+    let lines = ptx.lines().map(|line| line.split("//").next().unwrap_or(line).trim_end());
+    lines.filter(|line| !line.is_empty()).fold(String::with_capacity(ptx.len()), |text, line| text + line + "\n")
 }
 
 /// Inserts launch bounds between a kernel's parameters and its body, and aligns a parameter that holds tensor maps.
@@ -126,6 +132,12 @@ fn with_bounds(ptx: &str, kernel: &Kernel) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn comments_go_and_code_stays() {
+        let ptx = "//\n// Generated\n\n.version 8.0\n\t// begin inline asm\n\tbar.sync 0; // all\n\t// end inline asm\n$L: // x\n";
+        assert_eq!(without_comments(ptx), ".version 8.0\n\tbar.sync 0;\n$L:\n");
+    }
 
     #[test]
     fn bounds_stand_before_the_body() {

@@ -1,6 +1,8 @@
 //! The ordered list of convolution algorithms.
 
-use super::{ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, im2col_wgmma, naive, packed_rows};
+use super::{
+    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, im2col_wgmma, naive, packed_rows,
+};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;

@@ -52,9 +52,8 @@ impl Algorithm<ConvProblem> for PackedRows {
         let packing = Packing::of(problem)?;
         let view = packing.view(problem)?;
         let dtype = problem.x().dtype();
-        let fits = |row: &&super::im2col_wgmma::Row| {
-            row.pass == problem.pass() && row.dtype == dtype && view.fits(row.tile)
-        };
+        let fits =
+            |row: &&super::im2col_wgmma::Row| row.pass == problem.pass() && row.dtype == dtype && view.fits(row.tile);
         Ok(KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect())
     }
 
@@ -141,7 +140,7 @@ impl Packed {
             packed_w: self.packed_w as u32,
             packed_c: self.packed_c as u32,
         };
-        let config: LaunchConfig = linear_grid(params.n_runs, 256);
+        let config = LaunchConfig { programmatic: true, ..linear_grid(params.n_runs, 256) };
         launch(function, &config, stream, &params)
             .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
     }
@@ -153,9 +152,8 @@ impl Packing {
         let shape = problem.shape();
         if problem.axes().len() != 2 || shape.groups != 1 || shape.c > MAX_C {
             let (axes, groups, c) = (problem.axes().len(), shape.groups, shape.c);
-            let reason = format!(
-                "takes two axes, one group and up to {MAX_C} input channels, given {axes}, {groups} and {c}"
-            );
+            let reason =
+                format!("takes two axes, one group and up to {MAX_C} input channels, given {axes}, {groups} and {c}");
             return Err(Refusal::new(reason));
         }
         let [_, _, axis] = shape.axes;

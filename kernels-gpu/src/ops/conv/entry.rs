@@ -3,9 +3,9 @@
 use super::{cp_async_mma, grouped_mma, naive, packed_rows};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
-use kernel_abi::ops::conv::{ConvPackRowsParams, ConvParams};
 use kernel_abi::ops::conv::cp_async_mma::CpAsyncMmaParams;
 use kernel_abi::ops::conv::grouped_mma::{GroupedMmaParams, SplitReduceParams};
+use kernel_abi::ops::conv::{ConvPackRowsParams, ConvParams};
 
 // Two blocks a multiprocessor leave a thread 128 registers: left alone, ptxas takes fewer and spills the strides of the
 // five axes that the loops step by.
@@ -88,7 +88,7 @@ macro_rules! pack_rows_entries {
     ($(($symbol:ident)),* $(,)?) => { $(
         /// # Safety
         /// The host passes live tensors of the extents in `params`.
-        #[kernel(threads = 256, min_blocks = 4)]
+        #[kernel(arch = "sm_90a", threads = 256, min_blocks = 4)]
         pub unsafe fn $symbol(params: ConvPackRowsParams) {
             packed_rows::pack(&params)
         }

@@ -3,6 +3,7 @@
 //! Grid: one-dimensional, one thread for a run of 8 written elements. Block: 256.
 
 use crate::math::index::{div_rem, for_each_index};
+use cuda_std::schedule;
 use kernel_abi::ops::conv::ConvPackRowsParams;
 
 /// Elements of 2 bytes.
@@ -11,6 +12,8 @@ use kernel_abi::ops::conv::ConvPackRowsParams;
 /// The host passes live tensors of these extents.
 #[inline(always)]
 pub unsafe fn pack(p: &ConvPackRowsParams) {
+    schedule::wait_for_predecessors();
+    schedule::launch_dependents();
     for_each_index(p.n_runs, |run| {
         let positions = 8 / p.packed_c;
         let (row, first) = div_rem(run, i64::from(p.packed_w / positions));

@@ -97,7 +97,7 @@ impl Product {
                         block: [THREADS, 1, 1],
                         shared_bytes: tile.smem_bytes(),
                         cluster: (tile.cluster > 1).then_some([tile.cluster, 1, 1]),
-                        ..LaunchConfig::default()
+                        programmatic: true,
                     },
                     params: view.params(classes, tile, n_tiles as u32),
                     classes: classes.to_vec(),

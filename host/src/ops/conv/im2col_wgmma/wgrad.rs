@@ -87,7 +87,8 @@ impl Algorithm<ConvProblem> for Wgrad {
             let dtype = problem.x().dtype();
             let (symbol, _) = SUMS.iter().find(|(_, of)| *of == dtype).expect("configs are of the types of the list");
             let quads = view.tiles(tile) * u64::from(tile.partials() / 4);
-            Some((context.function(symbol)?, linear_grid(quads as i64, 256)))
+            let config = LaunchConfig { programmatic: true, ..linear_grid(quads as i64, 256) };
+            Some((context.function(symbol)?, config))
         } else {
             None
         };
@@ -97,6 +98,7 @@ impl Algorithm<ConvProblem> for Wgrad {
                 grid: [blocks as u32, 1, 1],
                 block: [THREADS, 1, 1],
                 shared_bytes: tile.smem_bytes(),
+                programmatic: true,
                 ..LaunchConfig::default()
             },
             params,

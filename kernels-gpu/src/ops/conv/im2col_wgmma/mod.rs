@@ -14,7 +14,7 @@ mod sum;
 mod wgrad;
 
 use cuda_std::thread::{sync_threads, thread_idx_x};
-use cuda_std::{mbarrier, shared, warp};
+use cuda_std::{mbarrier, schedule, shared, warp};
 use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
 
 /// The product instructions of one kernel: types, shape and orientations. A thread holds `S` × `R` sums, those of `S`
@@ -150,7 +150,7 @@ impl Ring {
         4 * tile.sharers() * tile.cluster
     }
 
-    /// Makes the barriers ready.
+    /// Makes the barriers ready, and waits for the kernels before.
     ///
     /// # Safety
     /// All threads of the cluster call it, before any uses a barrier.

@@ -6,6 +6,7 @@
 use super::wgrad::store_quad;
 use super::{Half, WARPGROUP};
 use crate::math::index::for_each_index;
+use cuda_std::schedule;
 use kernel_abi::ops::conv::im2col_wgmma::{CONSUMERS, ConvTile, ConvWgradSumParams, WGRAD_128X128};
 
 /// The kernel.
@@ -14,6 +15,8 @@ use kernel_abi::ops::conv::im2col_wgmma::{CONSUMERS, ConvTile, ConvWgradSumParam
 /// The host passes what it gave to the first kernel.
 #[inline(always)]
 pub(super) unsafe fn run<E: Half>(p: &ConvWgradSumParams) {
+    schedule::wait_for_predecessors();
+    schedule::launch_dependents();
     let tile = ConvTile { gemm_m: p.tile_m, gemm_n: p.tile_n, ..WGRAD_128X128 };
     let threads = CONSUMERS * WARPGROUP;
     let quads = tile.partials() / 4 / threads;
