@@ -139,6 +139,12 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=1x1x1 stride=1x1x1 x=1x32x5x6x7:T:nhwc w=64x32x3x3x3:T:nhwc",
     "pad=1x1x1 stride=2x2x2 x=1x64x5x6x7:T:nhwc w=64x64x3x3x3:T:nhwc",
     "pad=0x0x0 stride=1x1x1 x=2x64x3x4x5:T:nhwc w=64x64x1x1x1:T:nhwc",
+    // Few channels read, or written: rows are packed, columns spread.
+    "pad=3x3 stride=2x2 x=2x3x31x29:T:nhwc w=64x3x7x7:T:nhwc",
+    "pad=2x2 stride=4x4 x=2x3x27x30:T:nhwc w=72x3x11x11:T:nhwc",
+    "pad=1x1 stride=1x1 x=2x4x13x17:T w=64x4x3x3:T y=2x64x13x17:T:nhwc",
+    "pad=0x1 stride=2x3 dil=2x1 x=3x1x20x31:T:nhwc w=16x1x5x6:T:nhwc",
+    "pad=1x1 stride=2x2 x=2x13x14x15:T:nhwc w=64x13x3x3:T y=2x64x7x8:T:nhwc",
     // Slices of wider tensors, rows with gaps.
     "pad=1x1 stride=1x1 x=2x64x7x5:T:s3360x1x480x96 w=64x64x3x3:T:nhwc",
     "pad=0x0 stride=1x1 x=2x64x7x5:T:s3920x1x560x80 w=64x64x1x1:T:nhwc",
@@ -169,12 +175,12 @@ fn named_shapes_match_the_reference() {
 }
 
 pub(super) fn named(shape: &str, pass: ConvPass, dtype: DType) -> ConvProblem {
-    let [x, w] = match pass {
-        ConvPass::Fprop => ["x=", "w="],
-        ConvPass::Dgrad => ["dx=", "w="],
-        ConvPass::Wgrad => ["x=", "dw="],
+    let [x, w, y] = match pass {
+        ConvPass::Fprop => [" x=", " w=", " y="],
+        ConvPass::Dgrad => [" dx=", " w=", " dy="],
+        ConvPass::Wgrad => [" x=", " dw=", " dy="],
     };
-    let shape = shape.replace("x=", x).replace("w=", w).replace(":T", &format!(":{dtype}"));
+    let shape = shape.replace(" x=", x).replace(" w=", w).replace(" y=", y).replace(":T", &format!(":{dtype}"));
     format!("conv:{pass} {shape}").parse().unwrap_or_else(|e| panic!("{shape}: {e}"))
 }
 

@@ -2,6 +2,7 @@
 
 use super::{
     ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, im2col_wgmma, naive, packed_rows,
+    spread_columns,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -23,6 +24,7 @@ impl Operation for ConvProblem {
             &im2col_wgmma::Wgrad,
             &depthwise::Depthwise,
             &packed_rows::PackedRows,
+            &spread_columns::SpreadColumns,
             &naive::Naive,
         ]
     }

@@ -34,5 +34,6 @@ mod grouped_mma;
 mod im2col_wgmma;
 mod naive;
 mod packed_rows;
+mod spread_columns;
 
 pub use kernel_abi::ops::conv::{ConvAxis, ConvDesc, ConvMode, ConvPass, ConvProblem, ConvShape};

@@ -9,8 +9,8 @@
 //! [`im2col_wgmma`]: super::im2col_wgmma
 
 use super::im2col_wgmma::{
-    AxisClass, Class, Filter, KERNELS, Positions, Product, View, check_addresses, check_device, check_window, row,
-    tma_type, unsupported,
+    AxisClass, Class, Filter, KERNELS, MULTIPROCESSORS, Positions, Product, Row, SplitSum, View, WGRAD_KERNELS,
+    WgradRow, WgradView, Window, check_address, check_device, check_window, row, tma_type, unsupported, wgrad_row,
 };
 use super::{ConvMode, ConvPass, ConvProblem};
 use crate::driver::Function;
@@ -36,7 +36,7 @@ const RUN: i64 = 8;
 /// What parts of the workspace are aligned to.
 const ALIGN_BYTES: u64 = 256;
 
-/// `fprop` of few channels.
+/// `fprop` and `wgrad` of few channels.
 pub(super) struct PackedRows;
 
 impl Algorithm<ConvProblem> for PackedRows {
@@ -45,45 +45,65 @@ impl Algorithm<ConvProblem> for PackedRows {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if problem.conv_pass() != ConvPass::Fprop {
-            return Err(Refusal::new(format!("computes fprop, the pass is {}", problem.conv_pass())));
-        }
         check_device(context)?;
         let packing = Packing::of(problem)?;
-        let view = packing.view(problem)?;
         let dtype = problem.x().dtype();
-        let fits =
-            |row: &&super::im2col_wgmma::Row| row.pass == problem.pass() && row.dtype == dtype && view.fits(row.tile);
-        Ok(KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect())
+        match problem.conv_pass() {
+            ConvPass::Fprop => {
+                let view = packing.view(problem)?;
+                let fits = |row: &&Row| row.pass == problem.pass() && row.dtype == dtype && view.fits(row.tile);
+                Ok(KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect())
+            }
+            ConvPass::Wgrad => {
+                let view = packing.wgrad_view(problem)?;
+                let fits = |row: &&WgradRow| row.dtype == dtype && view.fits(row.tile);
+                Ok(WGRAD_KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect())
+            }
+            ConvPass::Dgrad => Err(Refusal::new("computes fprop and wgrad, the pass is dgrad")),
+        }
     }
 
-    fn workspace_bytes(&self, problem: &ConvProblem, _: Config) -> u64 {
-        Packing::of(problem).map_or(0, |packing| packing.filter_at() + packing.w.bytes())
+    fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
+        let Ok(packing) = Packing::of(problem) else { return 0 };
+        let behind = match packing.wgrad_view(problem) {
+            Ok(view) if problem.conv_pass() == ConvPass::Wgrad => view.partials_bytes(wgrad_row(config).tile),
+            _ => packing.w.bytes(),
+        };
+        packing.behind_x() + behind
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
         /// Launching and ending two kernels more.
         const PACKING_US: f64 = 5.0;
         let Ok(packing) = Packing::of(problem) else { return f64::INFINITY };
-        let Ok(view) = packing.view(problem) else { return f64::INFINITY };
+        let products_us = if problem.conv_pass() == ConvPass::Wgrad {
+            let Ok(view) = packing.wgrad_view(problem) else { return f64::INFINITY };
+            let tile = wgrad_row(config).tile;
+            view.time_us(tile, view.splits(tile, MULTIPROCESSORS), MULTIPROCESSORS)
+        } else {
+            let Ok(view) = packing.view(problem) else { return f64::INFINITY };
+            view.products_us(row(config).tile, context)
+        };
         let bytes = (problem.x().n_elems() * 2) as f64 + packing.x.bytes() as f64;
         // Its reads are of 2 bytes.
         let packing_us = PACKING_US + bytes / (0.6 * context.info().bytes_per_us);
-        let streaming = crate::select::cost::streaming_us(problem, context);
-        packing_us + streaming.max(view.products_us(row(config).tile, context))
+        packing_us + crate::select::cost::streaming_us(problem, context).max(products_us)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let packing = Packing::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
-        let view = packing.view(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let refused = |refusal| unsupported(problem, refusal);
+        let packing = Packing::of(problem).map_err(refused)?;
+        let pack = context.function(PACK[0])?;
+        if problem.conv_pass() == ConvPass::Wgrad {
+            let view = packing.wgrad_view(problem).map_err(refused)?;
+            let sum = SplitSum::new(problem, view, config, context)?;
+            return Ok(Box::new(PackedWgradLaunch { pack, sum, packing }));
+        }
+        let view = packing.view(problem).map_err(refused)?;
         let tile = row(config).tile;
         let function = context.function(config.0)?;
         function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
-        Ok(Box::new(PackedLaunch {
-            pack: context.function(PACK[0])?,
-            product: Product::new(view, function, tile, context),
-            packing,
-        }))
+        Ok(Box::new(PackedLaunch { pack, product: Product::new(view, function, tile, context), packing }))
     }
 }
 
@@ -177,48 +197,48 @@ impl Packing {
         })
     }
 
-    /// Where the packed filter begins, behind the packed x.
-    fn filter_at(&self) -> u64 {
+    /// Where the workspace goes on behind the packed x.
+    fn behind_x(&self) -> u64 {
         self.x.bytes().next_multiple_of(ALIGN_BYTES)
     }
 
-    /// The convolution of the packed tensors: R taps, as many channels as a packed row of the filter has elements.
-    fn view(&self, problem: &ConvProblem) -> Result<View, Refusal> {
+    /// The packed x: a position of y along w is a window of a row.
+    fn windows(&self, problem: &ConvProblem) -> Positions {
         let shape = problem.shape();
-        let written = Positions::of("y", problem.y(), true)?;
-        let channels = shape.filter[2] * self.w.packed_c;
-        let read = Positions {
-            channels,
+        Positions {
+            channels: self.window_elems(problem),
             extents: [1, shape.image[1], shape.output[2]],
             strides: [self.x.dims[2] * self.x.row_elems(), self.x.row_elems(), self.stride_w * self.x.packed_c],
             images: shape.n,
             image_stride: self.x.dims[2] * self.x.row_elems(),
-        };
+        }
+    }
+
+    /// Elements of a window of a row.
+    fn window_elems(&self, problem: &ConvProblem) -> i64 {
+        problem.shape().filter[2] * self.w.packed_c
+    }
+
+    /// The convolution of the packed tensors: R taps, as many channels as a window of a row has elements.
+    fn view(&self, problem: &ConvProblem) -> Result<View, Refusal> {
+        let shape = problem.shape();
+        let written = Positions::of("y", problem.y(), true)?;
+        let read = self.windows(problem);
         let filter = Filter {
             k: shape.k,
-            group_c: channels,
+            group_c: read.channels,
             taps: [1, shape.filter[1], 1],
             tap_stride: self.w.row_elems(),
             k_stride: self.w.dims[2] * self.w.row_elems(),
-        };
-        let one = |extent: i64| AxisClass {
-            first: 0,
-            step: 1,
-            extent,
-            n_taps: 1,
-            first_tap: 0,
-            tap_step: 1,
-            base: 0,
-            tap_offset: 1,
         };
         let [_, axis, _] = shape.axes;
         let rows = AxisClass {
             n_taps: shape.filter[1],
             base: -axis.padding,
             tap_offset: axis.dilation,
-            ..one(shape.output[1])
+            ..AxisClass::plain(shape.output[1])
         };
-        let class = Class { axes: [one(1), rows, one(shape.output[2])] };
+        let class = Class { axes: [AxisClass::plain(1), rows, AxisClass::plain(shape.output[2])] };
         let step = [1, axis.stride, 1];
         check_window("x", &read, &class.window(step), class.last_offset(), access::IM2COL_2D)?;
         let out_access = if written.linear_stride().is_some() { access::LINEAR } else { access::IM2COL_2D };
@@ -230,11 +250,53 @@ impl Packing {
             classes: vec![class],
             step,
             groups: 1,
-            group_read: channels,
+            group_read: read.channels,
             group_written: shape.k,
             a_access: access::IM2COL_2D,
             out_access,
             sum_is_contiguous: true,
+            spread: None,
+        })
+    }
+
+    /// The same for the gradient by the filter, which is written where dw's elements lie.
+    fn wgrad_view(&self, problem: &ConvProblem) -> Result<WgradView, Refusal> {
+        let shape = problem.shape();
+        let dy = Positions::of("dy", problem.y(), false)?;
+        if dy.linear_stride().is_none() {
+            let given = problem.y().strides();
+            let reason = format!("needs dy with positions one behind the other, its strides are {given:?}");
+            return Err(Refusal::new(reason));
+        }
+        let x = self.windows(problem);
+        let [_, axis, _] = shape.axes;
+        let window = Window {
+            first: [0, -axis.padding, 0],
+            last: [0, (shape.output[1] - 1) * axis.stride - axis.padding, shape.output[2] - 1],
+            step: [1, axis.stride, 1],
+        };
+        let last_offset = [0, (shape.filter[1] - 1) * axis.dilation, 0];
+        check_window("x", &x, &window, last_offset, access::IM2COL_2D)?;
+        let [_, _, h_stride, w_stride] = self.w.strides;
+        Ok(WgradView {
+            data_type: tma_type(problem.x().dtype())?,
+            x,
+            dy,
+            dw: Filter {
+                k: shape.k,
+                group_c: x.channels,
+                taps: [1, shape.filter[1], 1],
+                tap_stride: h_stride,
+                k_stride: self.w.strides[0],
+            },
+            groups: 1,
+            group_c: x.channels,
+            group_k: shape.k,
+            tap_offset: [1, axis.dilation, 1],
+            flip: false,
+            x_access: access::IM2COL_2D,
+            window,
+            packed: Some((self.x.packed_c, shape.c, self.w.strides[1], w_stride)),
         })
     }
 }
@@ -248,12 +310,32 @@ struct PackedLaunch {
 
 impl Launch for PackedLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        check_addresses(["x", "w", "y"], call)?;
+        // x and w lie anyhow: element by element.
         let [x, w, y] = [0, 1, 2].map(|operand| call.address(operand));
-        let packed_x = call.workspace.range().0;
-        let packed_w = packed_x + self.packing.filter_at();
+        check_address("y", y)?;
+        let packed_x = call.workspace_address();
+        let packed_w = packed_x + self.packing.behind_x();
         self.packing.x.launch(&self.pack, stream, x, packed_x)?;
         self.packing.w.launch(&self.pack, stream, w, packed_w)?;
         self.product.launch(stream, [packed_x, packed_w, y], call.alpha, call.beta)
+    }
+}
+
+/// As [`PackedLaunch`], for `wgrad`.
+struct PackedWgradLaunch {
+    packing: Packing,
+    pack: Function,
+    sum: SplitSum,
+}
+
+impl Launch for PackedWgradLaunch {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        // x and dw lie anyhow: element by element.
+        let [x, dy, dw] = [0, 1, 2].map(|operand| call.address(operand));
+        check_address("dy", dy)?;
+        let packed_x = call.workspace_address();
+        self.packing.x.launch(&self.pack, stream, x, packed_x)?;
+        let partials = packed_x + self.packing.behind_x();
+        self.sum.launch(stream, [packed_x, dy, dw, partials], call.alpha, call.beta)
     }
 }

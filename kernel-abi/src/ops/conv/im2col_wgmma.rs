@@ -179,6 +179,8 @@ pub mod access {
     pub const IM2COL_2D: u32 = 1;
     /// im2col of three axes.
     pub const IM2COL_3D: u32 = 2;
+    /// Stores only: columns are positions and channels, see `ConvGatherParams::spread`.
+    pub const SPREAD: u32 = 3;
 }
 
 /// Positions of the written tensor that meet the same taps.
@@ -240,6 +242,13 @@ crate::abi_struct! {
         pub groups: Divisor,
         /// From group to group: distance along the filter's k.
         pub group_k: u32,
+        /// With [`access::SPREAD`], what a column is: `(a · spread[1] + b) · spread[2] + c` is channel c of position
+        /// `(spread[0] · row + a, spread[1] · column + b)`.
+        pub spread: [Divisor; 3],
+        /// With [`access::SPREAD`], extents H and W and distances along them and between channels.
+        pub spread_extents: [u32; 2],
+        /// See `spread_extents`.
+        pub spread_strides: [i64; 3],
         /// The tensor that is written, for reading its prior value.
         pub out: u64,
         /// Distance between its images, in elements.
@@ -325,6 +334,14 @@ crate::abi_struct! {
         pub n_blocks: u32,
         /// 1 when the filter is read from its far end.
         pub flip: u32,
+        /// Not 0 when x is packed: channel i of a tap along h is channel `i % packed_c` of tap `i / packed_c` along w.
+        pub packed_c: u32,
+        /// C of dw when x is packed.
+        pub real_c: u32,
+        /// Distance in dw between neighbouring channels when x is packed.
+        pub c_stride: i64,
+        /// Distance in dw between neighbouring taps along w when x is packed.
+        pub s_stride: i64,
         /// Partial sums when there are several splits.
         pub partials: u64,
         /// dw.

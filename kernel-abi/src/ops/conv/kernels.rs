@@ -193,3 +193,13 @@ macro_rules! conv_pack_rows_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel that packs filters for `spread_columns`: symbol.
+#[macro_export]
+macro_rules! conv_pack_spread_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (packspread_forward_b16),
+        }
+    };
+}

@@ -1,11 +1,11 @@
 //! Convolution kernels: the rows of `conv_kernels!`.
 
-use super::{cp_async_mma, grouped_mma, naive, packed_rows};
+use super::{cp_async_mma, grouped_mma, naive, packed_rows, spread_columns};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::conv::cp_async_mma::CpAsyncMmaParams;
 use kernel_abi::ops::conv::grouped_mma::{GroupedMmaParams, SplitReduceParams};
-use kernel_abi::ops::conv::{ConvPackRowsParams, ConvParams};
+use kernel_abi::ops::conv::{ConvPackRowsParams, ConvPackSpreadParams, ConvParams};
 
 // Two blocks a multiprocessor leave a thread 128 registers: left alone, ptxas takes fewer and spills the strides of the
 // five axes that the loops step by.
@@ -96,3 +96,16 @@ macro_rules! pack_rows_entries {
 }
 
 kernel_abi::conv_pack_rows_kernels!(pack_rows_entries);
+
+macro_rules! pack_spread_entries {
+    ($(($symbol:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`.
+        #[kernel(arch = "sm_90a", threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: ConvPackSpreadParams) {
+            spread_columns::pack(&params)
+        }
+    )* };
+}
+
+kernel_abi::conv_pack_spread_kernels!(pack_spread_entries);

@@ -7,3 +7,4 @@ mod grouped_mma;
 mod im2col_wgmma;
 mod naive;
 mod packed_rows;
+mod spread_columns;

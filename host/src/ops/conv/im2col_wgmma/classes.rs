@@ -20,6 +20,13 @@ pub(in crate::ops::conv) struct AxisClass {
     pub(in crate::ops::conv) tap_offset: i64,
 }
 
+impl AxisClass {
+    /// All positions of an axis with a single tap that reads where it writes.
+    pub(in crate::ops::conv) fn plain(extent: i64) -> Self {
+        AxisClass { first: 0, step: 1, extent, n_taps: 1, first_tap: 0, tap_step: 1, base: 0, tap_offset: 1 }
+    }
+}
+
 /// A class of positions.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ops::conv) struct Class {

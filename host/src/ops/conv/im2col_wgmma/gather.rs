@@ -130,6 +130,19 @@ pub(in crate::ops::conv) struct View {
     pub(in crate::ops::conv) out_access: u32,
     /// Whether the filter lies with the dimension of the sum contiguous, as in `fprop`.
     pub(in crate::ops::conv) sum_is_contiguous: bool,
+    /// Where columns go that are positions and channels.
+    pub(in crate::ops::conv) spread: Option<Spread>,
+}
+
+/// Columns that are positions and channels of the written tensor.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ops::conv) struct Spread {
+    /// Positions along H and W, and channels.
+    pub(in crate::ops::conv) counts: [i64; 3],
+    /// H and W.
+    pub(in crate::ops::conv) extents: [i64; 2],
+    /// Distances along H and W and between channels.
+    pub(in crate::ops::conv) strides: [i64; 3],
 }
 
 impl View {
@@ -168,6 +181,7 @@ impl View {
             a_access,
             out_access,
             sum_is_contiguous: problem.conv_pass() == ConvPass::Fprop,
+            spread: None,
         };
         let read_name = if problem.conv_pass() == ConvPass::Fprop { "x" } else { "dy" };
         if a_access != access::LINEAR {
@@ -242,6 +256,9 @@ impl View {
             channels: self.group_read as u32,
             groups: Divisor::new(self.groups as u32),
             group_k: (self.filter.k / self.groups) as u32,
+            spread: self.spread.map_or([0; 3], |spread| spread.counts).map(|count| Divisor::new(count as u32)),
+            spread_extents: self.spread.map_or([0; 2], |spread| spread.extents).map(|extent| extent as u32),
+            spread_strides: self.spread.map_or([0; 3], |spread| spread.strides),
             out: 0,
             image_stride: self.written.image_stride,
             alpha: 1.0,
@@ -287,7 +304,10 @@ impl View {
             self.read.im2col_map(context, self.data_type, read, access, &window, tile.gemm_m, tile.panel_k)?
         };
         let positions = class.positions(&self.written);
-        let out = if self.out_access == access::LINEAR {
+        let out = if self.out_access == access::SPREAD {
+            // Written without a map, but the kernel fetches one.
+            a
+        } else if self.out_access == access::LINEAR {
             positions.linear_map(context, self.data_type, written, SUBTILE, PANEL)?
         } else {
             let offset: i64 = (0..3).map(|i| class.axes[i].first * self.written.strides[i]).sum();

@@ -11,9 +11,9 @@ mod tensors;
 mod wgrad;
 
 pub(super) use classes::{AxisClass, Class};
-pub(super) use gather::{Gather, KERNELS, Product, Row, View, row};
-pub(super) use tensors::{Filter, Positions, check_window};
-pub(super) use wgrad::Wgrad;
+pub(super) use gather::{Gather, KERNELS, Product, Row, Spread, View, row};
+pub(super) use tensors::{Filter, Positions, Window, check_window};
+pub(super) use wgrad::{MULTIPROCESSORS, SplitSum, WGRAD_KERNELS, Wgrad, WgradRow, WgradView, wgrad_row};
 
 use super::ConvProblem;
 use crate::driver::TmaType;
@@ -65,18 +65,20 @@ pub(super) fn unsupported(problem: &ConvProblem, Refusal(reason): Refusal) -> Er
 }
 
 /// Refuses operands at addresses that tensor maps cannot hold.
-pub(super) fn check_addresses(problem_operands: [&'static str; 3], call: &Call<'_>) -> Result<(), Error> {
-    for (operand, name) in problem_operands.into_iter().enumerate() {
-        let address = call.address(operand);
-        if !address.is_multiple_of(ALIGN_BYTES) {
-            let reason = format!(
-                "expected an address that is a multiple of {ALIGN_BYTES} for the algorithm {NAME} (naive takes any), \
-                 given {address:#x}"
-            );
-            return Err(Error::bad(ConvProblem::OP, name, reason));
-        }
+fn check_addresses(names: [&'static str; 3], call: &Call<'_>) -> Result<(), Error> {
+    names.into_iter().enumerate().try_for_each(|(operand, name)| check_address(name, call.address(operand)))
+}
+
+/// Refuses an address that a tensor map cannot hold.
+pub(super) fn check_address(name: &'static str, address: u64) -> Result<(), Error> {
+    if address.is_multiple_of(ALIGN_BYTES) {
+        return Ok(());
     }
-    Ok(())
+    let reason = format!(
+        "expected an address that is a multiple of {ALIGN_BYTES} for the algorithm {NAME} (cp_async_mma takes any), \
+         given {address:#x}"
+    );
+    Err(Error::bad(ConvProblem::OP, name, reason))
 }
 
 /// Cycles of a multiprocessor for one stage of a tile.

@@ -4,7 +4,7 @@ use super::tensors::{Filter, Positions, Window, check_window};
 use super::{CYCLES_PER_US, ENDS_US, check_addresses, check_device, stage_cycles, tma_type, unsupported};
 use crate::driver::{Function, TmaType};
 use crate::launch::{LaunchConfig, launch, linear_grid};
-use crate::ops::conv::{ConvMode, ConvPass, ConvProblem, ConvShape};
+use crate::ops::conv::{ConvMode, ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Stream};
@@ -14,15 +14,15 @@ use kernel_abi::ops::conv::im2col_wgmma::{
 };
 
 /// A row of the kernel list.
-struct Row {
-    symbol: &'static str,
-    dtype: DType,
-    tile: ConvTile,
+pub(in crate::ops::conv) struct WgradRow {
+    pub(in crate::ops::conv) symbol: &'static str,
+    pub(in crate::ops::conv) dtype: DType,
+    pub(in crate::ops::conv) tile: ConvTile,
 }
 
 macro_rules! rows {
     ($(($symbol:ident, $dtype:ident, $tile:ident)),* $(,)?) => {
-        &[$(Row {
+        &[$(WgradRow {
             symbol: stringify!($symbol),
             dtype: kernel_abi::dtype_of!($dtype),
             tile: kernel_abi::ops::conv::im2col_wgmma::$tile,
@@ -36,7 +36,7 @@ macro_rules! sum_rows {
     };
 }
 
-const KERNELS: &[Row] = kernel_abi::conv_im2col_wgrad_kernels!(rows);
+pub(in crate::ops::conv) const WGRAD_KERNELS: &[WgradRow] = kernel_abi::conv_im2col_wgrad_kernels!(rows);
 
 /// The kernels that add partial sums.
 const SUMS: &[(&str, DType)] = kernel_abi::conv_im2col_sum_kernels!(sum_rows);
@@ -54,82 +54,60 @@ impl Algorithm<ConvProblem> for Wgrad {
             return Err(Refusal::new(format!("computes wgrad, the pass is {}", problem.conv_pass())));
         }
         check_device(context)?;
-        let view = View::of(problem)?;
+        let view = WgradView::of(problem)?;
         let dtype = problem.x().dtype();
-        let fits = |row: &&Row| row.dtype == dtype && view.fits(row.tile);
-        Ok(KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect())
+        let fits = |row: &&WgradRow| row.dtype == dtype && view.fits(row.tile);
+        Ok(WGRAD_KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect())
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
-        let Ok(view) = View::of(problem) else { return 0 };
-        let tile = row(config).tile;
-        match view.splits(tile, MULTIPROCESSORS) {
-            1 => 0,
-            splits => splits * view.tiles(tile) * u64::from(tile.partials()) * 4,
-        }
+        let Ok(view) = WgradView::of(problem) else { return 0 };
+        let tile = wgrad_row(config).tile;
+        view.partials_bytes(tile)
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, _: &Context) -> f64 {
-        let Ok(view) = View::of(problem) else { return f64::INFINITY };
-        let tile = row(config).tile;
+        let Ok(view) = WgradView::of(problem) else { return f64::INFINITY };
+        let tile = wgrad_row(config).tile;
         view.time_us(tile, view.splits(tile, MULTIPROCESSORS), MULTIPROCESSORS)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let view = View::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
-        let tile = row(config).tile;
-        let function = context.function(config.0)?;
-        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
-        let splits = view.splits(tile, MULTIPROCESSORS);
-        let blocks = (view.tiles(tile) * splits).min(context.info().n_units as u64);
-        let params = view.params(problem, tile, splits);
-        let sum = if splits > 1 {
-            let dtype = problem.x().dtype();
-            let (symbol, _) = SUMS.iter().find(|(_, of)| *of == dtype).expect("configs are of the types of the list");
-            let quads = view.tiles(tile) * u64::from(tile.partials() / 4);
-            let config = LaunchConfig { programmatic: true, ..linear_grid(quads as i64, 256) };
-            Some((context.function(symbol)?, config))
-        } else {
-            None
-        };
-        Ok(Box::new(WgradLaunch {
-            function,
-            config: LaunchConfig {
-                grid: [blocks as u32, 1, 1],
-                block: [THREADS, 1, 1],
-                shared_bytes: tile.smem_bytes(),
-                programmatic: true,
-                ..LaunchConfig::default()
-            },
-            params,
-            sum,
-            tile,
-            view,
-        }))
+        let view = WgradView::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        Ok(Box::new(WgradLaunch(SplitSum::new(problem, view, config, context)?)))
     }
 }
 
 /// Blocks at work at once on the devices the kernels run on: the splits, and so the order of the additions and the
 /// workspace, are the same on all of them.
-const MULTIPROCESSORS: u64 = 132;
+pub(in crate::ops::conv) const MULTIPROCESSORS: u64 = 132;
 
-fn row(config: Config) -> &'static Row {
-    KERNELS.iter().find(|row| row.symbol == config.0).expect("configs come from the kernel list")
+pub(in crate::ops::conv) fn wgrad_row(config: Config) -> &'static WgradRow {
+    WGRAD_KERNELS.iter().find(|row| row.symbol == config.0).expect("configs come from the kernel list")
 }
 
 /// A problem as the kernels see it.
 #[derive(Debug)]
-struct View {
-    data_type: TmaType,
-    x: Positions,
-    dy: Positions,
-    dw: Filter,
-    shape: ConvShape,
-    x_access: u32,
-    window: Window,
+pub(in crate::ops::conv) struct WgradView {
+    pub(in crate::ops::conv) data_type: TmaType,
+    pub(in crate::ops::conv) x: Positions,
+    pub(in crate::ops::conv) dy: Positions,
+    /// dw's taps as x has them, and its distances.
+    pub(in crate::ops::conv) dw: Filter,
+    pub(in crate::ops::conv) groups: i64,
+    pub(in crate::ops::conv) group_c: i64,
+    pub(in crate::ops::conv) group_k: i64,
+    /// Distance in x between neighbouring taps.
+    pub(in crate::ops::conv) tap_offset: [i64; 3],
+    pub(in crate::ops::conv) flip: bool,
+    pub(in crate::ops::conv) x_access: u32,
+    pub(in crate::ops::conv) window: Window,
+    /// How dw lies when x is packed: channels of a packed position, real ones, and the distances in dw between
+    /// channels and between taps along w.
+    pub(in crate::ops::conv) packed: Option<(i64, i64, i64, i64)>,
 }
 
-impl View {
+impl WgradView {
     fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
         let data_type = tma_type(problem.x().dtype())?;
         let shape = problem.shape();
@@ -162,7 +140,20 @@ impl View {
             let last_offset = std::array::from_fn(|i| (shape.filter[i] - 1) * shape.axes[i].dilation);
             check_window("x", &x, &window, last_offset, x_access)?;
         }
-        Ok(View { data_type, x, dy, dw, shape, x_access, window })
+        Ok(WgradView {
+            data_type,
+            x,
+            dy,
+            dw,
+            groups: shape.groups,
+            group_c: shape.group_c(),
+            group_k: shape.group_k(),
+            tap_offset: shape.axes.map(|axis| axis.dilation),
+            flip: problem.mode() == ConvMode::Convolution,
+            x_access,
+            window,
+            packed: None,
+        })
     }
 
     /// Panels of a group's filter.
@@ -171,11 +162,11 @@ impl View {
     }
 
     fn c_panels(&self) -> u64 {
-        (self.shape.group_c() as u64).div_ceil(PANEL.into())
+        (self.group_c as u64).div_ceil(PANEL.into())
     }
 
     fn m_blocks(&self, tile: ConvTile) -> u64 {
-        (self.shape.group_k() as u64).div_ceil(tile.gemm_m.into())
+        (self.group_k as u64).div_ceil(tile.gemm_m.into())
     }
 
     fn n_blocks(&self, tile: ConvTile) -> u64 {
@@ -183,7 +174,7 @@ impl View {
     }
 
     fn tiles(&self, tile: ConvTile) -> u64 {
-        self.m_blocks(tile) * self.n_blocks(tile) * self.shape.groups as u64
+        self.m_blocks(tile) * self.n_blocks(tile) * self.groups as u64
     }
 
     fn k_blocks(&self) -> u64 {
@@ -191,14 +182,14 @@ impl View {
     }
 
     /// Whether the tile is no larger than it needs to be.
-    fn fits(&self, tile: ConvTile) -> bool {
-        let rows = tile.gemm_m == 64 || self.shape.group_k() > 64 || tile.gemm_n == PANEL;
+    pub(in crate::ops::conv) fn fits(&self, tile: ConvTile) -> bool {
+        let rows = tile.gemm_m == 64 || self.group_k > 64 || tile.gemm_n == PANEL;
         let columns = u64::from(tile.gemm_n / PANEL);
         rows && (columns == 1 || self.n_panels() > columns / 2) && self.tiles(tile) < 1 << 24
     }
 
     /// How many parts the sum is split into: what is fastest by [`View::time_us`].
-    fn splits(&self, tile: ConvTile, n_units: u64) -> u64 {
+    pub(in crate::ops::conv) fn splits(&self, tile: ConvTile, n_units: u64) -> u64 {
         // A part has some stages at least, and all parts are at work at once, or there is only one.
         let most = (self.k_blocks() / 4).min(2 * n_units / self.tiles(tile).max(1)).max(1);
         let time = |splits: &u64| self.time_us(tile, *splits, n_units);
@@ -206,7 +197,7 @@ impl View {
     }
 
     /// Time with the given number of splits.
-    fn time_us(&self, tile: ConvTile, splits: u64, n_units: u64) -> f64 {
+    pub(in crate::ops::conv) fn time_us(&self, tile: ConvTile, splits: u64, n_units: u64) -> f64 {
         /// Bytes of partial sums that are written or read in a microsecond, from and to the second-level cache.
         const PARTIALS: f64 = 3.0e6;
         /// From the end of the first kernel to that of the second, without its work.
@@ -229,27 +220,39 @@ impl View {
         ENDS_US + products.max(bytes / MEMORY) + sums
     }
 
-    fn params(&self, problem: &ConvProblem, tile: ConvTile, splits: u64) -> ConvWgradParams {
-        let shape = &self.shape;
+    /// Workspace for the partial sums.
+    pub(in crate::ops::conv) fn partials_bytes(&self, tile: ConvTile) -> u64 {
+        match self.splits(tile, MULTIPROCESSORS) {
+            1 => 0,
+            splits => splits * self.tiles(tile) * u64::from(tile.partials()) * 4,
+        }
+    }
+
+    fn params(&self, tile: ConvTile, splits: u64) -> ConvWgradParams {
+        let (packed_c, real_c, c_stride, s_stride) = self.packed.unwrap_or_default();
         ConvWgradParams {
             dy_map: [0; 16],
             x_map: [0; 16],
             x_access: self.x_access,
-            group_k: shape.group_k() as u32,
-            group_c: shape.group_c() as u32,
-            groups: shape.groups as u32,
+            group_k: self.group_k as u32,
+            group_c: self.group_c as u32,
+            groups: self.groups as u32,
             c_panels: self.c_panels() as u32,
-            taps: shape.filter.map(|extent| extent as u32),
+            taps: self.dw.taps.map(|extent| extent as u32),
             n_panels: self.n_panels() as u32,
-            extents: shape.output.map(|extent| Divisor::new(extent as u32)),
+            extents: self.dy.extents.map(|extent| Divisor::new(extent as u32)),
             base: self.window.first.map(|first| first as i32),
             step: self.window.step.map(|step| step as u32),
-            tap_offset: shape.axes.map(|axis| axis.dilation as u32),
+            tap_offset: self.tap_offset.map(|offset| offset as u32),
             k_blocks: self.k_blocks() as u32,
             splits: splits as u32,
             m_blocks: self.m_blocks(tile) as u32,
             n_blocks: self.n_blocks(tile) as u32,
-            flip: u32::from(problem.mode() == ConvMode::Convolution),
+            flip: u32::from(self.flip),
+            packed_c: packed_c as u32,
+            real_c: real_c as u32,
+            c_stride,
+            s_stride,
             partials: 0,
             dw: 0,
             k_stride: self.dw.k_stride,
@@ -261,23 +264,65 @@ impl View {
 }
 
 /// Launches whose parameters are complete but for addresses, and so maps, and scalars.
-struct WgradLaunch {
+pub(in crate::ops::conv) struct SplitSum {
     function: Function,
     config: LaunchConfig,
     params: ConvWgradParams,
     /// The kernel that adds the parts.
     sum: Option<(Function, LaunchConfig)>,
     tile: ConvTile,
-    view: View,
+    view: WgradView,
 }
 
-impl Launch for WgradLaunch {
-    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+impl SplitSum {
+    /// The launches of a view.
+    pub(in crate::ops::conv) fn new(
+        problem: &ConvProblem,
+        view: WgradView,
+        config: Config,
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let tile = wgrad_row(config).tile;
+        let function = context.function(config.0)?;
+        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+        let splits = view.splits(tile, MULTIPROCESSORS);
+        let blocks = (view.tiles(tile) * splits).min(context.info().n_units as u64);
+        let sum = if splits > 1 {
+            let dtype = problem.x().dtype();
+            let (symbol, _) = SUMS.iter().find(|(_, of)| *of == dtype).expect("configs are of the types of the list");
+            let quads = view.tiles(tile) * u64::from(tile.partials() / 4);
+            let config = LaunchConfig { programmatic: true, ..linear_grid(quads as i64, 256) };
+            Some((context.function(symbol)?, config))
+        } else {
+            None
+        };
+        Ok(SplitSum {
+            function,
+            config: LaunchConfig {
+                grid: [blocks as u32, 1, 1],
+                block: [THREADS, 1, 1],
+                shared_bytes: tile.smem_bytes(),
+                programmatic: true,
+                ..LaunchConfig::default()
+            },
+            params: view.params(tile, splits),
+            sum,
+            tile,
+            view,
+        })
+    }
+
+    /// Queues the product of what lies at these addresses: x, dy, dw and the partial sums.
+    pub(in crate::ops::conv) fn launch(
+        &self,
+        stream: &Stream,
+        [x, dy, dw, partials]: [u64; 4],
+        alpha: f64,
+        beta: f64,
+    ) -> Result<(), Error> {
         let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
             return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
         };
-        check_addresses(["x", "dy", "dw"], call)?;
-        let [x, dy, dw] = [0, 1, 2].map(|operand| call.address(operand));
         let view = &self.view;
         let mut params = self.params;
         params.dy_map = view.dy.linear_map(context, view.data_type, dy, GEMM_K, PANEL)?;
@@ -286,9 +331,9 @@ impl Launch for WgradLaunch {
         } else {
             view.x.im2col_map(context, view.data_type, x, view.x_access, &view.window, GEMM_K, PANEL)?
         };
-        (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+        (params.alpha, params.beta) = (alpha as f32, beta as f32);
         params.dw = dw;
-        params.partials = call.workspace.range().0;
+        params.partials = partials;
         launch(&self.function, &self.config, stream, &params)
             .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
         if let Some((function, config)) = &self.sum {
@@ -297,5 +342,16 @@ impl Launch for WgradLaunch {
                 .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })?;
         }
         Ok(())
+    }
+}
+
+/// One product between the operands as they are.
+struct WgradLaunch(SplitSum);
+
+impl Launch for WgradLaunch {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        check_addresses(["x", "dy", "dw"], call)?;
+        let [x, dy, dw] = [0, 1, 2].map(|operand| call.address(operand));
+        self.0.launch(stream, [x, dy, dw, call.workspace_address()], call.alpha, call.beta)
     }
 }

@@ -258,6 +258,10 @@ pub(super) unsafe fn store_quad<E: Half>(
     if p.flip != 0 {
         tap = p.taps[0] * p.taps[1] * p.taps[2] - 1 - tap;
     }
+    if p.packed_c != 0 {
+        store_packed::<E>(p, place, row, tap, c, v);
+        return;
+    }
     let mut half = 0;
     while half < 2 {
         if row < p.group_k {
@@ -275,5 +279,34 @@ pub(super) unsafe fn store_quad<E: Half>(
         }
         row += 8;
         half += 1;
+    }
+}
+
+/// Writes four sums of a thread to the dw of a packed x: neighbouring columns are channels or taps, some of them of
+/// nobody.
+///
+/// # Safety
+/// As [`run`].
+#[inline(always)]
+unsafe fn store_packed<E: Half>(p: &ConvWgradParams, place: WgradPlace, row: u32, tap: u32, c: u32, v: [f32; 4]) {
+    let mut i = 0;
+    while i < 4 {
+        let row = row + i / 2 * 8;
+        let column = c + i % 2;
+        let (s, channel) = if p.packed_c == 8 { (column / 8, column % 8) } else { (column / 4, column % 4) };
+        if row < p.group_k && column < p.group_c && channel < p.real_c {
+            let k = i64::from(place.group * p.group_k + row);
+            let offset = k * p.k_stride
+                + i64::from(tap) * p.tap_stride
+                + i64::from(s) * p.s_stride
+                + i64::from(channel) * p.c_stride;
+            let to = (p.dw as *mut u16).offset(offset as isize);
+            let mut sum = p.alpha * *v.get_unchecked(i as usize);
+            if p.beta != 0.0 {
+                sum += p.beta * E::unpack(*to);
+            }
+            *to = E::pack(sum, 0.0) as u16;
+        }
+        i += 1;
     }
 }
