@@ -342,9 +342,9 @@ unsafe fn put<const M_BLOCKS: usize, const I: usize>(
     let sums = d.get_unchecked(I);
     macro_rules! block {
         ($($j:literal)*) => { $(
-            let (v, col) = (sums[$j], col + 8 * $j);
-            shared::store_x2(sum_at(tile, base, row, col), [v[0].to_bits(), v[1].to_bits()]);
-            shared::store_x2(sum_at(tile, base, row + 8, col), [v[2].to_bits(), v[3].to_bits()]);
+            let v = sums[$j];
+            shared::store_x2(sum_at(tile, base, row, col + 8 * $j), [v[0].to_bits(), v[1].to_bits()]);
+            shared::store_x2(sum_at(tile, base, row + 8, col + 8 * $j), [v[2].to_bits(), v[3].to_bits()]);
         )* };
     }
     block!(0 1 2 3);

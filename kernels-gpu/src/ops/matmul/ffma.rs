@@ -180,9 +180,9 @@ pub(super) unsafe fn run(p: &MatmulBlockParams, tile: MatmulBlockTile, a_is_mn_m
     let (row_half, col_half) = (tile.gemm_m / 2, tile.gemm_n / 2);
     macro_rules! row {
         ($($i:literal)*) => { $(
-            let (v, row) = (&sums[$i], row + if $i < 4 { $i } else { row_half + $i - 4 });
-            out.store(p, row, col, [v[0], v[1], v[2], v[3]]);
-            out.store(p, row, col + col_half, [v[4], v[5], v[6], v[7]]);
+            let (v, sum_row) = (&sums[$i], row + if $i < 4 { $i } else { row_half + $i - 4 });
+            out.store(p, sum_row, col, [v[0], v[1], v[2], v[3]]);
+            out.store(p, sum_row, col + col_half, [v[4], v[5], v[6], v[7]]);
         )* };
     }
     row!(0 1 2 3 4 5 6 7);
