@@ -257,6 +257,58 @@ fn products_of_warpgroups() {
     }
 }
 
+/// Runs a kernel whose operands are not laid out by [`Image::new`], over `a[row][k]` and `b[column][k]` as they then are.
+fn run_views(unit: &Unit, kernel: &str, [image_a, image_b]: [&Image; 2], a: &[Vec<i32>], b: &[Vec<i32>]) {
+    let layout = [&image_a.words()[..], &image_b.words(), &[a[0].len() as u32 / 16]].concat();
+    let shared_bytes = image_a.bytes.len().next_multiple_of(1024) + image_b.bytes.len();
+    let expected = d_registers(&multiply(a, b), b.len(), Accumulator::F32);
+    let out = unit.upload(&vec![0x4242_4242u32; expected.len()]);
+    let (in_a, in_b, layout) = (unit.upload(&image_a.bytes), unit.upload(&image_b.bytes), unit.upload(&layout));
+    unit.run_shared(kernel, 128, shared_bytes, &[in_a.arg(), in_b.arg(), out.arg(), layout.arg()]);
+    assert_same(kernel, &out.read::<u32>(), &expected);
+}
+
+/// Rows that begin 16 bytes behind one another and overlap, as windows of a convolution do.
+#[test]
+fn rows_may_overlap() {
+    let Some(unit) = hopper_unit("rows_may_overlap") else { return };
+    let encode = |values: &[i32]| values.iter().flat_map(|&v| Type::Bf16.encode(v)).collect::<Vec<u8>>();
+    let k = 32;
+    // A: element k of row i is element 8 i + k of a line.
+    let line = integers(25, 1, 8 * 64 + k, Type::Bf16).remove(0);
+    let a: Vec<_> = (0..64).map(|i| line[8 * i..8 * i + k].to_vec()).collect();
+    let image_a = Image { bytes: encode(&line), leading: 16, stride: 128, swizzle: Swizzle::None, step: 32 };
+    let b = integers(26, 64, k, Type::Bf16);
+    run_views(&unit, "unit_wgmma_bf16_n64", [&image_a, &Image::new(&b, Type::Bf16, Swizzle::B128, false)], &a, &b);
+    // B: element k of column n is element 8 k + n.
+    let line = integers(27, 1, 8 * k + 64, Type::Bf16).remove(0);
+    let b: Vec<_> = (0..64).map(|n| (0..k).map(|k| line[8 * k + n]).collect::<Vec<_>>()).collect();
+    let image_b = Image { bytes: encode(&line), leading: 128, stride: 16, swizzle: Swizzle::None, step: 256 };
+    let a = integers(28, 64, k, Type::Bf16);
+    run_views(&unit, "unit_wgmma_bf16_n64_tb", [&Image::new(&a, Type::Bf16, Swizzle::B128, false), &image_b], &a, &b);
+}
+
+/// Swizzled tiles that begin at any row of the pattern, as those of shifted taps do.
+#[test]
+fn tiles_may_begin_at_any_row() {
+    let Some(unit) = hopper_unit("tiles_may_begin_at_any_row") else { return };
+    for shift in [1, 3, 8, 13] {
+        // A: the second step reads the same 16 columns, `shift` rows below.
+        let rows = integers(29, 64 + shift, 64, Type::Bf16);
+        let a: Vec<_> = (0..64).map(|i| [&rows[i][..16], &rows[i + shift][..16]].concat()).collect();
+        let image_a = Image { step: 128 * shift, ..Image::new(&rows, Type::Bf16, Swizzle::B128, false) };
+        let b = integers(30, 64, 32, Type::Bf16);
+        run_views(&unit, "unit_wgmma_bf16_n64", [&image_a, &Image::new(&b, Type::Bf16, Swizzle::B64, false)], &a, &b);
+        // B with n contiguous: the second step's 16 k begin `shift` rows below the first's.
+        let rows = integers(31, 64, 16 + shift, Type::Bf16);
+        let b: Vec<_> = rows.iter().map(|row| [&row[..16], &row[shift..shift + 16]].concat()).collect();
+        let image_b = Image { step: 128 * shift, ..Image::new(&rows, Type::Bf16, Swizzle::B128, true) };
+        let a = integers(32, 64, 32, Type::Bf16);
+        let image_a = Image::new(&a, Type::Bf16, Swizzle::B64, false);
+        run_views(&unit, "unit_wgmma_bf16_n64_tb", [&image_a, &image_b], &a, &b);
+    }
+}
+
 /// Two blocks of four steps in flight, as in a main loop.
 #[test]
 fn blocks_in_flight() {
