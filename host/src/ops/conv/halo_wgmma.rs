@@ -21,24 +21,39 @@ use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::conv::halo_wgmma::{ConvHaloParams, HaloShared, POSITION_BYTES, THREADS, TILE_M};
+use kernel_abi::ops::conv::halo_wgmma::{ConvHaloParams, HaloShared, MAX_STAGES, POSITION_BYTES, THREADS, TILE_M};
 
 /// A row of the kernel list.
 pub(super) struct Row {
     pub(super) symbol: &'static str,
     pub(super) pass: &'static str,
     pub(super) dtype: DType,
-    pub(super) gemm_n: u32,
+    pub(super) form: Form,
+}
+
+/// How a kernel is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Form {
+    /// Columns of a tile.
+    gemm_n: u32,
+    /// Whether the filter is resident, and each consumer has tiles of its own.
+    resident: bool,
 }
 
 macro_rules! rows {
-    ($(($symbol:ident, $pass:ident, $dtype:ident, $n:literal)),* $(,)?) => {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $n:literal, $kind:ident)),* $(,)?) => {
         &[$(Row {
             symbol: stringify!($symbol),
             pass: stringify!($pass),
             dtype: kernel_abi::dtype_of!($dtype),
-            gemm_n: $n,
+            form: Form { gemm_n: $n, resident: rows!(@$kind) },
         }),*]
+    };
+    (@shared) => {
+        false
+    };
+    (@resident) => {
+        true
     };
 }
 
@@ -51,7 +66,9 @@ const ELEMENT_BYTES: i64 = 2;
 /// The largest extent of a copy.
 const MAX_BOX: i64 = 256;
 /// Stages of the filter's ring below which a block waits for it.
-const MIN_STAGES: u32 = 3;
+const MIN_STAGES: i64 = 3;
+/// Stages of a resident filter that no shared memory holds.
+const MAX_RESIDENT: i64 = 128;
 
 /// `fprop` and `dgrad` with the halo in shared memory.
 pub(super) struct HaloWgmma;
@@ -64,7 +81,7 @@ impl Algorithm<ConvProblem> for HaloWgmma {
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         check_device(context)?;
         let view = View::of(problem)?;
-        let fits = |row: &&Row| row.pass == problem.pass() && row.dtype == problem.x().dtype() && view.fits(row.gemm_n);
+        let fits = |row: &&Row| row.pass == problem.pass() && row.dtype == problem.x().dtype() && view.fits(row.form);
         let configs: Vec<_> = KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect();
         if configs.is_empty() {
             return Err(Refusal::new(format!(
@@ -82,7 +99,7 @@ impl Algorithm<ConvProblem> for HaloWgmma {
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
         let Ok(view) = View::of(problem) else { return f64::INFINITY };
         let streaming = crate::select::cost::streaming_us(problem, context);
-        streaming.max(view.products_us(row(config).gemm_n, context))
+        streaming.max(view.products_us(row(config).form, context))
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -172,23 +189,29 @@ impl View {
         })
     }
 
-    /// Whether a kernel with `gemm_n` columns takes it, without columns that nobody needs.
-    pub(super) fn fits(&self, gemm_n: u32) -> bool {
-        let gemm_n = i64::from(gemm_n);
-        let wasteful = match gemm_n {
+    /// Whether a kernel takes it, without columns that nobody needs.
+    pub(super) fn fits(&self, form: Form) -> bool {
+        let wasteful = match form.gemm_n {
             16 => self.columns > 16,
             64 => self.columns <= 16,
             _ => self.columns <= 64,
         };
-        !wasteful && self.cut(gemm_n as u32).is_some()
+        !wasteful && self.cut(form).is_some()
     }
 
     /// The cut with the fewest tiles, unless none fits shared memory.
-    fn cut(&self, gemm_n: u32) -> Option<Cut> {
+    fn cut(&self, form: Form) -> Option<Cut> {
         let [_, h, w] = self.extents;
         let [_, row_axis, axis] = self.class.axes;
         let span = |axis: super::im2col_wgmma::AxisClass| (axis.n_taps - 1) * axis.tap_offset;
         let (span_h, span_w) = (span(row_axis), span(axis));
+        let (least, most) = match form.resident {
+            true => (self.n_products(), self.n_products()),
+            false => (MIN_STAGES, i64::from(MAX_STAGES)),
+        };
+        if form.resident && self.columns > i64::from(form.gemm_n) || most > MAX_RESIDENT {
+            return None;
+        }
         let mut best: Option<Cut> = None;
         for strips in 1..=w.min(64) {
             let strip_w = (w + strips - 1) / strips;
@@ -203,10 +226,12 @@ impl View {
             if pitch > MAX_BOX || rows > MAX_BOX || rows * pitch * i64::from(POSITION_BYTES) > 1 << 17 {
                 continue;
             }
-            let stage_bytes = gemm_n * POSITION_BYTES;
-            let shared = HaloShared::new(rows as u32, pitch as u32, span_w as u32, stage_bytes);
+            let stage_bytes = form.gemm_n * POSITION_BYTES;
+            let shared = HaloShared::new(rows as u32, pitch as u32, span_w as u32, stage_bytes, most as u32);
             let cut = Cut { strips, strip_w, pitch, rows, tail: span_w, m_blocks, shared };
-            if shared.stages >= MIN_STAGES && best.is_none_or(|best| strips * m_blocks < best.strips * best.m_blocks) {
+            if i64::from(shared.stages) >= least
+                && best.is_none_or(|best| strips * m_blocks < best.strips * best.m_blocks)
+            {
                 best = Some(cut);
             }
         }
@@ -224,7 +249,7 @@ impl View {
     }
 
     /// Time of the products alone.
-    pub(super) fn products_us(&self, gemm_n: u32, context: &Context) -> f64 {
+    pub(super) fn products_us(&self, form: Form, context: &Context) -> f64 {
         /// Multiply-adds of a multiprocessor's tensor cores in a cycle.
         const RATE: f64 = 2048.0;
         /// Bytes that shared memory moves in a cycle.
@@ -235,16 +260,18 @@ impl View {
         const EPILOGUE: f64 = 900.0;
         const CYCLES_PER_US: f64 = 1600.0;
         const ENDS_US: f64 = 3.0;
-        let Some(cut) = self.cut(gemm_n) else { return f64::INFINITY };
-        let n = f64::from(gemm_n);
+        let Some(cut) = self.cut(form) else { return f64::INFINITY };
+        let n = f64::from(form.gemm_n);
         let m = f64::from(TILE_M);
         let instructions = m / 64.0 * 4.0;
         let taps = (self.class.axes[1].n_taps * self.class.axes[2].n_taps) as f64;
-        let loaded = f64::from(cut.shared.buffer_bytes) / taps + n * 128.0;
+        let filter = if form.resident { 0.0 } else { n * 128.0 };
+        let loaded = f64::from(cut.shared.buffer_bytes) / taps + filter;
         let read = instructions * (64.0 * 32.0 + n * 32.0) + loaded;
         let product = (m * n * 64.0 / RATE).max(read / SHARED).max(loaded / CACHE) / 0.93;
-        let tile = self.n_products() as f64 * product + EPILOGUE;
-        let rounds = (self.n_tiles(&cut, gemm_n) as f64 / context.info().n_units as f64).ceil();
+        // Where each consumer has tiles of its own, one computes while the other stores.
+        let tile = self.n_products() as f64 * product + if form.resident { 0.0 } else { EPILOGUE };
+        let rounds = (self.n_tiles(&cut, form.gemm_n) as f64 / context.info().n_units as f64).ceil();
         ENDS_US + rounds * tile / CYCLES_PER_US
     }
 
@@ -328,12 +355,13 @@ pub(super) struct Product {
 impl Product {
     /// The launches of a view by a kernel that [`View::fits`].
     pub(super) fn new(view: View, config: Config, context: &Context) -> Result<Self, Error> {
-        let gemm_n = row(config).gemm_n;
-        let cut = view.cut(gemm_n).expect("configs are those that fit");
+        let form @ Form { gemm_n, .. } = row(config).form;
+        let cut = view.cut(form).expect("configs are those that fit");
         let params = view.params(&cut, gemm_n);
         let function = context.function(config.0)?;
         function.set_max_dynamic_shared(cut.shared.bytes() as usize)?;
-        let n_tiles = params.n_tiles.max(1);
+        // Where each consumer has tiles of its own, a block takes two at a time.
+        let n_tiles = params.n_tiles.max(1).div_ceil(if form.resident { 2 } else { 1 });
         let n_units = context.info().n_units as u32;
         // As few blocks as do it in the same number of rounds: the others would only draw power.
         let blocks = n_tiles.div_ceil(n_tiles.div_ceil(n_units));

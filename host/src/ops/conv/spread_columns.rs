@@ -46,7 +46,7 @@ impl Algorithm<ConvProblem> for SpreadColumns {
         let dtype = problem.x().dtype();
         let with_halo = halo_wgmma::KERNELS
             .iter()
-            .filter(|row| row.pass == "fprop" && row.dtype == dtype && halo.fits(row.gemm_n))
+            .filter(|row| row.pass == "fprop" && row.dtype == dtype && halo.fits(row.form))
             .map(|row| Config(row.symbol));
         let fits = KERNELS.iter().filter(|row| row.pass == "fprop" && row.dtype == dtype && row.tile == GATHER_256X64);
         Ok(with_halo.chain(fits.map(|row| Config(row.symbol))).collect())
@@ -62,7 +62,7 @@ impl Algorithm<ConvProblem> for SpreadColumns {
         let Ok(view) = Packing::of(problem).and_then(|packing| packing.view(problem)) else { return f64::INFINITY };
         let streaming = crate::select::cost::streaming_us(problem, context);
         let products_us = match halo_wgmma::KERNELS.iter().find(|row| row.symbol == config.0) {
-            Some(row) => halo_view(&view).products_us(row.gemm_n, context),
+            Some(row) => halo_view(&view).products_us(row.form, context),
             None => view.products_us(row(config).tile, context),
         };
         PACKING_US + streaming.max(products_us)

@@ -3,6 +3,9 @@
 //! A tile's rows are [`TILE_M`] neighbouring positions, counted along rows of the tensor that is read, `pitch` a row:
 //! what the tile reads, for all taps of an image plane, lies in shared memory once, and a tap is a shift of
 //! addresses. Positions of a row behind its last output are computed for nothing.
+//!
+//! Either the two consumers share a tile, and the filter is streamed through a ring; or, where the whole filter fits,
+//! it is resident and each consumer has tiles of its own, so that one computes while the other stores.
 
 use crate::division::Divisor;
 
@@ -12,7 +15,7 @@ pub const TILE_M: u32 = 256;
 pub const THREADS: u32 = 384;
 /// Buffers for what is read.
 pub const BUFFERS: u32 = 2;
-/// The most stages of the filter's ring.
+/// The most stages of the filter's ring that are of use.
 pub const MAX_STAGES: u32 = 12;
 /// Bytes of a position: 64 channels.
 pub const POSITION_BYTES: u32 = 128;
@@ -33,18 +36,19 @@ pub struct HaloShared {
     pub buffer_bytes: u32,
     /// Bytes of a stage of the filter's ring.
     pub stage_bytes: u32,
-    /// Its stages.
+    /// Its stages; where the filter is resident, one for each tap and 64 channels.
     pub stages: u32,
 }
 
 impl HaloShared {
-    /// Buffers for `rows` rows of `pitch` positions with `tail` zeros behind, and as many stages as there is room for.
-    pub const fn new(rows: u32, pitch: u32, tail: u32, stage_bytes: u32) -> Self {
+    /// Buffers for `rows` rows of `pitch` positions with `tail` zeros behind, and as many stages up to `most` as there
+    /// is room for.
+    pub const fn new(rows: u32, pitch: u32, tail: u32, stage_bytes: u32, most: u32) -> Self {
         let buffer_bytes = ((rows * pitch + tail) * POSITION_BYTES).next_multiple_of(ALIGN);
-        let fixed = BUFFERS * buffer_bytes + OUT_BYTES + 16 * (BUFFERS + MAX_STAGES) + ALIGN;
+        let fixed = BUFFERS * buffer_bytes + OUT_BYTES + 16 * BUFFERS + ALIGN;
         let room = if fixed < MAX_SHARED_BYTES { MAX_SHARED_BYTES - fixed } else { 0 };
-        let stages = room / stage_bytes;
-        HaloShared { buffer_bytes, stage_bytes, stages: if stages < MAX_STAGES { stages } else { MAX_STAGES } }
+        let stages = room / (stage_bytes + 16);
+        HaloShared { buffer_bytes, stage_bytes, stages: if stages < most { stages } else { most } }
     }
 
     /// Where the filter's ring begins.

@@ -1,10 +1,13 @@
 //! Tensor-core convolution for Hopper that reads every tile with its halo once: see
 //! [`kernel_abi::ops::conv::halo_wgmma`].
 //!
-//! Grid: any number of blocks, which share the tiles round-robin. Block: 384 threads. Two threads of warpgroup 0 load:
-//! one what is read, rows of positions with the padding as zeros, the other one the filter, tap after tap, into a ring.
-//! Warpgroups 1 and 2 compute 128 rows each; the product instruction takes its rows from wherever a tap's shift has
-//! them begin. Shared memory: dynamic, [`HaloShared`].
+//! Grid: any number of blocks, which share the tiles round-robin. Block: 384 threads. Two threads of warpgroup 0 load
+//! what is read, rows of positions with the padding as zeros, and the filter; warpgroups 1 and 2 compute. The product
+//! instruction takes its rows from wherever a tap's shift has them begin. Shared memory: dynamic, [`HaloShared`].
+//!
+//! Where consumers share tiles, each computes 128 rows, one thread loads positions into two buffers and the other one
+//! the filter, tap after tap, into a ring. Where the filter is resident, each consumer has its own tiles, buffer and
+//! loading thread.
 //!
 //! [`HaloShared`]: kernel_abi::ops::conv::halo_wgmma::HaloShared
 
@@ -19,10 +22,12 @@ use kernel_abi::ops::conv::halo_wgmma::{
     BUFFERS, ConvHaloParams, HaloPlace, HaloShared, POSITION_BYTES, TILE_M, WARP_OUT_BYTES,
 };
 
-/// The product instructions of one kernel. A thread holds the `R` sums of each of two instructions along the rows.
-trait Product<const R: usize> {
+/// The product instructions of one kernel. A thread holds the `R` sums of each of `S` instructions along the rows.
+trait Product<const R: usize, const S: usize> {
     const GEMM_N: u32;
     const B_IS_MN_MAJOR: bool;
+    /// Whether the filter is resident, and each consumer has tiles of its own.
+    const RESIDENT: bool = S == 4;
 
     /// Queues the products of one tap and 64 channels. `accumulate` is 0 to overwrite `d`, else 1. All but one of the
     /// groups queued before are done afterwards.
@@ -31,13 +36,13 @@ trait Product<const R: usize> {
     /// All threads of the warpgroup call it with descriptors of loaded tiles; `d` is not touched until [`finish`].
     ///
     /// [`finish`]: Product::finish
-    unsafe fn multiply(d: &mut [[f32; R]; 2], a: u64, b: u64, accumulate: u32);
+    unsafe fn multiply(d: &mut [[f32; R]; S], a: u64, b: u64, accumulate: u32);
 
     /// Waits for all queued products.
     ///
     /// # Safety
     /// All threads of the warpgroup call it.
-    unsafe fn finish(d: &mut [[f32; R]; 2]);
+    unsafe fn finish(d: &mut [[f32; R]; S]);
 }
 
 /// Rows of one product instruction.
@@ -46,8 +51,10 @@ const SUBTILE: u32 = 64;
 const PANEL: u32 = 64;
 /// Threads of a warpgroup.
 const WARPGROUP: u32 = 128;
-/// Warps that compute.
-const CONSUMER_WARPS: u32 = 8;
+/// Warps of a warpgroup.
+const WARPS: u32 = 4;
+/// Warpgroups that compute.
+const CONSUMERS: u32 = 2;
 /// The period of the swizzle.
 const SWIZZLE_PERIOD: u32 = 1024;
 
@@ -88,15 +95,23 @@ impl Ring {
         }
     }
 
+    /// Makes the barriers ready for so many warps that read.
+    ///
     /// # Safety
     /// One thread, before any uses a barrier.
     #[inline(always)]
-    unsafe fn init(mut self) {
+    unsafe fn init(mut self, readers: u32) {
         while self.parity == 0 {
             mbarrier::init(self.full(), 1);
-            mbarrier::init(self.empty(), CONSUMER_WARPS);
+            mbarrier::init(self.empty(), readers);
             self.advance();
         }
+    }
+
+    /// The ring of one of its parts alone.
+    #[inline(always)]
+    fn part(self, index: u32) -> Ring {
+        Ring { base: self.base + index * self.bytes, barriers: self.barriers + 16 * index, count: 1, ..self }
     }
 }
 
@@ -122,15 +137,15 @@ fn rings(layout: HaloShared, base: u32) -> (Ring, Ring) {
 /// The host passes maps and extents of live tensors, and launches `THREADS` threads with `p.shared.bytes()` bytes of
 /// shared memory.
 #[inline(always)]
-unsafe fn run<P: Product<R>, E: Half, const R: usize>(p: &ConvHaloParams, maps: [MapAddress; 2]) {
+unsafe fn run<P: Product<R, S>, E: Half, const R: usize, const S: usize>(p: &ConvHaloParams, maps: [MapAddress; 2]) {
     schedule::launch_dependents();
     let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
     let (halo, filter) = rings(p.shared, base);
     if thread_idx_x() == 0 {
         tma::prefetch_map(maps[0]);
         tma::prefetch_map(maps[1]);
-        halo.init();
-        filter.init();
+        halo.init(if P::RESIDENT { WARPS } else { WARPS * CONSUMERS });
+        filter.init(WARPS * CONSUMERS);
         mbarrier::fence_init();
     }
     // Nothing is ever loaded there.
@@ -147,11 +162,47 @@ unsafe fn run<P: Product<R>, E: Half, const R: usize>(p: &ConvHaloParams, maps: 
     schedule::wait_for_predecessors();
     let warpgroup = warp::uniform(thread_idx_x() / WARPGROUP);
     if warpgroup > 0 {
-        consume::<P, E, R>(p, base, halo, filter, warpgroup - 1);
+        consume::<P, E, R, S>(p, base, halo, filter, warpgroup - 1);
+    } else if P::RESIDENT {
+        if thread_idx_x() == 0 {
+            mbarrier::arrive_expect_bytes(filter.full(), p.shared.stages * p.shared.stage_bytes);
+            load_filter::<P, R, S>(p, maps[1], filter);
+        }
+        let consumer = thread_idx_x() / 32;
+        if thread_idx_x() % 32 == 0 && consumer < CONSUMERS {
+            load_positions::<P, R, S>(p, maps[0], halo.part(consumer), Tiles::new::<P, R, S>(consumer));
+        }
     } else if thread_idx_x() == 0 {
-        load_positions::<P, R>(p, maps[0], halo);
+        load_positions::<P, R, S>(p, maps[0], halo, Tiles::new::<P, R, S>(0));
     } else if thread_idx_x() == 32 {
-        load_filter::<P, R>(p, maps[1], filter);
+        load_filter::<P, R, S>(p, maps[1], filter);
+    }
+}
+
+/// The tiles of a consumer, or of a block.
+struct Tiles {
+    index: u32,
+    step: u32,
+}
+
+impl Tiles {
+    #[inline(always)]
+    fn new<P: Product<R, S>, const R: usize, const S: usize>(consumer: u32) -> Self {
+        if P::RESIDENT {
+            Tiles { index: block_idx_x() * CONSUMERS + consumer, step: grid_dim_x() * CONSUMERS }
+        } else {
+            Tiles { index: block_idx_x(), step: grid_dim_x() }
+        }
+    }
+
+    #[inline(always)]
+    fn next<P: Product<R, S>, const R: usize, const S: usize>(&mut self, p: &ConvHaloParams) -> Option<HaloPlace> {
+        if self.index >= p.n_tiles {
+            return None;
+        }
+        let place = p.place(P::GEMM_N, self.index);
+        self.index += self.step;
+        Some(place)
     }
 }
 
@@ -160,11 +211,14 @@ unsafe fn run<P: Product<R>, E: Half, const R: usize>(p: &ConvHaloParams, maps: 
 /// # Safety
 /// As [`run`]; one thread.
 #[inline(always)]
-unsafe fn load_positions<P: Product<R>, const R: usize>(p: &ConvHaloParams, map: MapAddress, mut halo: Ring) {
+unsafe fn load_positions<P: Product<R, S>, const R: usize, const S: usize>(
+    p: &ConvHaloParams,
+    map: MapAddress,
+    mut halo: Ring,
+    mut tiles: Tiles,
+) {
     let bytes = p.rows * p.pitch.divisor * POSITION_BYTES;
-    let mut index = block_idx_x();
-    while index < p.n_tiles {
-        let place = p.place(P::GEMM_N, index);
+    while let Some(place) = tiles.next::<P, R, S>(p) {
         let (first_row, _) = p.pitch.div_rem(place.m);
         let (w, h) = (place.strip as i32 + p.base[2], first_row as i32 + p.base[1]);
         let mut tap = 0;
@@ -180,19 +234,23 @@ unsafe fn load_positions<P: Product<R>, const R: usize>(p: &ConvHaloParams, map:
             }
             tap += 1;
         }
-        index += grid_dim_x();
     }
 }
 
-/// Loads the filter for tile after tile, in the order in which taps are multiplied.
+/// Loads the filter in the order in which taps are multiplied: for tile after tile, or once.
 ///
 /// # Safety
 /// As [`run`]; one thread.
 #[inline(always)]
-unsafe fn load_filter<P: Product<R>, const R: usize>(p: &ConvHaloParams, map: MapAddress, mut filter: Ring) {
-    let mut index = block_idx_x();
-    while index < p.n_tiles {
-        let n = p.place(P::GEMM_N, index).n as i32;
+unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
+    p: &ConvHaloParams,
+    map: MapAddress,
+    mut filter: Ring,
+) {
+    let resident = filter.full();
+    let mut tiles = Tiles::new::<P, R, S>(0);
+    while let Some(place) = tiles.next::<P, R, S>(p) {
+        let n = place.n as i32;
         let mut t = 0;
         while t < p.taps[0] {
             let mut panel = 0;
@@ -203,18 +261,21 @@ unsafe fn load_filter<P: Product<R>, const R: usize>(p: &ConvHaloParams, map: Ma
                 while r < p.taps[1] {
                     let mut s = 0;
                     while s < p.taps[2] {
-                        mbarrier::wait(filter.empty(), filter.parity ^ 1);
-                        mbarrier::arrive_expect_bytes(filter.full(), p.shared.stage_bytes);
+                        let bar = if P::RESIDENT { resident } else { filter.full() };
+                        if !P::RESIDENT {
+                            mbarrier::wait(filter.empty(), filter.parity ^ 1);
+                            mbarrier::arrive_expect_bytes(bar, p.shared.stage_bytes);
+                        }
                         if P::B_IS_MN_MAJOR {
                             let mut column = 0;
                             while column < P::GEMM_N {
                                 // A panel of columns holds all 64 rows of the sum.
                                 let to = filter.at() + column * (PANEL * 2);
-                                tma::load_3d(to, map, filter.full(), [n + column as i32, tap, c]);
+                                tma::load_3d(to, map, bar, [n + column as i32, tap, c]);
                                 column += PANEL;
                             }
                         } else {
-                            tma::load_3d(filter.at(), map, filter.full(), [c, tap, n]);
+                            tma::load_3d(filter.at(), map, bar, [c, tap, n]);
                         }
                         filter.advance();
                         tap += p.tap_step[2];
@@ -227,7 +288,9 @@ unsafe fn load_filter<P: Product<R>, const R: usize>(p: &ConvHaloParams, map: Ma
             }
             t += 1;
         }
-        index += grid_dim_x();
+        if P::RESIDENT {
+            return;
+        }
     }
 }
 
@@ -236,36 +299,48 @@ unsafe fn load_filter<P: Product<R>, const R: usize>(p: &ConvHaloParams, map: Ma
 /// # Safety
 /// As [`run`]; all threads of one warpgroup.
 #[inline(always)]
-unsafe fn consume<P: Product<R>, E: Half, const R: usize>(
+unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
     p: &ConvHaloParams,
     base: u32,
-    mut halo: Ring,
+    halo: Ring,
     mut filter: Ring,
     consumer: u32,
 ) {
     let lane = thread_idx_x() % 32;
     let thread = thread_idx_x() % WARPGROUP;
-    let out = base + p.shared.out_at() + (consumer * 4 + thread / 32) * WARP_OUT_BYTES;
+    let out = base + p.shared.out_at() + (consumer * WARPS + thread / 32) * WARP_OUT_BYTES;
     let taps = p.taps[1] * p.taps[2];
     let n_products = p.taps[0] * p.panels * taps;
     let next_row = (p.tap_offset[1] * p.pitch.divisor - p.taps[2] * p.tap_offset[2]) * POSITION_BYTES;
     let next_tap = p.tap_offset[2] * POSITION_BYTES;
-    let mut index = block_idx_x();
-    while index < p.n_tiles {
-        let place = p.place(P::GEMM_N, index);
+    let own = if P::RESIDENT { 0 } else { consumer * (TILE_M / 2) };
+    let mut halo = if P::RESIDENT { halo.part(consumer) } else { halo };
+    let mut tiles = Tiles::new::<P, R, S>(consumer);
+    if P::RESIDENT {
+        mbarrier::wait(filter.full(), 0);
+    }
+    while let Some(place) = tiles.next::<P, R, S>(p) {
         let (first_row, first) = p.pitch.div_rem(place.m);
-        let own = consumer * (TILE_M / 2);
         let first_position = (first + own) * POSITION_BYTES;
-        let mut d: [[f32; R]; 2] = core::mem::zeroed();
+        let mut d: [[f32; R]; S] = core::mem::zeroed();
         let (mut used_halo, mut used_filter) = (halo.empty(), filter.empty());
         let (mut tap, mut column, mut at) = (0, 0, 0);
         let mut product = 0;
         while product < n_products {
             if tap == 0 {
+                if P::RESIDENT && product > 0 {
+                    // There is one buffer: what is still read from it must be done before it is loaded anew.
+                    P::finish(&mut d);
+                    if lane == 0 {
+                        mbarrier::arrive(used_halo);
+                    }
+                }
                 mbarrier::wait(halo.full(), halo.parity);
                 at = halo.at() + first_position;
             }
-            mbarrier::wait(filter.full(), filter.parity);
+            if !P::RESIDENT {
+                mbarrier::wait(filter.full(), filter.parity);
+            }
             let a = descriptor(at, 16, SWIZZLE_PERIOD, Swizzle::B128);
             let b = if P::B_IS_MN_MAJOR {
                 descriptor(filter.at(), PANEL * PANEL * 2, SWIZZLE_PERIOD, Swizzle::B128)
@@ -274,7 +349,7 @@ unsafe fn consume<P: Product<R>, E: Half, const R: usize>(
             };
             P::multiply(&mut d, a, b, u32::from(product > 0));
             // The product before is done, and with the last tap of a buffer the buffer.
-            if product > 0 && lane == 0 {
+            if !P::RESIDENT && product > 0 && lane == 0 {
                 mbarrier::arrive(used_filter);
                 if tap == 0 {
                     mbarrier::arrive(used_halo);
@@ -298,13 +373,19 @@ unsafe fn consume<P: Product<R>, E: Half, const R: usize>(
         }
         P::finish(&mut d);
         if lane == 0 {
-            mbarrier::arrive(used_filter);
+            if !P::RESIDENT {
+                mbarrier::arrive(used_filter);
+            }
             mbarrier::arrive(used_halo);
         }
         let rows = Rows { place, first_row, first: first + own + thread / 32 * 16 };
-        store::<P, E, R>(p, d.get_unchecked(0), &rows, out);
-        store::<P, E, R>(p, d.get_unchecked(1), &Rows { first: rows.first + SUBTILE, ..rows }, out);
-        index += grid_dim_x();
+        let of = |i: u32| Rows { first: rows.first + i * SUBTILE, ..rows };
+        store::<P, E, R, S>(p, d.get_unchecked(0), &of(0), out);
+        store::<P, E, R, S>(p, d.get_unchecked(1), &of(1), out);
+        if S == 4 {
+            store::<P, E, R, S>(p, d.get_unchecked(S - 2), &of(2), out);
+            store::<P, E, R, S>(p, d.get_unchecked(S - 1), &of(3), out);
+        }
     }
 }
 
@@ -337,11 +418,16 @@ impl Rows {
 /// # Safety
 /// As [`consume`]; `out` is this warp's alone.
 #[inline(always)]
-unsafe fn store<P: Product<R>, E: Half, const R: usize>(p: &ConvHaloParams, d: &[f32; R], rows: &Rows, out: u32) {
+unsafe fn store<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
+    p: &ConvHaloParams,
+    d: &[f32; R],
+    rows: &Rows,
+    out: u32,
+) {
     if p.stores_whole == 0 || p.beta != 0.0 {
-        each_element::<P, E, R, 0>(p, d, rows);
+        each_element::<E, R, 0>(p, d, rows);
         if R > 32 {
-            each_element::<P, E, R, 1>(p, d, rows);
+            each_element::<E, R, 1>(p, d, rows);
         }
         return;
     }
@@ -354,9 +440,9 @@ unsafe fn store<P: Product<R>, E: Half, const R: usize>(p: &ConvHaloParams, d: &
         if inside { at as u64 } else { 0 }
     };
     let to = [address(0), address(1), address(2), address(3)];
-    panel::<P, E, R, 0>(p, d, out, &to, rows.place.n);
+    panel::<E, R, 0>(p, d, out, &to, rows.place.n);
     if R > 32 {
-        panel::<P, E, R, 1>(p, d, out, &to, rows.place.n);
+        panel::<E, R, 1>(p, d, out, &to, rows.place.n);
     }
 }
 
@@ -365,7 +451,7 @@ unsafe fn store<P: Product<R>, E: Half, const R: usize>(p: &ConvHaloParams, d: &
 /// # Safety
 /// As [`store`].
 #[inline(always)]
-unsafe fn panel<P: Product<R>, E: Half, const R: usize, const N: usize>(
+unsafe fn panel<E: Half, const R: usize, const N: usize>(
     p: &ConvHaloParams,
     d: &[f32; R],
     out: u32,
@@ -384,7 +470,7 @@ unsafe fn panel<P: Product<R>, E: Half, const R: usize, const N: usize>(
     sync_warp();
     let own = lane % 8;
     let column = first_column + N as u32 * PANEL + own * 8;
-    let mine = own * 8 < P::GEMM_N && column < p.gemm_n;
+    let mine = own * 8 < 2 * R as u32 && column < p.gemm_n;
     let mut i = 0;
     while i < 4 {
         let row = 4 * i as u32 + lane / 8;
@@ -420,11 +506,7 @@ unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
 /// # Safety
 /// As [`store`].
 #[inline(always)]
-unsafe fn each_element<P: Product<R>, E: Half, const R: usize, const N: usize>(
-    p: &ConvHaloParams,
-    d: &[f32; R],
-    rows: &Rows,
-) {
+unsafe fn each_element<E: Half, const R: usize, const N: usize>(p: &ConvHaloParams, d: &[f32; R], rows: &Rows) {
     let lane = thread_idx_x() % 32;
     let plane = (p.out as *mut u16).offset(rows.plane_offset(p) as isize);
     let upper = rows.position(p, lane / 4);
@@ -452,17 +534,26 @@ unsafe fn each_element<P: Product<R>, E: Half, const R: usize, const N: usize>(
 }
 
 macro_rules! entries {
-    ($(($symbol:ident, $pass:ident, $dtype:ident, $n:tt)),* $(,)?) => { $(
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $n:tt, $kind:ident)),* $(,)?) => { $(
         /// # Safety
         /// The host passes maps and extents of live tensors in `params`.
         #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, tensor_maps = 2)]
         pub unsafe fn $symbol(params: ConvHaloParams) {
             struct This;
-            product!(@$pass This, $dtype, $n);
+            product!(@$pass This, $dtype, $n, $kind);
             let maps = [param_tensor_map!($symbol, 0), param_tensor_map!($symbol, 1)];
-            run::<This, element!($dtype), { $n / 2 }>(&params, maps)
+            run::<This, element!($dtype), { $n / 2 }, { subtiles!($kind) }>(&params, maps)
         }
     )* };
+}
+
+macro_rules! subtiles {
+    (shared) => {
+        2
+    };
+    (resident) => {
+        4
+    };
 }
 
 macro_rules! element {
@@ -476,31 +567,36 @@ macro_rules! element {
 
 /// Implements [`Product`]: the instruction's shape, orientation and steps must be literals.
 macro_rules! product {
-    (@fprop $this:ident, $dtype:ident, 16) => { product!(@b $this, $dtype, 16, 8, 0, 2); };
-    (@fprop $this:ident, $dtype:ident, 64) => { product!(@b $this, $dtype, 64, 32, 0, 2); };
-    (@fprop $this:ident, $dtype:ident, 128) => { product!(@b $this, $dtype, 128, 64, 0, 2); };
-    (@dgrad $this:ident, $dtype:ident, 64) => { product!(@b $this, $dtype, 64, 32, 1, 128); };
-    (@dgrad $this:ident, $dtype:ident, 128) => { product!(@b $this, $dtype, 128, 64, 1, 128); };
-    (@b $this:ident, $dtype:ident, $n:tt, $registers:tt, $b_mn:tt, $b_step:tt) => {
-        impl Product<$registers> for $this {
+    (@fprop $this:ident, $dtype:ident, 16, $kind:ident) => { product!(@$kind $this, $dtype, 16, 8, 0, 2); };
+    (@fprop $this:ident, $dtype:ident, 64, $kind:ident) => { product!(@$kind $this, $dtype, 64, 32, 0, 2); };
+    (@fprop $this:ident, $dtype:ident, 128, $kind:ident) => { product!(@$kind $this, $dtype, 128, 64, 0, 2); };
+    (@dgrad $this:ident, $dtype:ident, 64, $kind:ident) => { product!(@$kind $this, $dtype, 64, 32, 1, 128); };
+    (@dgrad $this:ident, $dtype:ident, 128, $kind:ident) => { product!(@$kind $this, $dtype, 128, 64, 1, 128); };
+    (@shared $($row:tt),*) => { product!(@implement 2, [0], 1, $($row),*); };
+    (@resident $($row:tt),*) => { product!(@implement 4, [0 1 2], 3, $($row),*); };
+    (@implement $subtiles:tt, [$($i:tt)*], $last:tt, $this:ident, $dtype:ident, $n:tt, $registers:tt,
+        $b_mn:tt, $b_step:tt) => {
+        impl Product<$registers, $subtiles> for $this {
             const GEMM_N: u32 = $n;
             const B_IS_MN_MAJOR: bool = $b_mn == 1;
 
             #[inline(always)]
-            unsafe fn multiply(d: &mut [[f32; $registers]; 2], a: u64, b: u64, accumulate: u32) {
-                wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[0], a = a, a_step = 2, b = b, b_step = $b_step,
-                    transpose_b = $b_mn, accumulate = accumulate, commit = 0);
-                let a = a + u64::from(SUBTILE * POSITION_BYTES / 16);
-                wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[1], a = a, a_step = 2, b = b, b_step = $b_step,
-                    transpose_b = $b_mn, accumulate = accumulate);
-                wgmma_wait!(d = &mut d[0], registers = $registers, pending = 1);
-                wgmma_wait!(d = &mut d[1], registers = $registers, pending = 1);
+            unsafe fn multiply(d: &mut [[f32; $registers]; $subtiles], a: u64, b: u64, accumulate: u32) {
+                let of = |i: u32| a + u64::from(i * (SUBTILE * POSITION_BYTES / 16));
+                $(
+                    wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[$i], a = of($i), a_step = 2, b = b,
+                        b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate, commit = 0);
+                )*
+                wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[$last], a = of($last), a_step = 2, b = b,
+                    b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate);
+                $( wgmma_wait!(d = &mut d[$i], registers = $registers, pending = 1); )*
+                wgmma_wait!(d = &mut d[$last], registers = $registers, pending = 1);
             }
 
             #[inline(always)]
-            unsafe fn finish(d: &mut [[f32; $registers]; 2]) {
-                wgmma_wait!(d = &mut d[0], registers = $registers, pending = 0);
-                wgmma_wait!(d = &mut d[1], registers = $registers, pending = 0);
+            unsafe fn finish(d: &mut [[f32; $registers]; $subtiles]) {
+                $( wgmma_wait!(d = &mut d[$i], registers = $registers, pending = 0); )*
+                wgmma_wait!(d = &mut d[$last], registers = $registers, pending = 0);
             }
         }
     };
