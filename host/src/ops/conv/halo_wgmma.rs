@@ -1,7 +1,7 @@
 //! Convolution on Hopper's tensor cores that reads a tile of positions with its halo once for all taps.
 //!
 //! `fprop` and `dgrad` of stride 1. Where [`im2col_wgmma`] copies a tile once for every tap, this kernel lets the
-//! product instruction begin its rows wherever a tap has them, so that a filter of 3 × 3 taps reads a fifth of the
+//! product instruction begin its positions wherever a tap has them, so that a filter of 3 × 3 taps reads a fifth of the
 //! bytes from the caches; with few channels those are what limits the other one. What it computes for nothing are
 //! positions behind the end of a row and of a plane: it wants wide images.
 //!
@@ -34,28 +34,34 @@ pub(super) struct Row {
 /// How a kernel is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Form {
-    /// Columns of a tile.
+    /// Columns of a tile: channels that are written.
     gemm_n: u32,
+    /// Bytes that the product instructions read from shared memory for each tap and 64 channels of a tile.
+    operand_bytes: u32,
     /// Whether the filter is resident, and each consumer has tiles of its own.
     resident: bool,
 }
 
 macro_rules! rows {
-    ($(($symbol:ident, $pass:ident, $dtype:ident, $n:literal, $kind:ident)),* $(,)?) => {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $form:ident)),* $(,)?) => {
         &[$(Row {
             symbol: stringify!($symbol),
             pass: stringify!($pass),
             dtype: kernel_abi::dtype_of!($dtype),
-            form: Form { gemm_n: $n, resident: rows!(@$kind) },
+            form: $form,
         }),*]
     };
-    (@shared) => {
-        false
-    };
-    (@resident) => {
-        true
-    };
 }
+
+/// Four steps of four instructions with 64 positions as rows.
+const P256_C16: Form = Form { gemm_n: 16, operand_bytes: 16 * (64 + 16) * 32, resident: false };
+const P256_C16_RESIDENT: Form = Form { resident: true, ..P256_C16 };
+/// Four steps of two instructions with 64 channels as rows and half of the positions as columns.
+const C64_P256: Form = Form { gemm_n: 64, operand_bytes: 8 * (64 + 128) * 32, resident: false };
+/// Four steps of an instruction with all positions.
+const C64_P256_RESIDENT: Form = Form { gemm_n: 64, operand_bytes: 4 * (64 + 256) * 32, resident: true };
+/// Four steps of two instructions with half of the channels and all positions.
+const C128_P256: Form = Form { gemm_n: 128, operand_bytes: 8 * (64 + 256) * 32, resident: false };
 
 pub(super) const KERNELS: &[Row] = kernel_abi::conv_halo_kernels!(rows);
 
@@ -252,8 +258,8 @@ impl View {
     pub(super) fn products_us(&self, form: Form, context: &Context) -> f64 {
         /// Multiply-adds of a multiprocessor's tensor cores in a cycle.
         const RATE: f64 = 2048.0;
-        /// Bytes that shared memory moves in a cycle.
-        const SHARED: f64 = 128.0;
+        /// Bytes that product instructions were seen to read from shared memory in a cycle.
+        const SHARED: f64 = 88.0;
         /// Bytes that the second-level cache delivers to a multiprocessor in a cycle.
         const CACHE: f64 = 56.0;
         /// Cycles from a tile's last product to its last store, in which its consumers do not compute.
@@ -263,12 +269,10 @@ impl View {
         let Some(cut) = self.cut(form) else { return f64::INFINITY };
         let n = f64::from(form.gemm_n);
         let m = f64::from(TILE_M);
-        let instructions = m / 64.0 * 4.0;
         let taps = (self.class.axes[1].n_taps * self.class.axes[2].n_taps) as f64;
         let filter = if form.resident { 0.0 } else { n * 128.0 };
         let loaded = f64::from(cut.shared.buffer_bytes) / taps + filter;
-        let read = instructions * (64.0 * 32.0 + n * 32.0) + loaded;
-        let product = (m * n * 64.0 / RATE).max(read / SHARED).max(loaded / CACHE) / 0.93;
+        let product = (m * n * 64.0 / RATE).max(f64::from(form.operand_bytes) / SHARED).max(loaded / CACHE) / 0.93;
         // Where each consumer has tiles of its own, one computes while the other stores.
         let tile = self.n_products() as f64 * product + if form.resident { 0.0 } else { EPILOGUE };
         let rounds = (self.n_tiles(&cut, form.gemm_n) as f64 / context.info().n_units as f64).ceil();
@@ -348,16 +352,16 @@ pub(super) struct Product {
     config: LaunchConfig,
     view: View,
     cut: Cut,
-    gemm_n: u32,
+    form: Form,
     params: ConvHaloParams,
 }
 
 impl Product {
     /// The launches of a view by a kernel that [`View::fits`].
     pub(super) fn new(view: View, config: Config, context: &Context) -> Result<Self, Error> {
-        let form @ Form { gemm_n, .. } = row(config).form;
+        let form = row(config).form;
         let cut = view.cut(form).expect("configs are those that fit");
-        let params = view.params(&cut, gemm_n);
+        let params = view.params(&cut, form.gemm_n);
         let function = context.function(config.0)?;
         function.set_max_dynamic_shared(cut.shared.bytes() as usize)?;
         // Where each consumer has tiles of its own, a block takes two at a time.
@@ -372,7 +376,7 @@ impl Product {
             cluster: None,
             programmatic: true,
         };
-        Ok(Product { function, config, view, cut, gemm_n, params })
+        Ok(Product { function, config, view, cut, form, params })
     }
 
     /// Queues the product of what lies at these addresses: the tensor that is read, the filter, the tensor that is
@@ -388,7 +392,7 @@ impl Product {
             return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
         };
         // Rows of the filter's box: of the columns where the sum is contiguous, else of the sum.
-        let rows = if self.view.sum_is_contiguous { self.gemm_n } else { PANEL as u32 };
+        let rows = if self.view.sum_is_contiguous { self.form.gemm_n } else { PANEL as u32 };
         let mut params = self.params;
         params.a_map = self.view.read_map(context, read, &self.cut)?;
         params.b_map = self.view.filter.map(context, self.view.data_type, filter, rows, PANEL as u32)?;

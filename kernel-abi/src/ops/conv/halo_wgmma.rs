@@ -1,6 +1,6 @@
 //! What launcher and kernels of `halo_wgmma` agree on.
 //!
-//! A tile's rows are [`TILE_M`] neighbouring positions, counted along rows of the tensor that is read, `pitch` a row:
+//! A tile is [`TILE_M`] neighbouring positions, counted along rows of the tensor that is read, `pitch` a row:
 //! what the tile reads, for all taps of an image plane, lies in shared memory once, and a tap is a shift of
 //! addresses. Positions of a row behind its last output are computed for nothing.
 //!
@@ -9,7 +9,7 @@
 
 use crate::division::Divisor;
 
-/// Rows of a tile.
+/// Positions of a tile.
 pub const TILE_M: u32 = 256;
 /// Threads of a block: one producer warpgroup and two consumers.
 pub const THREADS: u32 = 384;
@@ -19,10 +19,10 @@ pub const BUFFERS: u32 = 2;
 pub const MAX_STAGES: u32 = 12;
 /// Bytes of a position: 64 channels.
 pub const POSITION_BYTES: u32 = 128;
-/// Bytes through which the result of one warp leaves: 16 rows of 64 channels.
-pub const WARP_OUT_BYTES: u32 = 16 * 128;
-/// Bytes through which the results of all consumers leave.
-const OUT_BYTES: u32 = 8 * WARP_OUT_BYTES;
+/// Bytes through which the results of one consumer leave: 64 positions of 64 channels, or 32 of f32.
+pub const OUT_BYTES: u32 = 64 * 128;
+/// Warpgroups that compute.
+const CONSUMERS: u32 = 2;
 /// What the shared buffers are aligned to: the period of the 128-byte swizzle.
 const ALIGN: u32 = 1024;
 /// The most dynamic shared memory a block of compute capability 9.0 may have.
@@ -45,7 +45,7 @@ impl HaloShared {
     /// is room for.
     pub const fn new(rows: u32, pitch: u32, tail: u32, stage_bytes: u32, most: u32) -> Self {
         let buffer_bytes = ((rows * pitch + tail) * POSITION_BYTES).next_multiple_of(ALIGN);
-        let fixed = BUFFERS * buffer_bytes + OUT_BYTES + 16 * BUFFERS + ALIGN;
+        let fixed = BUFFERS * buffer_bytes + CONSUMERS * OUT_BYTES + 16 * BUFFERS + ALIGN;
         let room = if fixed < MAX_SHARED_BYTES { MAX_SHARED_BYTES - fixed } else { 0 };
         let stages = room / (stage_bytes + 16);
         HaloShared { buffer_bytes, stage_bytes, stages: if stages < most { stages } else { most } }
@@ -66,7 +66,7 @@ impl HaloShared {
     /// Where the barriers begin: a full and an empty one a buffer, then a full and an empty one a stage.
     #[inline(always)]
     pub const fn barriers_at(self) -> u32 {
-        self.out_at() + OUT_BYTES
+        self.out_at() + CONSUMERS * OUT_BYTES
     }
 
     /// Dynamic shared memory of a block, with room for aligning its start.
@@ -156,11 +156,11 @@ pub struct HaloPlace {
 impl ConvHaloParams {
     /// The place of a tile: columns first, since they read the same positions, then neighbours, which share rows.
     #[inline(always)]
-    pub const fn place(&self, gemm_n: u32, index: u32) -> HaloPlace {
+    pub const fn place(&self, channels: u32, index: u32) -> HaloPlace {
         let (rest, n) = self.n_blocks.div_rem(index);
         let (rest, m) = self.m_blocks.div_rem(rest);
         let (rest, strip) = self.strips.div_rem(rest);
         let (image, plane) = self.planes.div_rem(rest);
-        HaloPlace { image, plane, strip: strip * self.strip_w, m: m * TILE_M, n: n * gemm_n }
+        HaloPlace { image, plane, strip: strip * self.strip_w, m: m * TILE_M, n: n * channels }
     }
 }

@@ -3,40 +3,47 @@
 //!
 //! Grid: any number of blocks, which share the tiles round-robin. Block: 384 threads. Two threads of warpgroup 0 load
 //! what is read, rows of positions with the padding as zeros, and the filter; warpgroups 1 and 2 compute. The product
-//! instruction takes its rows from wherever a tap's shift has them begin. Shared memory: dynamic, [`HaloShared`].
+//! instruction takes positions from wherever a tap's shift has them begin. Shared memory: dynamic, [`HaloShared`].
 //!
-//! Where consumers share tiles, each computes 128 rows, one thread loads positions into two buffers and the other one
-//! the filter, tap after tap, into a ring. Where the filter is resident, each consumer has its own tiles, buffer and
-//! loading thread.
+//! Where consumers share tiles, each computes half of the positions or of the channels, one thread loads positions into
+//! two buffers and the other one the filter, tap after tap, into a ring. Where the filter is resident, each consumer has
+//! its own tiles, buffer and loading thread.
+//!
+//! The product's rows are channels that are written, its columns positions: an instruction of 64 × 256 reads 10 KB from
+//! shared memory where four of 64 × 64 with the roles exchanged read 16, and reading is what limits them. For up to 16
+//! channels the roles are exchanged.
 //!
 //! [`HaloShared`]: kernel_abi::ops::conv::halo_wgmma::HaloShared
 
 use super::im2col_wgmma::{Bf16, F16, Half};
-use cuda_std::barrier::fence_proxy_async_shared;
+use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
-use cuda_std::warp::sync_warp;
 use cuda_std::wgmma::{Swizzle, descriptor, wgmma, wgmma_wait};
 use cuda_std::{kernel, ldmatrix, mbarrier, memory, param_tensor_map, schedule, shared, warp};
 use kernel_abi::ops::conv::halo_wgmma::{
-    BUFFERS, ConvHaloParams, HaloPlace, HaloShared, POSITION_BYTES, TILE_M, WARP_OUT_BYTES,
+    BUFFERS, ConvHaloParams, HaloPlace, HaloShared, OUT_BYTES, POSITION_BYTES, TILE_M,
 };
 
-/// The product instructions of one kernel. A thread holds the `R` sums of each of `S` instructions along the rows.
+/// The product instructions of one kernel. A thread holds the `R` sums of each of `S` instructions: one with channels
+/// as rows, or several with positions as rows.
 trait Product<const R: usize, const S: usize> {
-    const GEMM_N: u32;
-    const B_IS_MN_MAJOR: bool;
+    /// Channels that are written in a stage of the filter.
+    const CHANNELS: u32;
+    /// Positions of a tile that one consumer computes.
+    const POSITIONS: u32;
     /// Whether the filter is resident, and each consumer has tiles of its own.
-    const RESIDENT: bool = S == 4;
+    const RESIDENT: bool;
+    const FILTER_IS_MN_MAJOR: bool;
 
-    /// Queues the products of one tap and 64 channels. `accumulate` is 0 to overwrite `d`, else 1. All but one of the
-    /// groups queued before are done afterwards.
+    /// Queues the products of one tap and 64 channels that are read. `accumulate` is 0 to overwrite `d`, else 1. All
+    /// but one of the groups queued before are done afterwards.
     ///
     /// # Safety
     /// All threads of the warpgroup call it with descriptors of loaded tiles; `d` is not touched until [`finish`].
     ///
     /// [`finish`]: Product::finish
-    unsafe fn multiply(d: &mut [[f32; R]; S], a: u64, b: u64, accumulate: u32);
+    unsafe fn multiply(d: &mut [[f32; R]; S], positions: u64, filter: u64, accumulate: u32);
 
     /// Waits for all queued products.
     ///
@@ -200,7 +207,7 @@ impl Tiles {
         if self.index >= p.n_tiles {
             return None;
         }
-        let place = p.place(P::GEMM_N, self.index);
+        let place = p.place(P::CHANNELS, self.index);
         self.index += self.step;
         Some(place)
     }
@@ -266,9 +273,9 @@ unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
                             mbarrier::wait(filter.empty(), filter.parity ^ 1);
                             mbarrier::arrive_expect_bytes(bar, p.shared.stage_bytes);
                         }
-                        if P::B_IS_MN_MAJOR {
+                        if P::FILTER_IS_MN_MAJOR {
                             let mut column = 0;
-                            while column < P::GEMM_N {
+                            while column < P::CHANNELS {
                                 // A panel of columns holds all 64 rows of the sum.
                                 let to = filter.at() + column * (PANEL * 2);
                                 tma::load_3d(to, map, bar, [n + column as i32, tap, c]);
@@ -308,12 +315,14 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
 ) {
     let lane = thread_idx_x() % 32;
     let thread = thread_idx_x() % WARPGROUP;
-    let out = base + p.shared.out_at() + (consumer * WARPS + thread / 32) * WARP_OUT_BYTES;
+    let out = base + p.shared.out_at() + consumer * OUT_BYTES;
     let taps = p.taps[1] * p.taps[2];
     let n_products = p.taps[0] * p.panels * taps;
     let next_row = (p.tap_offset[1] * p.pitch.divisor - p.taps[2] * p.tap_offset[2]) * POSITION_BYTES;
     let next_tap = p.tap_offset[2] * POSITION_BYTES;
-    let own = if P::RESIDENT { 0 } else { consumer * (TILE_M / 2) };
+    // This consumer's part of a tile that both share.
+    let own = if P::POSITIONS < TILE_M { consumer * P::POSITIONS } else { 0 };
+    let own_channel = if P::CHANNELS > PANEL { consumer * PANEL } else { 0 };
     let mut halo = if P::RESIDENT { halo.part(consumer) } else { halo };
     let mut tiles = Tiles::new::<P, R, S>(consumer);
     if P::RESIDENT {
@@ -341,13 +350,11 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
             if !P::RESIDENT {
                 mbarrier::wait(filter.full(), filter.parity);
             }
-            let a = descriptor(at, 16, SWIZZLE_PERIOD, Swizzle::B128);
-            let b = if P::B_IS_MN_MAJOR {
-                descriptor(filter.at(), PANEL * PANEL * 2, SWIZZLE_PERIOD, Swizzle::B128)
-            } else {
-                descriptor(filter.at(), 16, SWIZZLE_PERIOD, Swizzle::B128)
-            };
-            P::multiply(&mut d, a, b, u32::from(product > 0));
+            let positions = descriptor(at, 16, SWIZZLE_PERIOD, Swizzle::B128);
+            // 64 channels are 64 rows of a swizzled tile, or a panel.
+            let channels = filter.at() + own_channel * (PANEL * 2);
+            let filter_tile = descriptor(channels, 16, SWIZZLE_PERIOD, Swizzle::B128);
+            P::multiply(&mut d, positions, filter_tile, u32::from(product > 0));
             // The product before is done, and with the last tap of a buffer the buffer.
             if !P::RESIDENT && product > 0 && lane == 0 {
                 mbarrier::arrive(used_filter);
@@ -378,18 +385,23 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
             }
             mbarrier::arrive(used_halo);
         }
-        let rows = Rows { place, first_row, first: first + own + thread / 32 * 16 };
-        let of = |i: u32| Rows { first: rows.first + i * SUBTILE, ..rows };
-        store::<P, E, R, S>(p, d.get_unchecked(0), &of(0), out);
-        store::<P, E, R, S>(p, d.get_unchecked(1), &of(1), out);
-        if S == 4 {
-            store::<P, E, R, S>(p, d.get_unchecked(S - 2), &of(2), out);
-            store::<P, E, R, S>(p, d.get_unchecked(S - 1), &of(3), out);
+        let rows = Rows { place, first_row, first: first + own };
+        if S == 1 {
+            let out = Out { at: out, barrier: 1 + consumer, warp: thread / 32, column: place.n + own_channel };
+            store_transposed::<E, R>(p, d.get_unchecked(0), &rows, &out);
+        } else {
+            let rows = rows.behind(thread / 32 * 16);
+            each_element::<E, R>(p, d.get_unchecked(0), &rows);
+            each_element::<E, R>(p, d.get_unchecked(1), &rows.behind(SUBTILE));
+            if S == 4 {
+                each_element::<E, R>(p, d.get_unchecked(S - 2), &rows.behind(2 * SUBTILE));
+                each_element::<E, R>(p, d.get_unchecked(S - 1), &rows.behind(3 * SUBTILE));
+            }
         }
     }
 }
 
-/// The rows of one warp in one instruction: 16 positions from `first` on, counted from the begin of `first_row`.
+/// Positions from `first` on, counted from the begin of `first_row`.
 #[derive(Clone, Copy)]
 struct Rows {
     place: HaloPlace,
@@ -398,7 +410,12 @@ struct Rows {
 }
 
 impl Rows {
-    /// Row and column of the output that row `i` is, unless it is computed for nothing.
+    #[inline(always)]
+    fn behind(&self, count: u32) -> Rows {
+        Rows { first: self.first + count, ..*self }
+    }
+
+    /// Row and column of the output that position `i` is, unless it is computed for nothing.
     #[inline(always)]
     fn position(&self, p: &ConvHaloParams, i: u32) -> (bool, u32, u32) {
         let (row, column) = p.pitch.div_rem(self.first + i);
@@ -413,150 +430,193 @@ impl Rows {
     }
 }
 
-/// Scales the sums of 16 rows and sends them out.
+/// Where the results of one consumer leave.
+struct Out {
+    /// Shared memory of its own: 64 positions of 64 channels.
+    at: u32,
+    /// The named barrier of its threads.
+    barrier: u32,
+    warp: u32,
+    /// The first of its channels.
+    column: u32,
+}
+
+/// Scales sums whose rows are 64 channels and sends them out, positions as rows.
 ///
 /// # Safety
-/// As [`consume`]; `out` is this warp's alone.
+/// As [`consume`].
 #[inline(always)]
-unsafe fn store<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
-    p: &ConvHaloParams,
-    d: &[f32; R],
-    rows: &Rows,
-    out: u32,
-) {
+unsafe fn store_transposed<E: Half, const R: usize>(p: &ConvHaloParams, d: &[f32; R], rows: &Rows, out: &Out) {
     if p.stores_whole == 0 || p.beta != 0.0 {
-        each_element::<E, R, 0>(p, d, rows);
-        if R > 32 {
-            each_element::<E, R, 1>(p, d, rows);
+        each_sum::<E, R, 0>(p, d, rows, out);
+        each_sum::<E, R, 1>(p, d, rows, out);
+        each_sum::<E, R, 2>(p, d, rows, out);
+        each_sum::<E, R, 3>(p, d, rows, out);
+        if R > 64 {
+            each_sum::<E, R, 4>(p, d, rows, out);
+            each_sum::<E, R, 5>(p, d, rows, out);
+            each_sum::<E, R, 6>(p, d, rows, out);
+            each_sum::<E, R, 7>(p, d, rows, out);
         }
         return;
     }
-    let lane = thread_idx_x() % 32;
-    let plane = p.out as i64 + 2 * rows.plane_offset(p);
-    // Eight lanes write a row; four rows at a time.
-    let address = |i: u32| {
-        let (inside, h, w) = rows.position(p, 4 * i + lane / 8);
-        let at = plane + 2 * (i64::from(h) * p.strides[2] + i64::from(w) * p.strides[3]);
-        if inside { at as u64 } else { 0 }
-    };
-    let to = [address(0), address(1), address(2), address(3)];
-    panel::<E, R, 0>(p, d, out, &to, rows.place.n);
-    if R > 32 {
-        panel::<E, R, 1>(p, d, out, &to, rows.place.n);
+    group::<E, R, 0>(p, d, rows, out);
+    group::<E, R, 1>(p, d, rows, out);
+    if R > 64 {
+        group::<E, R, 2>(p, d, rows, out);
+        group::<E, R, 3>(p, d, rows, out);
     }
 }
 
-/// Panel `N` of 64 columns, through shared memory so that neighbouring lanes write neighbours.
+/// Positions `64 G` to `64 G + 63`, through shared memory so that neighbouring lanes write neighbours.
 ///
 /// # Safety
-/// As [`store`].
+/// As [`store_transposed`].
 #[inline(always)]
-unsafe fn panel<E: Half, const R: usize, const N: usize>(
-    p: &ConvHaloParams,
-    d: &[f32; R],
-    out: u32,
-    to: &[u64; 4],
-    first_column: u32,
-) {
+unsafe fn group<E: Half, const R: usize, const G: usize>(p: &ConvHaloParams, d: &[f32; R], rows: &Rows, out: &Out) {
     let lane = thread_idx_x() % 32;
-    // Nobody reads the panel before any more.
-    sync_warp();
-    chunk::<E, R, N, 0>(p, d, out, lane);
-    if R > 8 {
-        chunk::<E, R, N, 1>(p, d, out, lane);
-        chunk::<E, R, N, 2>(p, d, out, lane);
-        chunk::<E, R, N, 3>(p, d, out, lane);
-    }
-    sync_warp();
+    // Nobody reads the group before any more.
+    sync_named(out.barrier, WARPGROUP);
+    chunk::<E, R, G, 0>(p, d, out, lane);
+    chunk::<E, R, G, 1>(p, d, out, lane);
+    chunk::<E, R, G, 2>(p, d, out, lane);
+    chunk::<E, R, G, 3>(p, d, out, lane);
+    sync_named(out.barrier, WARPGROUP);
+    // Eight lanes write a position; each warp 16 of them.
     let own = lane % 8;
-    let column = first_column + N as u32 * PANEL + own * 8;
-    let mine = own * 8 < 2 * R as u32 && column < p.gemm_n;
-    let mut i = 0;
-    while i < 4 {
-        let row = 4 * i as u32 + lane / 8;
-        let to = *to.get_unchecked(i);
-        if mine && to != 0 {
-            let v = shared::load_x4(out + row * 128 + ((own ^ (row % 8)) * 16));
-            memory::store_x4((to + 2 * u64::from(column)) as *mut u32, v);
+    let column = out.column + own * 8;
+    if column < p.gemm_n {
+        let plane = p.out as i64 + 2 * (rows.plane_offset(p) + i64::from(column));
+        let mut i = 0;
+        while i < 4 {
+            let row = out.warp * 16 + 4 * i + lane / 8;
+            let (inside, h, w) = rows.position(p, G as u32 * SUBTILE + row);
+            if inside {
+                let v = shared::load_x4(out.at + row * 128 + ((own ^ (row % 8)) * 16));
+                let to = plane + 2 * (i64::from(h) * p.strides[2] + i64::from(w) * p.strides[3]);
+                memory::store_x4(to as *mut u32, v);
+            }
+            i += 1;
         }
-        i += 1;
     }
 }
 
-/// Columns `16 J` to `16 J + 15` of panel `N`: eight sums a thread.
+/// Positions `16 J` to `16 J + 15` of group `G`: eight sums a thread, of this warp's 16 channels.
 ///
 /// # Safety
-/// As [`store`].
+/// As [`store_transposed`].
 #[inline(always)]
-unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
+unsafe fn chunk<E: Half, const R: usize, const G: usize, const J: usize>(
     p: &ConvHaloParams,
     d: &[f32; R],
-    out: u32,
+    out: &Out,
     lane: u32,
 ) {
-    let at = 8 * (4 * N + J);
+    let at = 8 * (4 * G + J);
     let v = |i: usize| p.alpha * *d.get_unchecked(at + i);
+    // Matrices of 8 positions and 8 channels: channels first.
     let packed = [E::pack(v(0), v(1)), E::pack(v(2), v(3)), E::pack(v(4), v(5)), E::pack(v(6), v(7))];
-    let (row, half) = (lane % 16, lane / 16);
-    ldmatrix::store_x4(out + row * 128 + (((2 * J as u32 + half) ^ (row % 8)) * 16), packed);
+    let row = J as u32 * 16 + lane / 16 * 8 + lane % 8;
+    let chunk = 2 * out.warp + lane / 8 % 2;
+    ldmatrix::store_x4_transposed(out.at + row * 128 + ((chunk ^ (row % 8)) * 16), packed);
 }
 
-/// Writes the columns of panel `N` element by element, which may be positions and channels.
+/// Writes positions `32 G` to `32 G + 31` element by element, which are then laid out and blended as needed.
 ///
 /// # Safety
-/// As [`store`].
+/// As [`store_transposed`].
 #[inline(always)]
-unsafe fn each_element<E: Half, const R: usize, const N: usize>(p: &ConvHaloParams, d: &[f32; R], rows: &Rows) {
+unsafe fn each_sum<E: Half, const R: usize, const G: usize>(p: &ConvHaloParams, d: &[f32; R], rows: &Rows, out: &Out) {
     let lane = thread_idx_x() % 32;
-    let plane = (p.out as *mut u16).offset(rows.plane_offset(p) as isize);
-    let upper = rows.position(p, lane / 4);
-    let lower = rows.position(p, lane / 4 + 8);
-    let count = if R < 32 { R } else { 32 };
+    sync_named(out.barrier, WARPGROUP);
     let mut i = 0;
-    while i < count {
-        let column = N as u32 * PANEL + (i as u32 / 4) * 8 + lane % 4 * 2 + i as u32 % 2;
-        let column = rows.place.n + column;
-        let (inside, row_h, row_w) = if i / 2 % 2 == 0 { upper } else { lower };
-        let (rest, c) = p.spread[2].div_rem(column);
-        let (a, b) = p.spread[1].div_rem(rest);
-        let (h, w) = (row_h * p.spread[0].divisor + a, row_w * p.spread[1].divisor + b);
-        if inside && column < p.gemm_n && h < p.spread_extents[0] && w < p.spread_extents[1] {
-            let offset = i64::from(h) * p.strides[2] + i64::from(w) * p.strides[3] + i64::from(c) * p.strides[4];
-            let to = plane.offset(offset as isize);
-            let mut sum = p.alpha * *d.get_unchecked(32 * N + i);
-            if p.beta != 0.0 {
-                sum += p.beta * E::unpack(*to);
-            }
-            *to = E::pack(sum, 0.0) as u16;
-        }
+    while i < 16 {
+        let channel = out.warp * 16 + lane / 4 + (i as u32 / 2 % 2) * 8;
+        let position = (i as u32 / 4) * 8 + lane % 4 * 2 + i as u32 % 2;
+        shared::store_u32(out.at + (position * PANEL + channel) * 4, (*d.get_unchecked(16 * G + i)).to_bits());
         i += 1;
+    }
+    sync_named(out.barrier, WARPGROUP);
+    let thread = thread_idx_x() % WARPGROUP;
+    let mut position = thread / PANEL;
+    while position < 32 {
+        let sum = f32::from_bits(shared::load_u32(out.at + (position * PANEL + thread % PANEL) * 4));
+        element::<E>(p, rows, G as u32 * 32 + position, out.column + thread % PANEL, sum);
+        position += WARPGROUP / PANEL;
+    }
+}
+
+/// Writes the sums of a thread whose rows are positions, one by one.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn each_element<E: Half, const R: usize>(p: &ConvHaloParams, d: &[f32; R], rows: &Rows) {
+    let lane = thread_idx_x() % 32;
+    let mut i = 0;
+    while i < R {
+        let column = (i as u32 / 4) * 8 + lane % 4 * 2 + i as u32 % 2;
+        let position = lane / 4 + (i as u32 / 2 % 2) * 8;
+        element::<E>(p, rows, position, rows.place.n + column, *d.get_unchecked(i));
+        i += 1;
+    }
+}
+
+/// Writes one sum, of the position `i` and a column, which may be a position and a channel.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn element<E: Half>(p: &ConvHaloParams, rows: &Rows, i: u32, column: u32, sum: f32) {
+    let (inside, row_h, row_w) = rows.position(p, i);
+    let (rest, c) = p.spread[2].div_rem(column);
+    let (a, b) = p.spread[1].div_rem(rest);
+    let (h, w) = (row_h * p.spread[0].divisor + a, row_w * p.spread[1].divisor + b);
+    if inside && column < p.gemm_n && h < p.spread_extents[0] && w < p.spread_extents[1] {
+        let offset = i64::from(h) * p.strides[2] + i64::from(w) * p.strides[3] + i64::from(c) * p.strides[4];
+        let to = (p.out as *mut u16).offset((rows.plane_offset(p) + offset) as isize);
+        let mut sum = p.alpha * sum;
+        if p.beta != 0.0 {
+            sum += p.beta * E::unpack(*to);
+        }
+        *to = E::pack(sum, 0.0) as u16;
     }
 }
 
 macro_rules! entries {
-    ($(($symbol:ident, $pass:ident, $dtype:ident, $n:tt, $kind:ident)),* $(,)?) => { $(
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $form:ident)),* $(,)?) => { $(
         /// # Safety
         /// The host passes maps and extents of live tensors in `params`.
         #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, tensor_maps = 2)]
         pub unsafe fn $symbol(params: ConvHaloParams) {
             struct This;
-            product!(@$pass This, $dtype, $n, $kind);
+            product!(@$form $pass, This, $dtype);
             let maps = [param_tensor_map!($symbol, 0), param_tensor_map!($symbol, 1)];
-            run::<This, element!($dtype), { $n / 2 }, { subtiles!($kind) }>(&params, maps)
+            run::<This, element_type!($dtype), { sums!($form).0 }, { sums!($form).1 }>(&params, maps)
         }
     )* };
 }
 
-macro_rules! subtiles {
-    (shared) => {
-        2
+/// Sums of a thread in one instruction, and instructions.
+macro_rules! sums {
+    (P256_C16) => {
+        (8, 2)
     };
-    (resident) => {
-        4
+    (P256_C16_RESIDENT) => {
+        (8, 4)
+    };
+    (C64_P256) => {
+        (64, 1)
+    };
+    (C64_P256_RESIDENT) => {
+        (128, 1)
+    };
+    (C128_P256) => {
+        (128, 1)
     };
 }
 
-macro_rules! element {
+macro_rules! element_type {
     (bf16) => {
         Bf16
     };
@@ -566,37 +626,69 @@ macro_rules! element {
 }
 
 /// Implements [`Product`]: the instruction's shape, orientation and steps must be literals.
+///
+/// Where the sum's dimension is contiguous, an instruction's step along it is 32 bytes (2 units of a descriptor), else
+/// 16 rows of 128 bytes (128 units).
 macro_rules! product {
-    (@fprop $this:ident, $dtype:ident, 16, $kind:ident) => { product!(@$kind $this, $dtype, 16, 8, 0, 2); };
-    (@fprop $this:ident, $dtype:ident, 64, $kind:ident) => { product!(@$kind $this, $dtype, 64, 32, 0, 2); };
-    (@fprop $this:ident, $dtype:ident, 128, $kind:ident) => { product!(@$kind $this, $dtype, 128, 64, 0, 2); };
-    (@dgrad $this:ident, $dtype:ident, 64, $kind:ident) => { product!(@$kind $this, $dtype, 64, 32, 1, 128); };
-    (@dgrad $this:ident, $dtype:ident, 128, $kind:ident) => { product!(@$kind $this, $dtype, 128, 64, 1, 128); };
-    (@shared $($row:tt),*) => { product!(@implement 2, [0], 1, $($row),*); };
-    (@resident $($row:tt),*) => { product!(@implement 4, [0 1 2], 3, $($row),*); };
-    (@implement $subtiles:tt, [$($i:tt)*], $last:tt, $this:ident, $dtype:ident, $n:tt, $registers:tt,
-        $b_mn:tt, $b_step:tt) => {
-        impl Product<$registers, $subtiles> for $this {
-            const GEMM_N: u32 = $n;
-            const B_IS_MN_MAJOR: bool = $b_mn == 1;
+    (@P256_C16 fprop, $this:ident, $dtype:ident) => {
+        product!(@positions 2, [0], 1, $this, $dtype, 128, false);
+    };
+    (@P256_C16_RESIDENT fprop, $this:ident, $dtype:ident) => {
+        product!(@positions 4, [0 1 2], 3, $this, $dtype, 256, true);
+    };
+    (@C64_P256 $($row:tt)*) => { product!(@of 64, 128, 64, 128, false, $($row)*); };
+    (@C64_P256_RESIDENT $($row:tt)*) => { product!(@of 128, 256, 64, 256, true, $($row)*); };
+    (@C128_P256 $($row:tt)*) => { product!(@of 128, 256, 128, 256, false, $($row)*); };
+    (@of $r:tt, $n:tt, $channels:tt, $positions:tt, $resident:tt, fprop, $this:ident, $dtype:ident) => {
+        product!(@channels $r, $n, $channels, $positions, $resident, $this, $dtype, 0, 2);
+    };
+    (@of $r:tt, $n:tt, $channels:tt, $positions:tt, $resident:tt, dgrad, $this:ident, $dtype:ident) => {
+        product!(@channels $r, $n, $channels, $positions, $resident, $this, $dtype, 1, 128);
+    };
+    (@channels $r:tt, $n:tt, $channels:tt, $positions:tt, $resident:tt, $this:ident, $dtype:ident, $mn:tt, $step:tt) => {
+        impl Product<$r, 1> for $this {
+            const CHANNELS: u32 = $channels;
+            const POSITIONS: u32 = $positions;
+            const RESIDENT: bool = $resident;
+            const FILTER_IS_MN_MAJOR: bool = $mn == 1;
 
             #[inline(always)]
-            unsafe fn multiply(d: &mut [[f32; $registers]; $subtiles], a: u64, b: u64, accumulate: u32) {
-                let of = |i: u32| a + u64::from(i * (SUBTILE * POSITION_BYTES / 16));
-                $(
-                    wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[$i], a = of($i), a_step = 2, b = b,
-                        b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate, commit = 0);
-                )*
-                wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[$last], a = of($last), a_step = 2, b = b,
-                    b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate);
-                $( wgmma_wait!(d = &mut d[$i], registers = $registers, pending = 1); )*
-                wgmma_wait!(d = &mut d[$last], registers = $registers, pending = 1);
+            unsafe fn multiply(d: &mut [[f32; $r]; 1], positions: u64, filter: u64, accumulate: u32) {
+                wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[0], a = filter, a_step = $step,
+                    transpose_a = $mn, b = positions, b_step = 2, accumulate = accumulate);
+                wgmma_wait!(d = &mut d[0], registers = $r, pending = 1);
             }
 
             #[inline(always)]
-            unsafe fn finish(d: &mut [[f32; $registers]; $subtiles]) {
-                $( wgmma_wait!(d = &mut d[$i], registers = $registers, pending = 0); )*
-                wgmma_wait!(d = &mut d[$last], registers = $registers, pending = 0);
+            unsafe fn finish(d: &mut [[f32; $r]; 1]) {
+                wgmma_wait!(d = &mut d[0], registers = $r, pending = 0);
+            }
+        }
+    };
+    (@positions $subtiles:tt, [$($i:tt)*], $last:tt, $this:ident, $dtype:ident, $positions:tt, $resident:tt) => {
+        impl Product<8, $subtiles> for $this {
+            const CHANNELS: u32 = 16;
+            const POSITIONS: u32 = $positions;
+            const RESIDENT: bool = $resident;
+            const FILTER_IS_MN_MAJOR: bool = false;
+
+            #[inline(always)]
+            unsafe fn multiply(d: &mut [[f32; 8]; $subtiles], positions: u64, filter: u64, accumulate: u32) {
+                let of = |i: u32| positions + u64::from(i * (SUBTILE * POSITION_BYTES / 16));
+                $(
+                    wgmma!(types = $dtype, n = 16, steps = 4, d = &mut d[$i], a = of($i), a_step = 2, b = filter,
+                        b_step = 2, accumulate = accumulate, commit = 0);
+                )*
+                wgmma!(types = $dtype, n = 16, steps = 4, d = &mut d[$last], a = of($last), a_step = 2, b = filter,
+                    b_step = 2, accumulate = accumulate);
+                $( wgmma_wait!(d = &mut d[$i], registers = 8, pending = 1); )*
+                wgmma_wait!(d = &mut d[$last], registers = 8, pending = 1);
+            }
+
+            #[inline(always)]
+            unsafe fn finish(d: &mut [[f32; 8]; $subtiles]) {
+                $( wgmma_wait!(d = &mut d[$i], registers = 8, pending = 0); )*
+                wgmma_wait!(d = &mut d[$last], registers = 8, pending = 0);
             }
         }
     };
