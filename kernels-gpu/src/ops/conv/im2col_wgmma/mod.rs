@@ -156,6 +156,7 @@ impl Ring {
     /// All threads of the cluster call it, before any uses a barrier.
     #[inline(always)]
     unsafe fn start(self) {
+        schedule::launch_dependents();
         if thread_idx_x() == 0 {
             let mut each = self;
             while each.parity == 0 {
@@ -167,6 +168,8 @@ impl Ring {
         }
         // Nobody may signal a barrier, here or in the other block, before it is ready.
         if self.tile.cluster > 1 { cuda_std::cluster::sync() } else { sync_threads() }
+        // Also those who only write: what they write may still be read.
+        schedule::wait_for_predecessors();
     }
 
     /// Signals that this warp has read a stage, to the producers of all blocks that load into it.
