@@ -22,6 +22,7 @@ impl Operation for ConvProblem {
             &cp_async_mma::CpAsyncMma,
             &im2col_wgmma::Gather,
             &im2col_wgmma::Wgrad,
+            &im2col_wgmma::Cluster,
             &depthwise::Depthwise,
             &packed_rows::PackedRows,
             &spread_columns::SpreadColumns,

@@ -61,6 +61,13 @@ impl Window {
         let base = |axis: usize| (at[axis] * p.step[axis]) as i32 + p.base[axis];
         Window { linear: first as i32, image: n as i32, base: [base(0), base(1), base(2)] }
     }
+
+    /// The same, computed where this stands and not where it is first needed.
+    #[inline(always)]
+    pub(super) fn here(self) -> Self {
+        let here = |value: i32| schedule::opaque(value as u32) as i32;
+        Window { linear: here(self.linear), image: here(self.image), base: self.base.map(here) }
+    }
 }
 
 /// 64 channels of x at one tap. Found once a tile: the divisions take longer than a stage's products.
@@ -75,6 +82,13 @@ impl Panel {
         let (tap, c) = p.tap_and_channel(index);
         let offset = |axis: usize| (tap[axis] * p.tap_offset[axis]) as u16;
         Panel { channel: (group * p.group_c + c) as i32, offset: [offset(0), offset(1), offset(2)] }
+    }
+
+    /// As [`Window::here`].
+    #[inline(always)]
+    pub(super) fn here(self) -> Self {
+        let here = |value: u16| schedule::opaque(value.into()) as u16;
+        Panel { channel: schedule::opaque(self.channel as u32) as i32, offset: self.offset.map(here) }
     }
 
     /// # Safety

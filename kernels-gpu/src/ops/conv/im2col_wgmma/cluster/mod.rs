@@ -119,7 +119,8 @@ struct Share {
 impl Share {
     #[inline(always)]
     fn new() -> Self {
-        Share { rank: cluster::rank(), shift: cluster::size().trailing_zeros() }
+        let blocks = cluster::size();
+        Share { rank: cluster::rank(), shift: if blocks > 1 { blocks.trailing_zeros() } else { 0 } }
     }
 
     /// The tile of this block's cluster.

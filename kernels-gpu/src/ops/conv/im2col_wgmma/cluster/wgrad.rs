@@ -54,13 +54,13 @@ unsafe fn produce<P: Product<R, 1>, const R: usize>(
     let tile = P::TILE;
     // Columns behind the last panel are never stored, so they need not be loaded.
     let two = tile.gemm_n > PANEL && place.panel + 1 < p.n_panels;
-    let first = Panel::new(p, place.group, place.panel);
-    let second = Panel::new(p, place.group, place.panel + 1);
+    let first = Panel::new(p, place.group, place.panel).here();
+    let second = Panel::new(p, place.group, place.panel + 1).here();
     let k = (place.group * p.group_k + place.m) as i32;
+    let mut window = Window::new(p, begin * GEMM_K).here();
     schedule::wait_for_predecessors();
     let mut block = begin;
     while block < end {
-        let window = Window::new(p, block * GEMM_K);
         mbarrier::wait(ring.empty(), ring.parity ^ 1);
         mbarrier::arrive_expect_bytes(ring.full(), tile.a_bytes() + PANEL_BYTES + if two { PANEL_BYTES } else { 0 });
         let bar = ring.full();
@@ -71,6 +71,7 @@ unsafe fn produce<P: Product<R, 1>, const R: usize>(
         }
         ring.advance();
         block += 1;
+        window = Window::new(p, block * GEMM_K);
     }
 }
 
