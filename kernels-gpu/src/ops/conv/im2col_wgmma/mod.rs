@@ -168,7 +168,11 @@ impl Ring {
             mbarrier::fence_init();
         }
         // Nobody may signal a barrier, here or in the other block, before it is ready.
-        if self.tile.cluster > 1 { cuda_std::cluster::sync() } else { sync_threads() }
+        if self.tile.cluster > 1 {
+            cuda_std::cluster::sync()
+        } else {
+            sync_threads()
+        }
         // Also those who only write: what they write may still be read.
         schedule::wait_for_predecessors();
     }

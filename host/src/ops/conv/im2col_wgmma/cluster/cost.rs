@@ -81,11 +81,8 @@ impl Work {
         let products = PRODUCTS * elements / 4096.0;
         let loads = f64::from(self.tile.stage_bytes()) / CACHE.min(CACHE_OF_ALL / active);
         let splits = self.splits as f64;
-        let exchange = if self.splits > 1 {
-            EXCHANGE + in_turn * 4.0 * elements * (splits - 1.0) / splits / SENT
-        } else {
-            0.0
-        };
+        let exchange =
+            if self.splits > 1 { EXCHANGE + in_turn * 4.0 * elements * (splits - 1.0) / splits / SENT } else { 0.0 };
         let written = in_turn * elements / splits / WRITTEN;
         let cycles = panels * products.max(loads) + exchange + EPILOGUE + written;
         ENDS_US + (cycles / CYCLES_PER_US).max(memory_us / MEMORY_SHARE)
@@ -133,32 +130,5 @@ mod tests {
         assert!(!work.is_sensible(UNITS));
         assert!(!Work::new(CLUSTER_64X64, 8, &[(100, 9)]).is_sensible(UNITS));
         assert!(!Work::new(CLUSTER_64X64, 4, &[(10, 3)]).is_sensible(UNITS));
-    }
-
-    /// Prints; for a look at the choices.
-    #[test]
-    #[ignore]
-    fn choices() {
-        for (name, positions, channels, panels) in [
-            ("64->64 56", 3136, 64, 1),
-            ("64->256 56", 3136, 256, 1),
-            ("3x3 64 56", 3136, 64, 9),
-            ("256->64 56", 3136, 64, 4),
-            ("256->128 56", 3136, 128, 4),
-            ("3x3 128 28", 784, 128, 18),
-            ("512->128 28", 784, 128, 8),
-            ("128->512 28", 784, 512, 2),
-            ("3x3 256 14", 196, 256, 36),
-            ("1024->256 14", 196, 256, 16),
-            ("256->1024 14", 196, 1024, 4),
-            ("3x3 512 7", 49, 512, 72),
-            ("2048->512 7", 49, 512, 32),
-            ("512->2048 7", 49, 2048, 8),
-            ("3x3 64 56 N8", 25088, 64, 9),
-            ("3x3 256 14 N8", 1568, 256, 36),
-        ] {
-            let (us, tile, splits) = best(positions, channels, panels);
-            println!("{name}: {us:.2} us, {}x{} cluster {splits}", tile.gemm_m, tile.gemm_n);
-        }
     }
 }

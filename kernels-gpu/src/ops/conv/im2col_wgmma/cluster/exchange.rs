@@ -49,8 +49,7 @@ impl<const R: usize, const S: usize, const N: usize> Exchange<R, S, N> {
     /// Units of a slice.
     const UNITS: u32 = (S * 8 / N) as u32;
     /// Runs that a warp writes, or rows of a thread where nothing is sent.
-    const TURNS: usize =
-        if N == 1 { 2 * S } else { (Self::UNITS * Self::RUNS).div_ceil(WARPGROUP / 32) as usize };
+    const TURNS: usize = if N == 1 { 2 * S } else { (Self::UNITS * Self::RUNS).div_ceil(WARPGROUP / 32) as usize };
 
     #[inline(always)]
     pub(super) unsafe fn new<T: Target>(ring: Ring, rank: u32, target: &T) -> Self {
@@ -92,35 +91,55 @@ impl<const R: usize, const S: usize, const N: usize> Exchange<R, S, N> {
         } else {
             // All blocks have their barriers ready.
             cluster::wait();
-            self.send(d.get_unchecked(0), 0);
-            if S > 1 {
-                self.send(d.get_unchecked(S - 1), 1);
-            }
+            self.send(d);
             self.receive::<E, T>(target);
         }
     }
 
-    /// Sends the sums of instruction `subtile` to the blocks that write them.
+    /// Sends the sums to the blocks that write them. Half of the blocks begin with what goes to one half of them and
+    /// half with the rest, so that none is sent to by all at once.
     ///
     /// # Safety
     /// As [`Exchange::leave`].
     #[inline(always)]
-    unsafe fn send(&self, d: &[f32; R], subtile: u32) {
-        let mut half = 0;
-        while half < 2 {
-            let unit = subtile * (SUBTILE / UNIT_ROWS) + 2 * self.warp + half as u32;
-            let (to, slot) = (unit / Self::UNITS, unit % Self::UNITS);
-            let offset = (self.rank * Self::UNITS + slot) * Self::RUNS * RUN_BYTES + self.lane * 16;
-            let buffer = cluster::map_address(self.ring.exchange() + offset, to);
-            let barrier = cluster::map_address(self.ring.exchange_barrier(), to);
-            let mut run = 0;
-            while run < R / 8 {
-                let bits = |i: usize| d.get_unchecked(8 * run + 2 * half + i).to_bits();
-                let sums = [bits(0), bits(1), bits(4), bits(5)];
-                cluster::store_async_x4(buffer + run as u32 * RUN_BYTES, sums, barrier);
-                run += 1;
-            }
-            half += 1;
+    unsafe fn send(&self, d: &[[f32; R]; S]) {
+        let (first, last) = (d.get_unchecked(0), d.get_unchecked(S - 1));
+        if S > 1 && 2 * self.rank >= N as u32 {
+            self.send_unit::<0>(last, 1);
+            self.send_unit::<1>(last, 1);
+            self.send_unit::<0>(first, 0);
+            self.send_unit::<1>(first, 0);
+        } else if S > 1 {
+            self.send_unit::<0>(first, 0);
+            self.send_unit::<1>(first, 0);
+            self.send_unit::<0>(last, 1);
+            self.send_unit::<1>(last, 1);
+        } else if Self::UNITS == 1 && self.rank % 2 > 0 {
+            self.send_unit::<1>(first, 0);
+            self.send_unit::<0>(first, 0);
+        } else {
+            self.send_unit::<0>(first, 0);
+            self.send_unit::<1>(first, 0);
+        }
+    }
+
+    /// Sends the sums of instruction `subtile` of one half of the warp's rows.
+    ///
+    /// # Safety
+    /// As [`Exchange::leave`].
+    #[inline(always)]
+    unsafe fn send_unit<const HALF: usize>(&self, d: &[f32; R], subtile: u32) {
+        let unit = subtile * (SUBTILE / UNIT_ROWS) + 2 * self.warp + HALF as u32;
+        let (to, slot) = (unit / Self::UNITS, unit % Self::UNITS);
+        let offset = (self.rank * Self::UNITS + slot) * Self::RUNS * RUN_BYTES + self.lane * 16;
+        let buffer = cluster::map_address(self.ring.exchange() + offset, to);
+        let barrier = cluster::map_address(self.ring.exchange_barrier(), to);
+        let mut run = 0;
+        while run < R / 8 {
+            let bits = |i: usize| d.get_unchecked(8 * run + 2 * HALF + i).to_bits();
+            let sums = [bits(0), bits(1), bits(4), bits(5)];
+            cluster::store_async_x4(buffer + run as u32 * RUN_BYTES, sums, barrier);
+            run += 1;
         }
     }
 
