@@ -41,7 +41,7 @@ trait Product<const R: usize, const S: usize> {
 }
 
 /// A 16-bit element type.
-trait Half {
+pub(super) trait Half {
     /// Two numbers as elements, the first in the low half.
     fn pack(low: f32, high: f32) -> u32;
 
@@ -50,9 +50,9 @@ trait Half {
 }
 
 /// bf16.
-struct Bf16;
+pub(super) struct Bf16;
 /// f16.
-struct F16;
+pub(super) struct F16;
 
 impl Half for Bf16 {
     #[inline(always)]
