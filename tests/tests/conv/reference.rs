@@ -145,6 +145,17 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=1x1 stride=1x1 x=2x4x13x17:T w=64x4x3x3:T y=2x64x13x17:T:nhwc",
     "pad=0x1 stride=2x3 dil=2x1 x=3x1x20x31:T:nhwc w=16x1x5x6:T:nhwc",
     "pad=1x1 stride=2x2 x=2x13x14x15:T:nhwc w=64x13x3x3:T y=2x64x7x8:T:nhwc",
+    // Sums that a cluster shares: tails of rows, columns and panels, strides of which some classes have fewer panels than
+    // there are blocks, groups.
+    "pad=1x1 stride=1x1 x=1x128x5x7:T:nhwc w=72x128x3x3:T:nhwc",
+    "pad=0x0 stride=1x1 x=1x136x9x7:T:nhwc w=264x136x1x1:T:nhwc",
+    "pad=0x0 stride=1x1 x=1x520x7x7:T:nhwc w=40x520x1x1:T:nhwc mode=convolution",
+    "pad=1x1 stride=2x2 x=1x200x9x10:T:nhwc w=128x200x3x3:T:nhwc",
+    "pad=1x1 stride=3x2 dil=1x2 x=2x72x11x12:T:nhwc w=256x72x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 groups=2 x=1x256x6x5:T:nhwc w=256x128x3x3:T:nhwc mode=convolution",
+    "pad=1x1 stride=1x1 groups=2 x=1x128x6x5:T:nhwc w=64x64x3x3:T:nhwc",
+    "pad=0x0 stride=1x1 x=3x64x13x17:T:nhwc w=200x64x1x1:T:nhwc",
+    "pad=1x0x1 stride=1x2x1 x=1x72x4x5x6:T:nhwc w=136x72x3x1x3:T:nhwc",
     // Rows wider than a copy, in strips; rows whose padding is shared, and not; few columns.
     "pad=1x1 stride=1x1 x=1x8x4x300:T:nhwc w=8x8x3x3:T:nhwc",
     "pad=0x2 stride=1x1 dil=2x3 x=1x16x7x270:T:nhwc w=72x16x2x3:T:nhwc",
@@ -154,6 +165,7 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     // Slices of wider tensors, rows with gaps.
     "pad=1x1 stride=1x1 x=2x64x7x5:T:s3360x1x480x96 w=64x64x3x3:T:nhwc",
     "pad=0x0 stride=1x1 x=2x64x7x5:T:s3920x1x560x80 w=64x64x1x1:T:nhwc",
+    "pad=1x1 stride=2x1 x=1x136x7x5:T:s5880x1x840x168 w=72x136x3x3:T:nhwc",
 ];
 
 #[test]

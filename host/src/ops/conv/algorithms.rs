@@ -23,6 +23,7 @@ impl Operation for ConvProblem {
             &halo_wgmma::HaloWgmma,
             &im2col_wgmma::Gather,
             &im2col_wgmma::Wgrad,
+            &im2col_wgmma::Cluster,
             &depthwise::Depthwise,
             &packed_rows::PackedRows,
             &spread_columns::SpreadColumns,

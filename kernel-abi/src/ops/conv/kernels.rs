@@ -152,6 +152,42 @@ macro_rules! conv_im2col_gather_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per Hopper kernel of `fprop` and `dgrad` whose sums are split over a cluster: symbol,
+/// pass, element type, tile.
+#[macro_export]
+macro_rules! conv_cluster_gather_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convcluster_fprop_wgmma_bf16_64x64_sm90, fprop, bf16, CLUSTER_64X64),
+            (convcluster_fprop_wgmma_bf16_64x32_sm90, fprop, bf16, CLUSTER_64X32),
+            (convcluster_fprop_wgmma_bf16_128x64_sm90, fprop, bf16, CLUSTER_128X64),
+            (convcluster_fprop_wgmma_f16_64x64_sm90, fprop, f16, CLUSTER_64X64),
+            (convcluster_fprop_wgmma_f16_64x32_sm90, fprop, f16, CLUSTER_64X32),
+            (convcluster_fprop_wgmma_f16_128x64_sm90, fprop, f16, CLUSTER_128X64),
+            (convcluster_dgrad_wgmma_bf16_64x64_sm90, dgrad, bf16, CLUSTER_64X64),
+            (convcluster_dgrad_wgmma_bf16_64x32_sm90, dgrad, bf16, CLUSTER_64X32),
+            (convcluster_dgrad_wgmma_bf16_128x64_sm90, dgrad, bf16, CLUSTER_128X64),
+            (convcluster_dgrad_wgmma_f16_64x64_sm90, dgrad, f16, CLUSTER_64X64),
+            (convcluster_dgrad_wgmma_f16_64x32_sm90, dgrad, f16, CLUSTER_64X32),
+            (convcluster_dgrad_wgmma_f16_128x64_sm90, dgrad, f16, CLUSTER_128X64),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per Hopper kernel of `wgrad` whose sums are split over a cluster: symbol, element
+/// type, tile.
+#[macro_export]
+macro_rules! conv_cluster_wgrad_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convcluster_wgrad_wgmma_bf16_64x64_sm90, bf16, CLUSTER_WGRAD_64X64),
+            (convcluster_wgrad_wgmma_bf16_64x128_sm90, bf16, CLUSTER_WGRAD_64X128),
+            (convcluster_wgrad_wgmma_f16_64x64_sm90, f16, CLUSTER_WGRAD_64X64),
+            (convcluster_wgrad_wgmma_f16_64x128_sm90, f16, CLUSTER_WGRAD_64X128),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per Hopper kernel of `wgrad`: symbol, element type, tile.
 #[macro_export]
 macro_rules! conv_im2col_wgrad_kernels {

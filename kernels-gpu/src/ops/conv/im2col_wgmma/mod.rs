@@ -8,6 +8,7 @@
 //! The copy engine gathers: a tile's rows are a run of positions that may begin and end anywhere in an image and go on
 //! into the next one; where a tap meets the padding it delivers zeros.
 
+mod cluster;
 mod entry;
 mod gather;
 mod sum;
