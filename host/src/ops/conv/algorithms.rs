@@ -1,8 +1,8 @@
 //! The ordered list of convolution algorithms.
 
 use super::{
-    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, im2col_wgmma, naive, packed_rows,
-    spread_columns,
+    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, im2col_wgmma, naive, nchw_transposed,
+    packed_rows, spread_columns,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -25,6 +25,7 @@ impl Operation for ConvProblem {
             &depthwise::Depthwise,
             &packed_rows::PackedRows,
             &spread_columns::SpreadColumns,
+            &nchw_transposed::NchwTransposed,
             &naive::Naive,
         ]
     }
