@@ -2,7 +2,7 @@
 
 use super::{
     ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, im2col_wgmma, naive, nchw_transposed,
-    packed_rows, spread_columns,
+    packed_rows, pointwise_matmul, spread_columns,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -25,6 +25,7 @@ impl Operation for ConvProblem {
             &depthwise::Depthwise,
             &packed_rows::PackedRows,
             &spread_columns::SpreadColumns,
+            &pointwise_matmul::PointwiseMatmul,
             &nchw_transposed::NchwTransposed,
             &naive::Naive,
         ]
