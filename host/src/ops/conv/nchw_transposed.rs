@@ -1,5 +1,6 @@
 //! Convolution of tensors that do not lie channels-last, such as NCHW and KCRS: they are transposed into the workspace,
-//! convolved there by a method for channels-last tensors, and the result is transposed back.
+//! convolved there by a method for channels-last tensors, and the result is transposed back, unless the method can
+//! write it as it shall lie.
 //!
 //! What the method takes as it is stays where it is. With beta, the prior value is brought to the workspace as well, so
 //! that the result is rounded once.
@@ -17,6 +18,12 @@ type Names = &'static [(&'static str, &'static str)];
 macro_rules! names {
     ($(($symbol:ident $($column:tt)*)),* $(,)?) => {
         &[$((stringify!($symbol), concat!(stringify!($symbol), "+nchw"))),*]
+    };
+}
+
+macro_rules! plane_names {
+    ($(($symbol:ident $($column:tt)*)),* $(,)?) => {
+        &[$((stringify!($symbol), concat!(stringify!($symbol), "+planes+nchw"))),*]
     };
 }
 
@@ -38,6 +45,8 @@ struct Method {
     names: &'static [Names],
     /// Whether it takes x and w as they are.
     takes_any_x_and_w: bool,
+    /// Whether its result is written as it shall lie.
+    writes_planes: bool,
     /// Whether it takes positions whose channels are filled up to 16 bytes.
     takes_padding: bool,
 }
@@ -45,38 +54,51 @@ struct Method {
 const METHODS: &[Method] = &[
     Method {
         algorithm: &im2col_wgmma::Gather,
+        names: &[kernel_abi::conv_im2col_gather_kernels!(plane_names)],
+        takes_any_x_and_w: false,
+        writes_planes: true,
+        takes_padding: true,
+    },
+    Method {
+        algorithm: &im2col_wgmma::Gather,
         names: &[kernel_abi::conv_im2col_gather_kernels!(names)],
         takes_any_x_and_w: false,
+        writes_planes: false,
         takes_padding: true,
     },
     Method {
         algorithm: &im2col_wgmma::Wgrad,
         names: &[kernel_abi::conv_im2col_wgrad_kernels!(names)],
         takes_any_x_and_w: false,
+        writes_planes: false,
         takes_padding: true,
     },
     Method {
         algorithm: &packed_rows::PackedRows,
         names: &[kernel_abi::conv_im2col_gather_kernels!(row_names), kernel_abi::conv_im2col_wgrad_kernels!(row_names)],
         takes_any_x_and_w: true,
+        writes_planes: false,
         takes_padding: true,
     },
     Method {
         algorithm: &spread_columns::SpreadColumns,
         names: &[kernel_abi::conv_im2col_gather_kernels!(column_names)],
         takes_any_x_and_w: true,
+        writes_planes: false,
         takes_padding: true,
     },
     Method {
         algorithm: &grouped_mma::GroupedMma,
         names: &[kernel_abi::conv_grouped_mma_kernels!(names)],
         takes_any_x_and_w: false,
+        writes_planes: false,
         takes_padding: false,
     },
     Method {
         algorithm: &cp_async_mma::CpAsyncMma,
         names: &[kernel_abi::conv_cp_async_mma_kernels!(names)],
         takes_any_x_and_w: false,
+        writes_planes: false,
         takes_padding: false,
     },
 ];
@@ -205,8 +227,8 @@ impl Copies {
             ConvPass::Wgrad => "w",
         };
         let laid_out = |desc: &TensorDesc, name: &str| {
-            let stays = desc.dims()[1] == 1 || desc.strides()[1] == 1 || (method.takes_any_x_and_w && name != "y");
-            if stays {
+            let taken = (method.takes_any_x_and_w && name != "y") || (method.writes_planes && name == written);
+            if desc.dims()[1] == 1 || desc.strides()[1] == 1 || taken {
                 return Ok(*desc);
             }
             let padded = method.takes_padding && name != written;
@@ -358,17 +380,21 @@ mod tests {
         };
         let tail = "pad=1x1 stride=1x1 dil=1x1 groups=1";
         assert_eq!(
-            copies(0, "conv:fprop pad=1 x=2x13x9x9:bf16 w=16x13x3x3:bf16").unwrap(),
+            copies(1, "conv:fprop pad=1 x=2x13x9x9:bf16 w=16x13x3x3:bf16").unwrap(),
             format!(
                 "conv:fprop {tail} x=2x13x9x9:bf16:s1296x1x144x16 w=16x13x3x3:bf16:s144x1x48x16 y=2x16x9x9:bf16:nhwc"
             )
         );
         assert_eq!(
-            copies(0, "conv:dgrad pad=1 dx=2x16x9x9:bf16 w=24x16x3x3:bf16:nhwc dy=2x24x9x9:bf16").unwrap(),
+            copies(1, "conv:dgrad pad=1 dx=2x16x9x9:bf16 w=24x16x3x3:bf16:nhwc dy=2x24x9x9:bf16").unwrap(),
             format!("conv:dgrad {tail} dy=2x24x9x9:bf16:nhwc w=24x16x3x3:bf16:nhwc dx=2x16x9x9:bf16:nhwc")
         );
         assert_eq!(
-            copies(2, "conv:wgrad pad=1 x=2x3x9x9:bf16 dw=64x3x3x3:bf16").unwrap(),
+            copies(0, "conv:fprop pad=1 x=2x16x9x9:bf16 w=16x16x3x3:bf16").unwrap(),
+            format!("conv:fprop {tail} x=2x16x9x9:bf16:nhwc w=16x16x3x3:bf16:nhwc y=2x16x9x9:bf16")
+        );
+        assert_eq!(
+            copies(3, "conv:wgrad pad=1 x=2x3x9x9:bf16 dw=64x3x3x3:bf16").unwrap(),
             format!("conv:wgrad {tail} x=2x3x9x9:bf16 dy=2x64x9x9:bf16:nhwc dw=64x3x3x3:bf16")
         );
         let refusal = copies(0, "conv:fprop pad=1 x=2x16x9x9:bf16:nhwc w=16x16x3x3:bf16:nhwc").unwrap_err();
