@@ -34,4 +34,5 @@ pub const LAYOUT_HASHES: &[u64] = &[
     sgd::SgdParams::LAYOUT_HASH,
     softmax::SoftmaxParams::LAYOUT_HASH,
     transform::TransformParams::LAYOUT_HASH,
+    transform::TransposeParams::LAYOUT_HASH,
 ];

@@ -34,6 +34,16 @@ proptest! {
     }
 
     #[test]
+    fn nchw_matches_the_reference(problem in problems::conv::nchw(any_pass()), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
+    #[test]
+    fn nchw_gives_integers_exactly(problem in problems::conv::nchw(any_pass()), seed in any::<u64>()) {
+        check_integers(&problem, seed)?;
+    }
+
+    #[test]
     fn groups_match_the_reference(problem in problems::conv::grouped(any_pass()), seed in any::<u64>()) {
         check(&problem, seed)?;
     }
@@ -49,7 +59,7 @@ proptest! {
     }
 }
 
-pub(super) fn any_pass() -> impl Strategy<Value = ConvPass> {
+pub(super) fn any_pass() -> impl Strategy<Value = ConvPass> + Clone {
     prop::sample::select(ConvPass::ALL)
 }
 
@@ -167,6 +177,59 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=0x0 stride=1x1 x=2x64x7x5:T:s3920x1x560x80 w=64x64x1x1:T:nhwc",
     "pad=1x1 stride=2x1 x=1x136x7x5:T:s5880x1x840x168 w=72x136x3x3:T:nhwc",
 ];
+
+/// Shapes with channels before the image, in filters too, for tensor cores: images whose rows and planes begin at
+/// multiples of 16, 8, 4 and 2 bytes, several tiles and tails.
+const NCHW_SHAPES: &[&str] = &[
+    // Plain products.
+    "pad=0x0 stride=1x1 x=3x64x8x8:T w=136x64x1x1:T",
+    "pad=0x0 stride=1x1 x=2x72x14x14:T w=264x72x1x1:T",
+    "pad=0x0 stride=1x1 x=5x128x7x7:T w=64x128x1x1:T",
+    "pad=0x0 stride=1x1 x=3x64x28x28:T w=40x64x1x1:T",
+    "pad=0x0 stride=1x1 x=1x200x20x13:T w=130x200x1x1:T",
+    "pad=0x0 stride=1x1 x=2x65x6x9:T w=33x65x1x1:T",
+    "pad=0x0 stride=2x2 x=2x64x14x14:T w=128x64x1x1:T",
+    "pad=0x0 stride=2x2 x=2x64x7x7:T w=72x64x1x1:T",
+    // Taps.
+    "pad=1x1 stride=1x1 x=3x64x9x10:T w=136x64x3x3:T",
+    "pad=1x1 stride=1x1 x=2x64x14x14:T w=64x64x3x3:T",
+    "pad=1x1 stride=1x1 x=4x64x7x7:T w=128x64x3x3:T",
+    "pad=1x1 stride=1x1 x=2x64x16x56:T w=64x64x3x3:T",
+    "pad=1x1 stride=2x2 x=2x72x14x14:T w=264x72x3x3:T",
+    "pad=1x1 stride=2x2 x=2x64x11x9:T w=64x64x3x3:T",
+    "pad=2x1 pad_end=0x2 stride=1x1 dil=2x1 x=2x40x11x13:T w=24x40x3x3:T mode=convolution",
+    // Channels that 8 does not divide.
+    "pad=1x1 stride=1x1 x=2x13x9x11:T w=16x13x3x3:T",
+    "pad=1x1 stride=1x1 x=2x19x5x7:T w=13x19x3x3:T",
+    // Few channels.
+    "pad=3x3 stride=2x2 x=2x3x31x29:T w=64x3x7x7:T",
+    "pad=2x2 stride=4x4 x=2x3x27x30:T w=72x3x11x11:T",
+    "pad=1x1 stride=1x1 x=2x1x13x17:T w=64x1x3x3:T",
+    // Groups.
+    "pad=1x1 stride=1x1 groups=2 x=2x128x7x7:T w=128x64x3x3:T",
+    "pad=1x1 stride=2x2 groups=3 x=1x192x7x8:T w=384x64x3x3:T",
+    "pad=1x1 stride=1x1 groups=9 x=2x72x9x13:T w=72x8x3x3:T",
+    "pad=0x0 stride=1x1 groups=3 x=2x192x8x8:T w=192x64x1x1:T",
+    // One and three axes, and layouts mixed.
+    "pad=2 stride=1 x=2x64x50:T w=72x64x5:T",
+    "pad=1x1x1 stride=1x2x1 x=1x32x5x6x7:T w=64x32x3x3x3:T",
+    "pad=1x1 stride=1x1 x=2x64x7x9:T w=64x64x3x3:T:nhwc y=2x64x7x9:T",
+    "pad=1x1 stride=1x1 x=2x64x7x9:T:nhwc w=64x64x3x3:T y=2x64x7x9:T",
+    // Slices of wider tensors.
+    "pad=1x1 stride=1x1 x=2x64x7x5:T:s4480x35x5x1 w=64x64x3x3:T",
+    "pad=0x0 stride=1x1 x=2x64x8x8:T:s8192x64x8x1 w=64x64x1x1:T",
+];
+
+#[test]
+fn nchw_shapes_match_the_reference() {
+    for (i, shape) in NCHW_SHAPES.iter().enumerate() {
+        for pass in ConvPass::ALL {
+            let [first, second] = if i % 2 == 0 { [DType::F16, DType::BF16] } else { [DType::BF16, DType::F16] };
+            check(&named(shape, *pass, first), i as u64).unwrap_or_else(|e| panic!("{e}"));
+            check_integers(&named(shape, *pass, second), i as u64).unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
+}
 
 #[test]
 fn tensor_core_shapes_match_the_reference() {

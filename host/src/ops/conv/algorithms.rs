@@ -2,7 +2,7 @@
 
 use super::{
     ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, halo_wgmma, im2col_wgmma, naive,
-    packed_rows, spread_columns,
+    nchw_transposed, packed_rows, pointwise_matmul, spread_columns,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -27,6 +27,8 @@ impl Operation for ConvProblem {
             &depthwise::Depthwise,
             &packed_rows::PackedRows,
             &spread_columns::SpreadColumns,
+            &pointwise_matmul::PointwiseMatmul,
+            &nchw_transposed::NchwTransposed,
             &naive::Naive,
         ]
     }

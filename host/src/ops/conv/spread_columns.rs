@@ -218,6 +218,7 @@ impl Packing {
             a_access: access::IM2COL_2D,
             out_access: access::SPREAD,
             sum_is_contiguous: true,
+            planes: None,
             spread: Some(Spread {
                 counts: [self.axes[0].stride, self.axes[1].stride, shape.c],
                 extents: [shape.image[1], shape.image[2]],

@@ -1,9 +1,9 @@
 //! `fprop` and `dgrad`.
 
 use super::classes::{Class, classes};
-use super::tensors::{Filter, Positions, Window, check_window};
+use super::tensors::{Filter, Planes, Positions, Window, check_window};
 use super::{
-    CYCLES_PER_US, ELEMENT_BYTES, ENDS_US, NAME, check_addresses, check_device, stage_cycles, tma_type, unsupported,
+    CYCLES_PER_US, ELEMENT_BYTES, ENDS_US, NAME, check_address, check_device, stage_cycles, tma_type, unsupported,
 };
 use crate::driver::{Function, GpuContext, TmaType};
 use crate::launch::{LaunchConfig, launch};
@@ -132,6 +132,8 @@ pub(in crate::ops::conv) struct View {
     pub(in crate::ops::conv) sum_is_contiguous: bool,
     /// Where columns go that are positions and channels.
     pub(in crate::ops::conv) spread: Option<Spread>,
+    /// How the written tensor lies, where its channels are not contiguous.
+    pub(in crate::ops::conv) planes: Option<Planes>,
 }
 
 /// Columns that are positions and channels of the written tensor.
@@ -149,11 +151,11 @@ impl View {
     pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
         let data_type = tma_type(problem.x().dtype())?;
         let shape = problem.shape();
-        let (group_read, group_written, read, written) = if problem.conv_pass() == ConvPass::Fprop {
-            let (x, y) = (Positions::of("x", problem.x(), false)?, Positions::of("y", problem.y(), true)?);
+        let (group_read, group_written, read, (written, planes)) = if problem.conv_pass() == ConvPass::Fprop {
+            let (x, y) = (Positions::of("x", problem.x(), false)?, Positions::written("y", problem.y())?);
             (shape.group_c(), shape.group_k(), x, y)
         } else {
-            let (dy, dx) = (Positions::of("dy", problem.y(), false)?, Positions::of("dx", problem.x(), true)?);
+            let (dy, dx) = (Positions::of("dy", problem.y(), false)?, Positions::written("dx", problem.x())?);
             (shape.group_k(), shape.group_c(), dy, dx)
         };
         let filter = Filter::of("w", problem.w())?;
@@ -167,7 +169,20 @@ impl View {
             && one.axes.iter().all(|axis| axis.base == 0)
             && read.extents == written.extents;
         let a_access = if same_place && read.linear_stride().is_some() { access::LINEAR } else { im2col };
-        let out_access = if classes.len() == 1 && written.linear_stride().is_some() { access::LINEAR } else { im2col };
+        if planes.is_some() && classes.len() > 1 {
+            // Positions of a class are apart: runs of 2 bytes, in sectors that other classes write too.
+            let n = classes.len();
+            return Err(Refusal::new(format!(
+                "writes dx with contiguous channels where there is a stride, given {n} steps"
+            )));
+        }
+        let out_access = if planes.is_some() {
+            access::PLANES
+        } else if classes.len() == 1 && written.linear_stride().is_some() {
+            access::LINEAR
+        } else {
+            im2col
+        };
         let view = View {
             data_type,
             read,
@@ -182,6 +197,7 @@ impl View {
             out_access,
             sum_is_contiguous: problem.conv_pass() == ConvPass::Fprop,
             spread: None,
+            planes,
         };
         let read_name = if problem.conv_pass() == ConvPass::Fprop { "x" } else { "dy" };
         if a_access != access::LINEAR {
@@ -209,7 +225,9 @@ impl View {
         const EPILOGUE: f64 = 600.0;
         let loaded = tile.a_bytes() + tile.b_bytes() / tile.cluster;
         let stage = stage_cycles(tile, tile.gemm_n.min(256), loaded);
-        let epilogue = EPILOGUE + f64::from(tile.gemm_m * tile.gemm_n) / 64.0;
+        // Stores of threads, of panels that they have read from shared memory.
+        let stores = self.planes.map_or(0.0, |planes| f64::from(tile.gemm_m * tile.gemm_n / planes.store_bytes) / 4.0);
+        let epilogue = EPILOGUE + f64::from(tile.gemm_m * tile.gemm_n) / 64.0 + stores;
         let n_clusters = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1) as f64;
         let mut cycles = 0.0;
         let mut longest: f64 = 0.0;
@@ -264,9 +282,11 @@ impl View {
             group_k: (self.filter.k / self.groups) as u32,
             spread: self.spread.map_or([0; 3], |spread| spread.counts).map(|count| Divisor::new(count as u32)),
             spread_extents: self.spread.map_or([0; 2], |spread| spread.extents).map(|extent| extent as u32),
+            store_bytes: self.planes.map_or(16, |planes| planes.store_bytes),
             spread_strides: self.spread.map_or([0; 3], |spread| spread.strides),
             out: 0,
             image_stride: self.written.image_stride,
+            channel_stride: self.planes.map_or(1, |planes| planes.channel_stride),
             alpha: 1.0,
             beta: 0.0,
         };
@@ -338,6 +358,11 @@ pub(in crate::ops::conv) struct Product {
 }
 
 impl Product {
+    /// Whether the address of the written tensor must be one that a map can hold.
+    pub(in crate::ops::conv) fn writes_by_map(&self) -> bool {
+        !matches!(self.view.out_access, access::SPREAD | access::PLANES)
+    }
+
     /// Queues the product of what lies at these addresses: the tensor that is read, the filter, the tensor that is
     /// written.
     pub(in crate::ops::conv) fn launch(
@@ -360,7 +385,7 @@ impl Product {
             let mut params = part.params;
             for (i, class) in part.classes.iter().enumerate() {
                 params.a_maps[i] = self.view.a_map(context, class, self.tile, read)?;
-                params.out_maps[i] = if self.view.out_access == access::SPREAD {
+                params.out_maps[i] = if matches!(self.view.out_access, access::SPREAD | access::PLANES) {
                     // Written without a map, but the kernel fetches one.
                     params.a_maps[i]
                 } else {
@@ -369,6 +394,9 @@ impl Product {
             }
             params.b_map = b_map;
             params.out = written;
+            while !written.is_multiple_of(params.store_bytes.into()) {
+                params.store_bytes /= 2;
+            }
             (params.alpha, params.beta) = (alpha as f32, beta as f32);
             launch(&self.function, &part.config, stream, &params)
                 .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
@@ -385,8 +413,12 @@ struct GatherLaunch {
 
 impl Launch for GatherLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let fprop = self.pass == ConvPass::Fprop;
-        check_addresses(if fprop { ["x", "w", "y"] } else { ["dy", "w", "dx"] }, call)?;
+        let names = if self.pass == ConvPass::Fprop { ["x", "w", "y"] } else { ["dy", "w", "dx"] };
+        check_address(names[0], call.address(0))?;
+        check_address(names[1], call.address(1))?;
+        if self.product.writes_by_map() {
+            check_address(names[2], call.address(2))?;
+        }
         self.product.launch(stream, [0, 1, 2].map(|operand| call.address(operand)), call.alpha, call.beta)
     }
 }

@@ -139,7 +139,12 @@ impl Operation {
     fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
         if problem.conv_pass() != ConvPass::Wgrad {
             let fprop = problem.conv_pass() == ConvPass::Fprop;
-            return Ok(Operation::Gather { view: View::of(problem)?, fprop });
+            let view = View::of(problem)?;
+            if view.out_access == access::PLANES {
+                let name = if fprop { "y" } else { "dx" };
+                return Err(Refusal::new(format!("writes {name} channels-last, its channels are planes")));
+            }
+            return Ok(Operation::Gather { view, fprop });
         }
         let group_c = problem.shape().group_c();
         if group_c % 8 != 0 {
