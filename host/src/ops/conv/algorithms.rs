@@ -1,8 +1,8 @@
 //! The ordered list of convolution algorithms.
 
 use super::{
-    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, im2col_wgmma, naive, packed_rows,
-    spread_columns,
+    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, im2col_wgmma, naive, overlap_wgmma,
+    packed_rows, spread_columns,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -23,6 +23,7 @@ impl Operation for ConvProblem {
             &im2col_wgmma::Gather,
             &im2col_wgmma::Wgrad,
             &depthwise::Depthwise,
+            &overlap_wgmma::OverlapWgmma,
             &packed_rows::PackedRows,
             &spread_columns::SpreadColumns,
             &naive::Naive,

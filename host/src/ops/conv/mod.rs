@@ -33,6 +33,7 @@ mod depthwise;
 mod grouped_mma;
 mod im2col_wgmma;
 mod naive;
+mod overlap_wgmma;
 mod packed_rows;
 mod spread_columns;
 

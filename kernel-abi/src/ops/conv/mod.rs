@@ -30,6 +30,7 @@ pub mod grouped_mma;
 pub mod im2col_wgmma;
 pub mod index;
 mod kernels;
+pub mod overlap_wgmma;
 mod packed_rows;
 mod params;
 mod spread_columns;

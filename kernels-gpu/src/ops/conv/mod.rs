@@ -6,5 +6,6 @@ mod entry;
 mod grouped_mma;
 mod im2col_wgmma;
 mod naive;
+mod overlap_wgmma;
 mod packed_rows;
 mod spread_columns;
