@@ -115,7 +115,7 @@ impl Windows {
     }
 
     /// A tile of so many output rows and columns, for windows of `steps` instructions.
-    fn tile(&self, rows: i64, columns: i64, steps: u32, buffers: u32) -> OverlapTile {
+    pub(super) fn tile(&self, rows: i64, columns: i64, steps: u32, buffers: u32) -> OverlapTile {
         let [ConvAxis { stride, dilation, .. }, _] = self.axes;
         // Taps meet rows of the same class again after as many taps as make the dilation a multiple of the stride.
         let divisor = gcd(stride, dilation);
@@ -139,7 +139,7 @@ impl Windows {
     }
 
     /// Instructions along a window.
-    fn steps(&self) -> u32 {
+    pub(super) fn steps(&self) -> u32 {
         (self.elements as u64).div_ceil(STEP_ELEMS.into()) as u32
     }
 
@@ -155,7 +155,7 @@ impl Windows {
     }
 
     /// All tiles of a cut.
-    fn n_tiles(&self, tile: &OverlapTile) -> u64 {
+    pub(super) fn n_tiles(&self, tile: &OverlapTile) -> u64 {
         let along = |extent: i64, part: u32| (extent as u64).div_ceil(part.into());
         self.n as u64 * along(self.output[0], tile.rows) * along(self.output[1], tile.columns)
     }
@@ -213,9 +213,11 @@ impl Windows {
 
     /// The cut for `wgrad` that takes the least time, for windows of `elements` elements and so many taps of a block.
     pub(super) fn wgrad_cut(&self, elements: u32, taps: u32) -> Result<Cut, Refusal> {
-        if self.planes > 1 {
+        // From the second part of a window to the third is another distance than from the first to the second.
+        if self.planes > 1 && elements > STEP_ELEMS {
             let reason = format!(
-                "computes wgrad of windows up to {MAX_C} elements behind one another, given {}",
+                "computes wgrad of windows of more than {STEP_ELEMS} elements up to {MAX_C} elements behind one another, \
+                 given {elements} and {}",
                 self.axes[1].stride << self.packed_c_log2
             );
             return Err(Refusal::new(reason));

@@ -261,3 +261,6 @@ impl Launch for OverlapLaunch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use cuda_std::barrier::{fence_proxy_async_shared, sync_threads};
 use cuda_std::thread::{block_dim_x, block_idx_x, block_idx_y, grid_dim_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
-use cuda_std::{ldmatrix, mbarrier, schedule, shared};
+use cuda_std::{ldmatrix, mbarrier, schedule, shared, warp};
 use kernel_abi::ops::conv::overlap_wgmma::{
     ENTRY_BYTES, OverlapParams, PRODUCERS, STEP_ELEMS, WGRAD_K, WGRAD_POSITIONS,
 };
@@ -64,6 +64,9 @@ pub(super) unsafe fn run<P0: Taps<R, T0>, P1: Taps<R, T1>, const R: usize, const
         produce(p, map, ring, first_k);
     } else if warpgroup == PRODUCERS {
         consume::<P0, R, T0>(p, ring, first_k, first_tap);
+        // Keeps the compiler from sharing the last stores, and their register, between the consumers: the assembler
+        // would then let no products overlap.
+        warp::sync_warp();
     } else {
         consume::<P1, R, T1>(p, ring, first_k, first_tap + T0 as u32);
     }
