@@ -163,6 +163,9 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=3x3 stride=1x1 x=1x4x9x300:T:nhwc w=16x4x7x7:T:nhwc",
     "pad=6x6 stride=1x1 x=1x1x17x19:T:nhwc w=8x1x13x13:T:nhwc",
     "pad=4 stride=2 x=3x2x97:T:nhwc w=24x2x9:T:nhwc",
+    "pad=0x0 stride=1x1 x=1x3x6x302:T:nhwc w=16x3x3x3:T:nhwc",
+    "pad=1x1x1 stride=1x1x1 x=2x1x6x9x11:T:nhwc w=16x1x3x3x3:T:nhwc",
+    "pad=1x2x0 stride=2x3x2 dil=2x1x1 x=2x3x9x17x14:T:nhwc w=72x3x3x5x4:T:nhwc mode=convolution",
     "pad=1x1 stride=1x1 x=150x3x9x10:T:nhwc w=16x3x3x3:T:nhwc",
     // Slices of wider tensors, rows with gaps.
     "pad=1x1 stride=1x1 x=2x64x7x5:T:s3360x1x480x96 w=64x64x3x3:T:nhwc",

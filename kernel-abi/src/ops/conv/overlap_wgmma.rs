@@ -19,8 +19,10 @@ pub const CONSUMERS: u32 = 2;
 pub const THREADS: u32 = 128 * (PRODUCERS + CONSUMERS);
 /// Output channels of a block in `wgrad`: the rows of a product instruction.
 pub const WGRAD_K: u32 = 64;
-/// Positions that `wgrad` sums over at a time: two instructions.
-pub const WGRAD_POSITIONS: u32 = 2 * STEP_ELEMS;
+/// Instructions that `wgrad` queues for a tap at a time.
+pub const WGRAD_STEPS: u32 = 4;
+/// Positions that these sum over.
+pub const WGRAD_POSITIONS: u32 = WGRAD_STEPS * STEP_ELEMS;
 /// The most dynamic shared memory a block of compute capability 9.0 may have.
 pub const MAX_SHARED_BYTES: u32 = 232_448;
 /// Bytes of an entry.
@@ -42,8 +44,8 @@ pub struct OverlapTile {
     pub row_entries: Divisor,
     /// Input rows of a class.
     pub class_rows: Divisor,
-    /// Classes of input rows: tap r is of class `r % n_classes`.
-    pub n_classes: u32,
+    /// Classes of input rows: tap r along h is of class `r % n_classes`.
+    pub n_classes: Divisor,
     /// Input rows of a class from one of its taps to the next.
     pub jump: u32,
     /// 2 where windows begin 16 elements behind one another: even and odd parts of windows apart. Else 1.
@@ -54,8 +56,8 @@ pub struct OverlapTile {
     pub rows: u32,
     /// Output columns.
     pub columns: u32,
-    /// Taps along h.
-    pub taps: u32,
+    /// Taps along d and h. Each tap along d has rows of its own.
+    pub taps: [u32; 2],
     /// Product instructions along a window.
     pub steps: u32,
     /// Tiles of x in shared memory at a time.
@@ -63,10 +65,32 @@ pub struct OverlapTile {
 }
 
 impl OverlapTile {
+    /// Input rows of a tap along d.
+    #[inline(always)]
+    pub const fn depth_rows(&self) -> u32 {
+        self.n_classes.divisor * self.class_rows.divisor
+    }
+
     /// Entries of a plane.
     #[inline(always)]
     pub const fn plane_entries(&self) -> u32 {
-        self.n_classes * self.class_rows.divisor * self.row_entries.divisor
+        self.taps[0] * self.depth_rows() * self.row_entries.divisor
+    }
+
+    /// Taps along d and h.
+    #[inline(always)]
+    pub const fn n_taps(&self) -> u32 {
+        self.taps[0] * self.taps[1]
+    }
+
+    /// The taps along d and h that the one with this number is.
+    #[inline(always)]
+    pub const fn tap(&self, number: u32) -> [u32; 2] {
+        let t = match number.checked_div(self.taps[1]) {
+            Some(t) => t,
+            None => 0,
+        };
+        [t, number - t * self.taps[1]]
     }
 
     /// Entries of a buffer.
@@ -87,15 +111,12 @@ impl OverlapTile {
         (rows - 1) * self.row_entries.divisor + columns
     }
 
-    /// Entries from a window of the first tap to that of tap `r`.
+    /// Entries from a window of the first tap to that of the tap with this number.
     #[inline(always)]
-    pub const fn tap_entries(&self, r: u32) -> u32 {
-        let t = match r.checked_div(self.n_classes) {
-            Some(t) => t,
-            None => 0,
-        };
-        let class = r - t * self.n_classes;
-        (class * self.class_rows.divisor + t * self.jump) * self.row_entries.divisor
+    pub const fn tap_entries(&self, number: u32) -> u32 {
+        let [t, r] = self.tap(number);
+        let (later, class) = self.n_classes.div_rem(r);
+        (t * self.depth_rows() + class * self.class_rows.divisor + later * self.jump) * self.row_entries.divisor
     }
 
     /// Bytes from the first to the second part of a window that an instruction reads.
@@ -125,7 +146,7 @@ impl OverlapTile {
     /// Bytes of the filter for a block of `columns` output channels: `[taps][parts][columns][8 elements]`.
     #[inline(always)]
     pub const fn filter_bytes(&self, columns: u32) -> u32 {
-        self.taps * self.window_parts() * columns * ENTRY_BYTES
+        self.n_taps() * self.window_parts() * columns * ENTRY_BYTES
     }
 
     /// `fprop`: where the filter begins.
@@ -180,7 +201,7 @@ crate::abi_struct! {
     ///
     /// The map stands first: the hardware wants it at an address that is a multiple of 64.
     pub struct OverlapParams {
-        /// `wgrad`: map of dy, `[K, Q, P, N]`, fastest first.
+        /// `wgrad`: map of dy, `[K, Q of a tile, tiles along Q, P, N · Z]`, fastest first.
         pub dy_map: [u64; 16],
         /// The tile.
         pub tile: OverlapTile,
@@ -188,24 +209,26 @@ crate::abi_struct! {
         pub c: u32,
         /// Logarithm of the channels of a position in shared memory.
         pub packed_c_log2: u32,
-        /// H, W.
-        pub image: [u32; 2],
+        /// D, H, W.
+        pub image: [u32; 3],
         /// Taps along w.
         pub filter_w: u32,
         /// K.
         pub k: u32,
         /// P, Q.
         pub output: [u32; 2],
-        /// Padding at the begin, along h and w.
-        pub padding: [i32; 2],
-        /// Stride along h and w.
-        pub stride: [u32; 2],
-        /// Dilation along h.
-        pub dilation_h: u32,
+        /// Padding at the begin, along d, h and w.
+        pub padding: [i32; 3],
+        /// Stride along d, h and w.
+        pub stride: [u32; 3],
+        /// Dilation along d and h.
+        pub dilation: [u32; 2],
         /// Tiles along Q.
         pub q_tiles: Divisor,
         /// Tiles along P.
         pub p_tiles: Divisor,
+        /// Z.
+        pub z_tiles: Divisor,
         /// All tiles.
         pub n_tiles: u32,
         /// `fprop`: blocks of columns that a block of threads computes of each tile.
@@ -216,20 +239,20 @@ crate::abi_struct! {
         pub tap_parts: Divisor,
         /// x.
         pub x: u64,
-        /// Distances of x along N and H, in elements.
-        pub x_strides: [i64; 2],
+        /// Distances of x along N, D and H, in elements.
+        pub x_strides: [i64; 3],
         /// Distances of x along W and C, in elements.
         pub x_inner: [i32; 2],
         /// w.
         pub w: u64,
-        /// Distances of w, or dw, along K, C, R and S, in elements; negative where the filter is read from its far end.
-        pub w_strides: [i64; 4],
+        /// Distances of w, or dw, along K, C, T, R and S, in elements; negative where the filter is read from its far end.
+        pub w_strides: [i64; 5],
         /// Where the first tap lies in it, in elements.
         pub w_first: i64,
         /// y.
         pub y: u64,
-        /// Distances of y along N, K, P and Q, in elements.
-        pub y_strides: [i64; 4],
+        /// Distances of y along N, K, Z, P and Q, in elements.
+        pub y_strides: [i64; 5],
         /// `wgrad`: partial sums, f32 `[block][element of dw as it lies]`.
         pub partials: u64,
         /// Elements of dw.
@@ -248,19 +271,24 @@ const _: () = assert!(size_of::<OverlapParams>() <= 4096);
 pub struct OverlapPlace {
     /// Image.
     pub n: u32,
+    /// Output plane.
+    pub z: u32,
     /// First output row.
     pub p: u32,
     /// First output column.
     pub q: u32,
+    /// Tile along Q.
+    pub strip: u32,
 }
 
 impl OverlapParams {
-    /// Where tile `index` lies: along Q, then P, then N.
+    /// Where tile `index` lies: along Q, then P, Z and N.
     #[inline(always)]
     pub const fn place(&self, index: u32) -> OverlapPlace {
-        let (rest, q) = self.q_tiles.div_rem(index);
-        let (n, p) = self.p_tiles.div_rem(rest);
-        OverlapPlace { n, p: p * self.tile.rows, q: q * self.tile.columns }
+        let (rest, strip) = self.q_tiles.div_rem(index);
+        let (rest, p) = self.p_tiles.div_rem(rest);
+        let (n, z) = self.z_tiles.div_rem(rest);
+        OverlapPlace { n, z, p: p * self.tile.rows, q: strip * self.tile.columns, strip }
     }
 
     /// Output rows and columns of the tile at a place.
@@ -273,16 +301,18 @@ impl OverlapParams {
         ]
     }
 
-    /// The input row and the first input column that an entry holds, for a tile at a place: `entry` counts the entries
-    /// of a buffer.
+    /// The input plane and row, and the first input column, that an entry holds, for a tile at a place: `entry` counts
+    /// the entries of a buffer.
     #[inline(always)]
-    pub const fn source(&self, place: OverlapPlace, entry: u32) -> (i32, i32) {
+    pub const fn source(&self, place: OverlapPlace, entry: u32) -> [i32; 3] {
         let plane = (entry >= self.tile.plane_entries()) as u32;
         let entry = entry - plane * self.tile.plane_entries();
         let (row, i) = self.tile.row_entries.div_rem(entry);
-        let (class, row) = self.tile.class_rows.div_rem(row);
-        let h = (place.p + row) * self.stride[0] + class * self.dilation_h;
-        let w = (place.q + i) * self.stride[1] + (plane * ENTRY_ELEMS >> self.packed_c_log2);
-        (h as i32 - self.padding[0], w as i32 - self.padding[1])
+        let (rest, row) = self.tile.class_rows.div_rem(row);
+        let (t, class) = self.tile.n_classes.div_rem(rest);
+        let d = place.z * self.stride[0] + t * self.dilation[0];
+        let h = (place.p + row) * self.stride[1] + class * self.dilation[1];
+        let w = (place.q + i) * self.stride[2] + (plane * ENTRY_ELEMS >> self.packed_c_log2);
+        [d as i32 - self.padding[0], h as i32 - self.padding[1], w as i32 - self.padding[2]]
     }
 }

@@ -24,6 +24,8 @@ const MAX_BOX: u32 = 256;
 const CYCLES_PER_US: f64 = 1600.0;
 /// Launch, the first tile's way in and the last one's way out.
 const ENDS_US: f64 = 4.0;
+/// Cycles from one role's end of a tile to the other's begin.
+const TILE_CYCLES: f64 = 400.0;
 /// Cycles that 32 threads take to issue what an entry each asks for.
 const ENTRY_CYCLES: f64 = 22.0;
 /// Cycles from a batch of loads to the next.
@@ -37,10 +39,10 @@ pub(super) struct Windows {
     n: i64,
     c: i64,
     k: i64,
-    image: [i64; 2],
-    filter: [i64; 2],
-    output: [i64; 2],
-    axes: [ConvAxis; 2],
+    image: [i64; 3],
+    filter: [i64; 3],
+    output: [i64; 3],
+    axes: [ConvAxis; 3],
     packed_c_log2: u32,
     planes: u32,
     part_entries: u32,
@@ -53,13 +55,11 @@ impl Windows {
     pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
         tma_type(problem.x().dtype())?;
         let shape = problem.shape();
-        if problem.axes().len() > 2 || shape.groups != 1 || shape.c > MAX_C {
-            let (axes, groups, c) = (problem.axes().len(), shape.groups, shape.c);
-            let reason =
-                format!("takes one or two axes, one group and up to {MAX_C} channels, given {axes}, {groups} and {c}");
+        if shape.groups != 1 || shape.c > MAX_C {
+            let reason = format!("takes one group and up to {MAX_C} channels, given {} and {}", shape.groups, shape.c);
             return Err(Refusal::new(reason));
         }
-        let [_, h, w] = shape.axes;
+        let [_, _, w] = shape.axes;
         if w.dilation != 1 && shape.filter[2] > 1 {
             return Err(Refusal::new(format!("takes filters undilated along w, the dilation is {}", w.dilation)));
         }
@@ -77,10 +77,10 @@ impl Windows {
             n: shape.n,
             c: shape.c,
             k: shape.k,
-            image: [shape.image[1], shape.image[2]],
-            filter: [shape.filter[1], shape.filter[2]],
-            output: [shape.output[1], shape.output[2]],
-            axes: [h, w],
+            image: shape.image,
+            filter: shape.filter,
+            output: shape.output,
+            axes: shape.axes,
             packed_c_log2: packed_c.trailing_zeros(),
             planes: if step > MAX_C { 2 } else { 1 },
             part_entries: (MAX_C / step).max(1) as u32,
@@ -99,15 +99,19 @@ impl Windows {
             let filter = self.filter[i].saturating_mul(dilation).saturating_mul(2);
             reach.saturating_add(filter).max(self.image[i]).max(padding)
         };
-        for extent in [self.n, self.k, span(0), span(1), self.elements] {
+        let planes = self.n.saturating_mul(self.output[0]);
+        for extent in [planes, self.k, span(0), span(1), span(2), self.elements] {
             if extent >= MAX_EXTENT {
-                return Err(Refusal::new(format!("takes extents below {MAX_EXTENT}, windows included; one is {extent}")));
+                return Err(Refusal::new(format!(
+                    "takes extents below {MAX_EXTENT}, windows included; one is {extent}"
+                )));
             }
         }
-        let [_, c, _, w] = strides(problem.x());
+        let [_, c, _, _, w] = strides(problem.x());
         for stride in [c, w] {
             if stride >= MAX_STRIDE {
-                let reason = format!("takes x with neighbours within {MAX_STRIDE} elements along c and w, given {stride}");
+                let reason =
+                    format!("takes x with neighbours within {MAX_STRIDE} elements along c and w, given {stride}");
                 return Err(Refusal::new(reason));
             }
         }
@@ -116,22 +120,23 @@ impl Windows {
 
     /// A tile of so many output rows and columns, for windows of `steps` instructions.
     pub(super) fn tile(&self, rows: i64, columns: i64, steps: u32, buffers: u32) -> OverlapTile {
-        let [ConvAxis { stride, dilation, .. }, _] = self.axes;
+        let ConvAxis { stride, dilation, .. } = self.axes[1];
+        let taps = self.filter[1];
         // Taps meet rows of the same class again after as many taps as make the dilation a multiple of the stride.
         let divisor = gcd(stride, dilation);
-        let n_classes = (stride / divisor).min(self.filter[0]);
+        let n_classes = (stride / divisor).min(taps);
         let jump = dilation / divisor;
-        let class_rows = rows + (self.filter[0] - 1) / n_classes * jump;
+        let class_rows = rows + (taps - 1) / n_classes * jump;
         let tile = OverlapTile {
             row_entries: Divisor::new(1),
             class_rows: Divisor::new(class_rows as u32),
-            n_classes: n_classes as u32,
+            n_classes: Divisor::new(n_classes as u32),
             jump: jump as u32,
             planes: self.planes,
             part_entries: self.part_entries,
             rows: rows as u32,
             columns: columns as u32,
-            taps: self.filter[0] as u32,
+            taps: [self.filter[0] as u32, taps as u32],
             steps,
             buffers,
         };
@@ -147,17 +152,19 @@ impl Windows {
     fn is_small(&self, rows: i64, columns: i64) -> bool {
         /// More entries than shared memory holds.
         const MAX_ENTRIES: i64 = MAX_SHARED_BYTES as i64 / 16;
-        let [axis, _] = self.axes;
-        let entries = (columns + self.elements.saturating_mul(2)).saturating_mul(
-            rows.saturating_add(self.filter[0].saturating_mul(axis.dilation)).saturating_mul(axis.stride.min(self.filter[0])),
-        );
-        entries < 16 * MAX_ENTRIES && self.filter[0].saturating_mul(self.elements) < 16 * MAX_ENTRIES
+        let [t, r, _] = self.filter;
+        let axis = self.axes[1];
+        let class_rows = rows.saturating_add(r.saturating_mul(axis.dilation));
+        let all_rows = t.saturating_mul(class_rows).saturating_mul(axis.stride.min(r));
+        let entries = (columns + self.elements.saturating_mul(2)).saturating_mul(all_rows);
+        entries < 16 * MAX_ENTRIES && t.saturating_mul(r).saturating_mul(self.elements) < 16 * MAX_ENTRIES
     }
 
     /// All tiles of a cut.
     pub(super) fn n_tiles(&self, tile: &OverlapTile) -> u64 {
         let along = |extent: i64, part: u32| (extent as u64).div_ceil(part.into());
-        self.n as u64 * along(self.output[0], tile.rows) * along(self.output[1], tile.columns)
+        let [z, p, q] = self.output;
+        (self.n * z) as u64 * along(p, tile.rows) * along(q, tile.columns)
     }
 
     /// Cycles to bring a tile of x.
@@ -188,7 +195,7 @@ impl Windows {
                     }
                     // An instruction takes what its products take, or what it reads of shared memory.
                     let instruction = f64::from(columns / 2).max(f64::from(2048 + 32 * columns) / 128.0);
-                    let products = f64::from(tile.taps * tile.steps) * instruction;
+                    let products = f64::from(tile.n_taps() * tile.steps) * instruction;
                     let epilogue = 200.0 + 4.0 * f64::from(columns);
                     let tasks = f64::from(tile.positions(tile.rows, tile.columns).div_ceil(64) * blocks);
                     let cycles = tasks * products.max((products + epilogue) / 2.0);
@@ -222,25 +229,31 @@ impl Windows {
             );
             return Err(Refusal::new(reason));
         }
-        let [_, q] = self.output;
-        let parts = (self.filter[0] as u64).div_ceil(taps.into()) * (self.k as u64).div_ceil(WGRAD_K.into());
+        let parts = (self.taps() as u64).div_ceil(taps.into()) * (self.k as u64).div_ceil(WGRAD_K.into());
+        if parts > MULTIPROCESSORS {
+            let reason = format!("computes wgrad in up to {MULTIPROCESSORS} parts of the filter, given {parts}");
+            return Err(Refusal::new(reason));
+        }
         let mut best: Option<Cut> = None;
         let mut least = u32::MAX;
-        for rows in 1..=self.output[0].min(MAX_ROWS) {
-            if q > MAX_BOX.into() || !self.is_small(rows, q) || parts > MULTIPROCESSORS {
+        for (rows, width) in self.whole_sizes() {
+            if !self.is_small(rows, width) {
                 continue;
             }
             for buffers in [2, 1] {
-                let tile = self.tile(rows, q, elements / STEP_ELEMS, buffers);
-                let bytes = tile.wgrad_smem_bytes();
-                least = least.min(bytes);
-                if tile.row_entries.divisor > MAX_BOX || bytes > MAX_SHARED_BYTES || self.n_tiles(&tile) >= 1 << 30 {
+                let tile = self.tile(rows, width, elements / STEP_ELEMS, buffers);
+                if tile.row_entries.divisor > MAX_BOX || self.n_tiles(&tile) >= 1 << 30 {
                     continue;
                 }
-                // 32 positions: the products of all taps, or the way from one wait to the next.
-                let block = f64::from(taps * elements).max(120.0);
-                let cycles = f64::from(tile.positions(tile.rows, tile.columns).div_ceil(WGRAD_POSITIONS)) * block;
-                let cut = self.cut(tile, parts, 1, cycles, MULTIPROCESSORS);
+                let bytes = tile.wgrad_smem_bytes();
+                least = least.min(bytes);
+                if bytes > MAX_SHARED_BYTES {
+                    continue;
+                }
+                // 64 positions: the products of all taps, or what a consumer takes from one wait to the next.
+                let (all, each) = (f64::from(2 * taps * elements), f64::from(taps.div_ceil(2) * 2 * elements));
+                let blocks = f64::from(tile.positions(tile.rows, tile.columns).div_ceil(WGRAD_POSITIONS));
+                let cut = self.cut(tile, parts, 1, blocks * all.max(each + 100.0), MULTIPROCESSORS);
                 if best.as_ref().is_none_or(|best| cut.us < best.us) {
                     best = Some(cut);
                 }
@@ -248,11 +261,16 @@ impl Windows {
             }
         }
         best.ok_or_else(|| {
-            Refusal::new(format!(
-                "computes wgrad of output rows that with their windows have up to {MAX_BOX} columns and take up to \
-                 {MAX_SHARED_BYTES} bytes of shared memory, in up to {MULTIPROCESSORS} parts of the filter; given {q} \
-                 columns, {least} bytes and {parts} parts"
-            ))
+            let columns = self.output[2];
+            let reason = if least == u32::MAX {
+                format!(
+                    "computes wgrad of output rows, or whole parts of them, that have up to {MAX_BOX} columns with what \
+                     their windows need beyond, given {columns}"
+                )
+            } else {
+                format!("computes wgrad of tiles of up to {MAX_SHARED_BYTES} bytes, {columns} columns take {least}")
+            };
+            Refusal::new(reason)
         })
     }
 
@@ -262,7 +280,7 @@ impl Windows {
         let rounds = n_tiles.div_ceil((n_units / parts).max(1));
         let fill = self.fill_cycles(&tile);
         // With one buffer, products wait for the next tile.
-        let each = if tile.buffers > 1 { cycles.max(fill) } else { cycles + fill };
+        let each = TILE_CYCLES + if tile.buffers > 1 { cycles.max(fill) } else { cycles + fill };
         // Where parts are more than multiprocessors, they queue.
         let waves = parts.div_ceil(n_units) as f64;
         Cut {
@@ -278,21 +296,30 @@ impl Windows {
 
     /// Output rows and columns that a tile may have.
     fn sizes(&self) -> impl Iterator<Item = (i64, i64)> {
-        let [p, q] = self.output;
+        let [_, p, q] = self.output;
         // Rows of the same length, up to a column.
         let widths = [1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 1024].map(|parts: i64| (q + parts - 1) / parts);
         widths.into_iter().flat_map(move |width| (1..=p.min(MAX_ROWS)).map(move |rows| (rows, width)))
     }
 
+    /// The same where all tiles must be of the same width.
+    fn whole_sizes(&self) -> impl Iterator<Item = (i64, i64)> {
+        let [_, p, q] = self.output;
+        let widths = (1..=i64::from(MAX_BOX).min(q)).rev().filter(move |width| q % width == 0).take(4);
+        widths.flat_map(move |width| (1..=p.min(MAX_ROWS)).map(move |rows| (rows, width)))
+    }
+
     /// Launch parameters but for addresses, the map and scalars.
     pub(super) fn params(&self, problem: &ConvProblem, cut: &Cut, tap_parts: u32) -> OverlapParams {
-        let [x_n, x_c, x_h, x_w] = strides(problem.x());
-        let [w_k, w_c, w_r, w_s] = strides(problem.w());
+        let [x_n, x_c, x_d, x_h, x_w] = strides(problem.x());
+        let [w_k, w_c, w_t, w_r, w_s] = strides(problem.w());
         // A filter that is read from its far end lies the other way around.
-        let [r, s] = self.filter;
-        let (sign, w_first) =
-            if problem.mode() == ConvMode::Convolution { (-1, (r - 1) * w_r + (s - 1) * w_s) } else { (1, 0) };
-        let [y_n, y_k, y_p, y_q] = strides(problem.y());
+        let [t, r, s] = self.filter;
+        let (sign, w_first) = match problem.mode() {
+            ConvMode::Convolution => (-1, (t - 1) * w_t + (r - 1) * w_r + (s - 1) * w_s),
+            ConvMode::CrossCorrelation => (1, 0),
+        };
+        let [z, p, q] = self.output;
         let tiles = |extent: i64, part: u32| Divisor::new((extent as u64).div_ceil(part.into()) as u32);
         OverlapParams {
             dy_map: [0; 16],
@@ -302,24 +329,25 @@ impl Windows {
             image: self.image.map(|extent| extent as u32),
             filter_w: s as u32,
             k: self.k as u32,
-            output: self.output.map(|extent| extent as u32),
+            output: [p as u32, q as u32],
             padding: self.axes.map(|axis| axis.padding as i32),
             stride: self.axes.map(|axis| axis.stride as u32),
-            dilation_h: self.axes[0].dilation as u32,
-            q_tiles: tiles(self.output[1], cut.tile.columns),
-            p_tiles: tiles(self.output[0], cut.tile.rows),
+            dilation: [self.axes[0].dilation as u32, self.axes[1].dilation as u32],
+            q_tiles: tiles(q, cut.tile.columns),
+            p_tiles: tiles(p, cut.tile.rows),
+            z_tiles: Divisor::new(z as u32),
             n_tiles: cut.n_tiles,
             column_blocks: cut.column_blocks,
             y_runs: u32::from(writes_runs(problem)),
             tap_parts: Divisor::new(tap_parts),
             x: 0,
-            x_strides: [x_n, x_h],
+            x_strides: [x_n, x_d, x_h],
             x_inner: [x_w as i32, x_c as i32],
             w: 0,
-            w_strides: [w_k, w_c, sign * w_r, sign * w_s],
+            w_strides: [w_k, w_c, sign * w_t, sign * w_r, sign * w_s],
             w_first,
             y: 0,
-            y_strides: [y_n, y_k, y_p, y_q],
+            y_strides: strides(problem.y()),
             partials: 0,
             dw_elems: problem.w().n_elems() as u64,
             alpha: 1.0,
@@ -332,9 +360,9 @@ impl Windows {
         self.elements
     }
 
-    /// Taps along h.
+    /// Taps along d and h.
     pub(super) fn taps(&self) -> i64 {
-        self.filter[0]
+        self.filter[0].saturating_mul(self.filter[1])
     }
 
     /// K.
@@ -358,12 +386,13 @@ pub(super) struct Cut {
     pub(super) us: f64,
 }
 
-/// Distances of a tensor of one or two axes along its images, channels, rows and columns.
-pub(super) fn strides(desc: &TensorDesc) -> [i64; 4] {
+/// Distances of a tensor along its images, channels, planes, rows and columns; those along axes that it lacks are 0.
+fn strides(desc: &TensorDesc) -> [i64; 5] {
     match *desc.strides() {
-        [n, c, h, w] => [n, c, h, w],
-        [n, c, w] => [n, c, 0, w],
-        _ => [0; 4],
+        [n, c, d, h, w] => [n, c, d, h, w],
+        [n, c, h, w] => [n, c, 0, h, w],
+        [n, c, w] => [n, c, 0, 0, w],
+        _ => [0; 5],
     }
 }
 

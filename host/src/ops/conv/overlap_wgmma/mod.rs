@@ -118,7 +118,9 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
                 if rows.is_empty() {
                     let most = WGRAD_KERNELS.iter().map(|row| row.elements).max().unwrap_or(0);
                     let given = windows.elements();
-                    return Err(Refusal::new(format!("computes wgrad of windows up to {most} elements, given {given}")));
+                    return Err(Refusal::new(format!(
+                        "computes wgrad of windows up to {most} elements, given {given}"
+                    )));
                 }
                 rows
             }
@@ -204,7 +206,13 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
 
 /// dy as the copy engine takes it, or why it does not.
 fn dy_positions(problem: &ConvProblem) -> Result<Positions, Refusal> {
-    Positions::of("dy", problem.y(), false)
+    let dy = Positions::of("dy", problem.y(), false)?;
+    // A map has five axes: planes and images share one.
+    if dy.extents[0] > 1 && dy.images > 1 && dy.image_stride != dy.extents[0] * dy.strides[0] {
+        let (given, planes) = (dy.image_stride, dy.extents[0] * dy.strides[0]);
+        return Err(Refusal::new(format!("needs dy's images one behind the other, {planes} elements, given {given}")));
+    }
+    Ok(dy)
 }
 
 /// A launch whose parameters are complete but for addresses, and so the map, and scalars.
@@ -235,14 +243,17 @@ impl Launch for OverlapLaunch {
             let address = call.address(1);
             check_address("dy", address)?;
             let tile = &params.tile;
-            let [_, p, q] = dy.extents;
-            let [_, p_stride, q_stride] = dy.strides;
+            let [z, p, _] = dy.extents;
+            let [z_stride, p_stride, q_stride] = dy.strides;
+            let plane_stride = if z > 1 { z_stride } else { dy.image_stride };
+            let strip_stride = i64::from(tile.columns) * q_stride;
+            let strips = u64::from(params.q_tiles.divisor);
             let tiled = Tiled {
                 data_type: *data_type,
                 address,
-                dims: &[dy.channels as u64, q as u64, p as u64, dy.images as u64],
-                strides_bytes: &[2 * q_stride as u64, 2 * p_stride as u64, 2 * dy.image_stride as u64],
-                box_dims: &[WGRAD_K, tile.row_entries.divisor, tile.rows, 1],
+                dims: &[dy.channels as u64, tile.columns.into(), strips, p as u64, (dy.images * z) as u64],
+                strides_bytes: &[q_stride, strip_stride, p_stride, plane_stride].map(|stride| 2 * stride as u64),
+                box_dims: &[WGRAD_K, tile.row_entries.divisor, 1, tile.rows, 1],
                 swizzle: Swizzle::B128,
             };
             params.dy_map = TensorMap::tiled(context, &tiled)?.words();

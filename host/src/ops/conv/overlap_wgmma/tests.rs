@@ -8,31 +8,31 @@ use kernel_abi::ops::conv::overlap_wgmma::{ENTRY_BYTES, ENTRY_ELEMS, MAX_SHARED_
 /// Multiprocessors of the device that is imagined.
 const N_UNITS: u64 = 132;
 
-/// Element `element` of the window of tap `r` that row `position` of a tile's product has: the index of the entry and
+/// Element `element` of the window of tap `tap` that row `position` of a tile's product has: the index of the entry and
 /// of the element in it, by the bytes that a descriptor would be given.
-fn read(params: &OverlapParams, position: u32, r: u32, element: u32) -> (u32, u32) {
+fn read(params: &OverlapParams, position: u32, tap: u32, element: u32) -> (u32, u32) {
     let tile = &params.tile;
     let (part, within) = (element / ENTRY_ELEMS, element % ENTRY_ELEMS);
-    let bytes = (position + tile.tap_entries(r)) * ENTRY_BYTES
-        + part / 2 * tile.step_bytes()
-        + part % 2 * tile.part_bytes();
+    let bytes =
+        (position + tile.tap_entries(tap)) * ENTRY_BYTES + part / 2 * tile.step_bytes() + part % 2 * tile.part_bytes();
     assert_eq!(bytes % ENTRY_BYTES, 0);
     (bytes / ENTRY_BYTES, within)
 }
 
 /// Where element `within` of an entry lies in x, if anywhere: row, column and channel.
-fn source(params: &OverlapParams, place: OverlapPlace, entry: u32, within: u32) -> Option<[i64; 3]> {
-    let (h, w) = params.source(place, entry);
+fn source(params: &OverlapParams, place: OverlapPlace, entry: u32, within: u32) -> Option<[i64; 4]> {
+    let [d, h, w] = params.source(place, entry);
     let c = within & ((1 << params.packed_c_log2) - 1);
     let w = w + (within >> params.packed_c_log2) as i32;
-    let inside = (0..params.image[0] as i32).contains(&h) && (0..params.image[1] as i32).contains(&w) && c < params.c;
-    inside.then_some([h.into(), w.into(), c.into()])
+    let inside = |axis: usize, at: i32| (0..params.image[axis] as i32).contains(&at);
+    let there = inside(0, d) && inside(1, h) && inside(2, w) && c < params.c;
+    there.then_some([d.into(), h.into(), w.into(), c.into()])
 }
 
 /// Every position of every tile and every element of its windows, by the formula.
 fn check(problem: &ConvProblem, params: &OverlapParams) {
     let shape = problem.shape();
-    let [_, axis_h, axis_w] = shape.axes;
+    let [axis_d, axis_h, axis_w] = shape.axes;
     let mut positions = 0;
     for index in 0..params.n_tiles {
         let place = params.place(index);
@@ -42,26 +42,33 @@ fn check(problem: &ConvProblem, params: &OverlapParams) {
         for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
             let position = row * params.tile.row_entries.divisor + column;
             assert!(position < params.tile.positions(rows, columns));
-            for r in 0..shape.filter[1] {
+            for tap in 0..params.tile.n_taps() {
+                let [t, r] = params.tile.tap(tap).map(i64::from);
                 for element in 0..16 * params.tile.steps {
-                    let (entry, within) = read(params, position, r as u32, element);
-                    let plane_end = if params.tile.planes == 2 && element / 8 % 2 == 0 { 1 } else { params.tile.planes };
+                    let (entry, within) = read(params, position, tap, element);
+                    let plane_end =
+                        if params.tile.planes == 2 && element / 8 % 2 == 0 { 1 } else { params.tile.planes };
                     assert!(entry < plane_end * params.tile.plane_entries(), "{problem}: beyond the buffer");
                     let s = i64::from(element >> params.packed_c_log2);
                     let c = i64::from(element & ((1 << params.packed_c_log2) - 1));
                     if s >= shape.filter[2] || c >= shape.c {
                         continue;
                     }
+                    let d = i64::from(place.z) * axis_d.stride - axis_d.padding + t * axis_d.dilation;
                     let h = i64::from(place.p + row) * axis_h.stride - axis_h.padding + r * axis_h.dilation;
                     let w = i64::from(place.q + column) * axis_w.stride - axis_w.padding + s;
-                    let inside = (0..shape.image[1]).contains(&h) && (0..shape.image[2]).contains(&w);
-                    let expected = inside.then_some([h, w, c]);
-                    assert_eq!(source(params, place, entry, within), expected, "{problem}: {place:?} {row} {column} {r} {s}");
+                    let inside = [d, h, w].iter().zip(shape.image).all(|(&at, extent)| (0..extent).contains(&at));
+                    let expected = inside.then_some([d, h, w, c]);
+                    assert_eq!(
+                        source(params, place, entry, within),
+                        expected,
+                        "{problem}: {place:?} {row} {column} {r} {s}"
+                    );
                 }
             }
         }
     }
-    assert_eq!(i64::from(positions), shape.n * shape.output[1] * shape.output[2], "{problem}");
+    assert_eq!(i64::from(positions), shape.n * shape.output.iter().product::<i64>(), "{problem}");
 }
 
 const SHAPES: &[&str] = &[
@@ -75,6 +82,9 @@ const SHAPES: &[&str] = &[
     "pad=1x1 stride=5x1 x=1x7x20x9:bf16:nhwc w=97x7x2x3:bf16:nhwc mode=convolution",
     "pad=1x1 stride=6x2 dil=4x1 x=1x8x30x9:bf16:nhwc w=8x8x4x3:bf16:nhwc",
     "pad=4 stride=2 x=2x2x97:bf16:nhwc w=24x2x9:bf16:nhwc",
+    "pad=1x1x1 stride=1x1x1 x=2x1x6x9x11:bf16:nhwc w=16x1x3x3x3:bf16:nhwc",
+    "pad=1x2x0 stride=2x3x2 dil=2x1x1 x=2x3x9x17x14:bf16:nhwc w=70x3x3x5x4:bf16:nhwc mode=convolution",
+    "pad=0x0 stride=1x1 x=1x3x6x302:bf16:nhwc w=16x3x3x3:bf16:nhwc",
 ];
 
 fn problem(pass: ConvPass, shape: &str) -> ConvProblem {
@@ -88,7 +98,8 @@ fn windows_of_fprop_hold_what_the_formula_says() {
         let problem = problem(ConvPass::Fprop, shape);
         let windows = Windows::of(&problem).unwrap_or_else(|refusal| panic!("{shape}: {}", refusal.0));
         for row in FPROP_KERNELS {
-            let cut = windows.fprop_cut(row.columns, N_UNITS).unwrap_or_else(|refusal| panic!("{shape}: {}", refusal.0));
+            let cut =
+                windows.fprop_cut(row.columns, N_UNITS).unwrap_or_else(|refusal| panic!("{shape}: {}", refusal.0));
             assert!(cut.tile.fprop_smem_bytes(row.columns, cut.column_blocks) <= MAX_SHARED_BYTES);
             let computed = cut.parts * cut.column_blocks * row.columns;
             assert!(i64::from(computed) >= problem.shape().k, "{shape}: {computed} channels");
@@ -98,7 +109,8 @@ fn windows_of_fprop_hold_what_the_formula_says() {
         for (rows, columns, buffers) in [(1, 1, 1), (1, 5, 2), (3, 4, 1), (2, 64, 2)] {
             let output = problem.shape().output;
             let tile = windows.tile(rows.min(output[1]), columns.min(output[2]), windows.steps(), buffers);
-            let cut = Cut { tile, n_tiles: windows.n_tiles(&tile) as u32, blocks: 1, parts: 1, column_blocks: 1, us: 0.0 };
+            let cut =
+                Cut { tile, n_tiles: windows.n_tiles(&tile) as u32, blocks: 1, parts: 1, column_blocks: 1, us: 0.0 };
             check(&problem, &windows.params(&problem, &cut, 1));
         }
     }
@@ -135,7 +147,8 @@ fn first_layers_are_taken() {
         let problem = problem(ConvPass::Fprop, shape);
         let windows = Windows::of(&problem).unwrap_or_else(|refusal| panic!("{shape}: {}", refusal.0));
         for row in FPROP_KERNELS.iter().filter(|row| row.fits(&windows)) {
-            let cut = windows.fprop_cut(row.columns, N_UNITS).unwrap_or_else(|refusal| panic!("{shape}: {}", refusal.0));
+            let cut =
+                windows.fprop_cut(row.columns, N_UNITS).unwrap_or_else(|refusal| panic!("{shape}: {}", refusal.0));
             let Cut { tile, n_tiles, blocks, parts, column_blocks, us } = cut;
             let cut = (tile.rows, tile.columns, tile.buffers, n_tiles, blocks, parts, column_blocks);
             println!("{shape}: {} columns: {cut:?}, {us:.0} us", row.columns);

@@ -76,27 +76,27 @@ macro_rules! taps {
             #[inline(always)]
             unsafe fn multiply(
                 d: &mut [[f32; $r]; $taps],
-                a: &[[u32; 4]; 2],
+                a: &[[u32; 4]; 4],
                 b: u64,
                 taps: &[u32; $taps],
                 accumulate: u32,
             ) {
                 // An instruction's 16 positions are as many entries of 16 bytes.
                 $(
-                    wgmma!(types = $dtype, n = $n, steps = 2, d = &mut d[$tap], a_registers = *a,
+                    wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[$tap], a_registers = *a,
                         b = b + u64::from(taps[$tap]), b_step = 16, transpose_b = 1, accumulate = accumulate,
                         fence = $fence, commit = 0);
                 )*
-                wgmma!(types = $dtype, n = $n, steps = 2, d = &mut d[$last], a_registers = *a,
+                wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[$last], a_registers = *a,
                     b = b + u64::from(taps[$last]), b_step = 16, transpose_b = 1, accumulate = accumulate);
             }
 
             #[inline(always)]
-            unsafe fn finish(d: &mut [[f32; $r]; $taps], a: &mut [[u32; 4]; 2]) {
+            unsafe fn finish(d: &mut [[f32; $r]; $taps], a: &mut [[u32; 4]; 4]) {
                 $(
                     wgmma_wait!(d = &mut d[$tap], registers = $r, pending = 0);
                 )*
-                wgmma_wait!(d = &mut d[$last], registers = $r, pending = 0, a_registers = a, steps = 2);
+                wgmma_wait!(d = &mut d[$last], registers = $r, pending = 0, a_registers = a, steps = 4);
             }
         }
     };

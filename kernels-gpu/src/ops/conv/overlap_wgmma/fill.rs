@@ -42,14 +42,17 @@ impl Entries {
             let mut u = 0;
             while u < BATCH {
                 let entry = first + u as u32 * PRODUCER_THREADS;
-                let (h, w) = p.source(place, entry);
+                let [d, h, w] = p.source(place, entry);
                 // Elements of positions from `low` to `high` lie in the image.
                 let low = (-w).max(0).min(positions) as u32;
-                let high = (p.image[1] as i32 - w).max(0).min(positions) as u32;
+                let high = (p.image[2] as i32 - w).max(0).min(positions) as u32;
                 let inside = (1u32 << (high << p.packed_c_log2)) - 1 & !((1u32 << (low << p.packed_c_log2)) - 1);
-                let there = entry < total && (h as u32) < p.image[0];
+                let there = entry < total && (d as u32) < p.image[0] && (h as u32) < p.image[1];
                 let mask = if there { inside & self.channels } else { 0 };
-                let at = image + 2 * (i64::from(h) * p.x_strides[1] + i64::from(w) * i64::from(p.x_inner[0]));
+                let at = image
+                    + 2 * (i64::from(d) * p.x_strides[1]
+                        + i64::from(h) * p.x_strides[2]
+                        + i64::from(w) * i64::from(p.x_inner[0]));
                 let mut j = 0;
                 while j < 8 {
                     let from = (at + i64::from(*self.offsets.get_unchecked(j))) as u64;
@@ -85,7 +88,7 @@ fn packed(v: &[u16; 8]) -> [u32; 4] {
 /// The host passes a live w; all consumer threads call it.
 #[inline(always)]
 pub(super) unsafe fn filter(p: &OverlapParams, columns: u32, first_k: u32, to: u32, thread: u32) {
-    let per_block = p.tile.taps * p.tile.window_parts();
+    let per_block = p.tile.n_taps() * p.tile.window_parts();
     let total = p.column_blocks * per_block * columns;
     let mask = (1u32 << p.packed_c_log2) - 1;
     let mut first = thread;
@@ -96,15 +99,19 @@ pub(super) unsafe fn filter(p: &OverlapParams, columns: u32, first_k: u32, to: u
             let chunk = first + u as u32 * CONSUMER_THREADS;
             let (rest, column) = (chunk / columns, chunk % columns);
             let (block, rest) = div_rem(rest, per_block);
-            let (r, part) = div_rem(rest, p.tile.window_parts());
+            let (number, part) = div_rem(rest, p.tile.window_parts());
+            let [t, r] = p.tile.tap(number);
             let k = first_k + block * columns + column;
             let there = chunk < total && k < p.k;
-            let row = p.w_first + i64::from(k) * p.w_strides[0] + i64::from(r) * p.w_strides[2];
+            let row = p.w_first
+                + i64::from(k) * p.w_strides[0]
+                + i64::from(t) * p.w_strides[2]
+                + i64::from(r) * p.w_strides[3];
             let mut j = 0;
             while j < 8 {
                 let element = part * ENTRY_ELEMS + j as u32;
                 let (s, c) = (element >> p.packed_c_log2, element & mask);
-                let at = row + i64::from(c) * p.w_strides[1] + i64::from(s) * p.w_strides[3];
+                let at = row + i64::from(c) * p.w_strides[1] + i64::from(s) * p.w_strides[4];
                 let condition = u32::from(there && s < p.filter_w && c < p.c);
                 let from = (p.w as i64 + 2 * at) as u64;
                 *values.get_unchecked_mut(u).get_unchecked_mut(j) = guarded::load_u16(from, condition);

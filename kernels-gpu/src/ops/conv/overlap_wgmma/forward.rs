@@ -112,28 +112,32 @@ unsafe fn consume<P: Product<R>, T: TensorCore, const R: usize>(
             );
             let mut d: [f32; R] = core::mem::zeroed();
             let mut accumulate = 0;
-            let (mut class_first, mut class) = (0, 0);
-            let mut tap = 0;
-            let mut tap_row = 0;
-            while tap < tile.taps {
-                let rows = class_first + tap_row;
-                let from = buffer + rows * row_entries * ENTRY_BYTES;
-                let mut a = descriptor(from, tile.part_bytes(), 8 * ENTRY_BYTES, Swizzle::None);
-                let mut step = 0;
-                while step < tile.steps {
-                    P::multiply(&mut d, a, b, accumulate);
-                    accumulate = 1;
-                    a += a_step;
-                    b += b_step;
-                    step += 1;
+            let mut first_row = 0;
+            let mut t = 0;
+            while t < tile.taps[0] {
+                let (mut class, mut class_row, mut tap_row) = (0, 0, 0);
+                let mut r = 0;
+                while r < tile.taps[1] {
+                    let from = buffer + (first_row + class_row + tap_row) * row_entries * ENTRY_BYTES;
+                    let mut a = descriptor(from, tile.part_bytes(), 8 * ENTRY_BYTES, Swizzle::None);
+                    let mut step = 0;
+                    while step < tile.steps {
+                        P::multiply(&mut d, a, b, accumulate);
+                        accumulate = 1;
+                        a += a_step;
+                        b += b_step;
+                        step += 1;
+                    }
+                    r += 1;
+                    class += 1;
+                    class_row += tile.class_rows.divisor;
+                    if class == tile.n_classes.divisor {
+                        (class, class_row) = (0, 0);
+                        tap_row += tile.jump;
+                    }
                 }
-                tap += 1;
-                class += 1;
-                class_first += tile.class_rows.divisor;
-                if class == tile.n_classes {
-                    (class, class_first) = (0, 0);
-                    tap_row += tile.jump;
-                }
+                first_row += tile.depth_rows();
+                t += 1;
             }
             P::finish(&mut d);
             task += CONSUMERS;
@@ -173,8 +177,9 @@ unsafe fn store<T: TensorCore, const R: usize>(p: &OverlapParams, d: &[f32; R], 
         let (row, column) = p.tile.row_entries.div_rem(position);
         let there = row < rows.extents[0] && column < rows.extents[1];
         let at = i64::from(rows.place.n) * p.y_strides[0]
-            + i64::from(rows.place.p + row) * p.y_strides[2]
-            + i64::from(rows.place.q + column) * p.y_strides[3];
+            + i64::from(rows.place.z) * p.y_strides[2]
+            + i64::from(rows.place.p + row) * p.y_strides[3]
+            + i64::from(rows.place.q + column) * p.y_strides[4];
         let to = p.y as i64 + 2 * at;
         if p.y_runs != 0 {
             let mut quad = 0;

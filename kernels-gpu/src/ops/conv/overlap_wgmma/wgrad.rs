@@ -21,21 +21,20 @@ const DY_BYTES: u32 = 2 * WGRAD_K;
 
 /// The product instructions of `T` taps: `R` sums a thread each.
 pub(super) trait Taps<const R: usize, const T: usize> {
-    /// Queues two instructions a tap, for 32 positions: those of a tap have the same columns, tap i's lie `taps[i]`
-    /// entries behind the first's. `accumulate` is 0 to overwrite `d`, else 1.
+    /// Queues four instructions a tap, for 64 positions; tap i's columns lie `taps[i]` entries behind the first's. `accumulate` is 0 to overwrite `d`, else 1.
     ///
     /// # Safety
     /// All threads of the warpgroup call it with a descriptor of what was written; neither `d` nor the registers of `a`
     /// are touched until [`finish`].
     ///
     /// [`finish`]: Taps::finish
-    unsafe fn multiply(d: &mut [[f32; R]; T], a: &[[u32; 4]; 2], b: u64, taps: &[u32; T], accumulate: u32);
+    unsafe fn multiply(d: &mut [[f32; R]; T], a: &[[u32; 4]; 4], b: u64, taps: &[u32; T], accumulate: u32);
 
     /// Waits for all queued products.
     ///
     /// # Safety
     /// All threads of the warpgroup call it.
-    unsafe fn finish(d: &mut [[f32; R]; T], a: &mut [[u32; 4]; 2]);
+    unsafe fn finish(d: &mut [[f32; R]; T], a: &mut [[u32; 4]; 4]);
 }
 
 /// The kernel, of `T0` taps for the first consumer and `T1` for the second.
@@ -85,8 +84,10 @@ unsafe fn produce(p: &OverlapParams, map: MapAddress, mut ring: Ring, first_k: u
         mbarrier::wait(ring.empty(), ring.parity ^ 1);
         if thread_idx_x() == 0 {
             mbarrier::expect_bytes(ring.full(), p.tile.dy_copy_bytes());
-            let at = [first_k as i32, place.q as i32, place.p as i32, place.n as i32];
-            tma::load_4d(ring.buffer() + p.tile.x_bytes(), map, ring.full(), at);
+            // Columns of the next tile along Q lie outside of this one's.
+            let image = place.n * p.z_tiles.divisor + place.z;
+            let at = [first_k as i32, 0, place.strip as i32, place.p as i32, image as i32];
+            tma::load_5d(ring.buffer() + p.tile.x_bytes(), map, ring.full(), at);
         }
         entries.fill(p, place, ring.buffer(), thread_idx_x());
         fence_proxy_async_shared();
@@ -114,7 +115,7 @@ unsafe fn consume<P: Taps<R, T>, const R: usize, const T: usize>(
     let mut t = 0;
     while t < T {
         let tap = first_tap + t as u32;
-        *taps.get_unchecked_mut(t) = if tap < tile.taps { tile.tap_entries(tap) } else { 0 };
+        *taps.get_unchecked_mut(t) = if tap < tile.n_taps() { tile.tap_entries(tap) } else { 0 };
         t += 1;
     }
     // Matrix l / 8 of a warp's four: positions (l / 16) · 8 on, channels (l / 8 % 2) · 8 on.
@@ -135,10 +136,8 @@ unsafe fn consume<P: Taps<R, T>, const R: usize, const T: usize>(
         let mut block = 0;
         while block < blocks {
             // Not ahead, while other products run: the assembler lets nobody write such registers then.
-            let mut a = [
-                ldmatrix::load_x4_transposed(dy),
-                ldmatrix::load_x4_transposed(dy + STEP_ELEMS * DY_BYTES),
-            ];
+            let rows = |step: u32| ldmatrix::load_x4_transposed(dy + step * (STEP_ELEMS * DY_BYTES));
+            let mut a = [rows(0), rows(1), rows(2), rows(3)];
             P::multiply(&mut d, &a, b, &taps, accumulate);
             accumulate = 1;
             P::finish(&mut d, &mut a);
@@ -153,7 +152,7 @@ unsafe fn consume<P: Taps<R, T>, const R: usize, const T: usize>(
     let mut t = 0;
     while t < T {
         let tap = first_tap + t as u32;
-        if tap < tile.taps {
+        if tap < tile.n_taps() {
             store(p, d.get_unchecked(t), first_k, tap);
         }
         t += 1;
@@ -169,17 +168,16 @@ unsafe fn store<const R: usize>(p: &OverlapParams, d: &[f32; R], first_k: u32, t
     let thread = thread_idx_x() % WARPGROUP;
     let mask = (1u32 << p.packed_c_log2) - 1;
     let partials = (p.partials as *mut f32).add((u64::from(block_idx_x()) * p.dw_elems) as usize);
-    let row = p.w_first + i64::from(tap) * p.w_strides[2];
+    let [t, r] = p.tile.tap(tap);
+    let row = p.w_first + i64::from(t) * p.w_strides[2] + i64::from(r) * p.w_strides[3];
     let mut i = 0;
     while i < R {
         let k = first_k + thread / 32 * 16 + thread % 32 / 4 + (i as u32 / 2 % 2) * 8;
         let element = (i as u32 / 4) * 8 + thread % 4 * 2 + i as u32 % 2;
         let (s, c) = (element >> p.packed_c_log2, element & mask);
         if k < p.k && s < p.filter_w && c < p.c {
-            let at = row
-                + i64::from(k) * p.w_strides[0]
-                + i64::from(c) * p.w_strides[1]
-                + i64::from(s) * p.w_strides[3];
+            let at =
+                row + i64::from(k) * p.w_strides[0] + i64::from(c) * p.w_strides[1] + i64::from(s) * p.w_strides[4];
             *partials.offset(at as isize) = *d.get_unchecked(i);
         }
         i += 1;
