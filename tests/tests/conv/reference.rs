@@ -167,6 +167,12 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=1x1x1 stride=1x1x1 x=2x1x6x9x11:T:nhwc w=16x1x3x3x3:T:nhwc",
     "pad=1x2x0 stride=2x3x2 dil=2x1x1 x=2x3x9x17x14:T:nhwc w=72x3x3x5x4:T:nhwc mode=convolution",
     "pad=1x1 stride=1x1 x=150x3x9x10:T:nhwc w=16x3x3x3:T:nhwc",
+    // Rows wider than a copy, in strips; rows whose padding is shared, and not; few columns.
+    "pad=1x1 stride=1x1 x=1x8x4x300:T:nhwc w=8x8x3x3:T:nhwc",
+    "pad=0x2 stride=1x1 dil=2x3 x=1x16x7x270:T:nhwc w=72x16x2x3:T:nhwc",
+    "pad=2x0 stride=1x1 x=2x72x21x19:T:nhwc w=12x72x3x3:T:nhwc",
+    "pad=1x3 stride=1x1 x=3x64x19x33:T:nhwc w=132x64x3x3:T:nhwc",
+    "pad=1x1x1 stride=1x1x1 x=1x64x4x17x20:T:nhwc w=20x64x3x3x3:T:nhwc",
     // Slices of wider tensors, rows with gaps.
     "pad=1x1 stride=1x1 x=2x64x7x5:T:s3360x1x480x96 w=64x64x3x3:T:nhwc",
     "pad=0x0 stride=1x1 x=2x64x7x5:T:s3920x1x560x80 w=64x64x1x1:T:nhwc",

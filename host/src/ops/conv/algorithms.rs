@@ -1,8 +1,8 @@
 //! The ordered list of convolution algorithms.
 
 use super::{
-    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, im2col_wgmma, naive, overlap_wgmma,
-    packed_rows, spread_columns,
+    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, halo_wgmma, im2col_wgmma, naive,
+    overlap_wgmma, packed_rows, spread_columns,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -20,6 +20,7 @@ impl Operation for ConvProblem {
             &CpuAlgorithm(cpu_direct::CpuDirect),
             &grouped_mma::GroupedMma,
             &cp_async_mma::CpAsyncMma,
+            &halo_wgmma::HaloWgmma,
             &im2col_wgmma::Gather,
             &im2col_wgmma::Wgrad,
             &depthwise::Depthwise,

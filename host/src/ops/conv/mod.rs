@@ -31,6 +31,7 @@ mod cpu_gemm;
 mod cpu_geometry;
 mod depthwise;
 mod grouped_mma;
+mod halo_wgmma;
 mod im2col_wgmma;
 mod naive;
 mod overlap_wgmma;

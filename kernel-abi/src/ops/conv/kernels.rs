@@ -226,6 +226,33 @@ macro_rules! conv_overlap_wgrad_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per Hopper kernel that reads a tile with its halo once: symbol, pass, element type,
+/// columns of a tile, and whether the consumers share a tile and stream the filter, or each has a tile of its own and
+/// the filter is resident.
+#[macro_export]
+macro_rules! conv_halo_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (halo_fprop_wgmma_bf16_256x16_sm90, fprop, bf16, 16, shared),
+            (halo_fprop_wgmma_bf16_256x64_sm90, fprop, bf16, 64, shared),
+            (halo_fprop_wgmma_bf16_256x128_sm90, fprop, bf16, 128, shared),
+            (halo_dgrad_wgmma_bf16_256x64_sm90, dgrad, bf16, 64, shared),
+            (halo_dgrad_wgmma_bf16_256x128_sm90, dgrad, bf16, 128, shared),
+            (halo_fprop_wgmma_bf16_256x16_resident_sm90, fprop, bf16, 16, resident),
+            (halo_fprop_wgmma_bf16_256x64_resident_sm90, fprop, bf16, 64, resident),
+            (halo_dgrad_wgmma_bf16_256x64_resident_sm90, dgrad, bf16, 64, resident),
+            (halo_fprop_wgmma_f16_256x16_sm90, fprop, f16, 16, shared),
+            (halo_fprop_wgmma_f16_256x64_sm90, fprop, f16, 64, shared),
+            (halo_fprop_wgmma_f16_256x128_sm90, fprop, f16, 128, shared),
+            (halo_dgrad_wgmma_f16_256x64_sm90, dgrad, f16, 64, shared),
+            (halo_dgrad_wgmma_f16_256x128_sm90, dgrad, f16, 128, shared),
+            (halo_fprop_wgmma_f16_256x16_resident_sm90, fprop, f16, 16, resident),
+            (halo_fprop_wgmma_f16_256x64_resident_sm90, fprop, f16, 64, resident),
+            (halo_dgrad_wgmma_f16_256x64_resident_sm90, dgrad, f16, 64, resident),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel that packs rows for `packed_rows_wgmma`: symbol.
 #[macro_export]
 macro_rules! conv_pack_rows_kernels {

@@ -27,6 +27,7 @@
 pub mod cp_async_mma;
 mod depthwise;
 pub mod grouped_mma;
+pub mod halo_wgmma;
 pub mod im2col_wgmma;
 pub mod index;
 mod kernels;

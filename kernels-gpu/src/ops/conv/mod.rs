@@ -4,6 +4,7 @@ mod cp_async_mma;
 mod depthwise;
 mod entry;
 mod grouped_mma;
+mod halo_wgmma;
 mod im2col_wgmma;
 mod naive;
 mod overlap_wgmma;

@@ -10,7 +10,7 @@ mod gather;
 mod tensors;
 mod wgrad;
 
-pub(super) use classes::{AxisClass, Class};
+pub(super) use classes::{AxisClass, Class, classes};
 pub(super) use gather::{Gather, KERNELS, Product, Row, Spread, View, row};
 pub(super) use tensors::{Filter, Positions, Window, check_window};
 pub(super) use wgrad::{MULTIPROCESSORS, SplitSum, WGRAD_KERNELS, Wgrad, WgradRow, WgradView, wgrad_row};

@@ -40,7 +40,7 @@ trait Product<const R: usize, const S: usize> {
 }
 
 /// A 16-bit element type.
-trait Half {
+pub(super) trait Half {
     /// Two numbers as elements, the first in the low half.
     fn pack(low: f32, high: f32) -> u32;
 
@@ -49,9 +49,9 @@ trait Half {
 }
 
 /// bf16.
-struct Bf16;
+pub(super) struct Bf16;
 /// f16.
-struct F16;
+pub(super) struct F16;
 
 impl Half for Bf16 {
     #[inline(always)]
@@ -167,7 +167,11 @@ impl Ring {
             mbarrier::fence_init();
         }
         // Nobody may signal a barrier, here or in the other block, before it is ready.
-        if self.tile.cluster > 1 { cuda_std::cluster::sync() } else { sync_threads() }
+        if self.tile.cluster > 1 {
+            cuda_std::cluster::sync()
+        } else {
+            sync_threads()
+        }
         // Also those who only write: what they write may still be read.
         schedule::wait_for_predecessors();
     }
