@@ -202,8 +202,9 @@ macro_rules! conv_overlap_fprop_kernels {
     };
 }
 
-/// Calls `$callback!` with one row per kernel for overlapping windows, `wgrad`: symbol, element type, elements of a
-/// window, taps along h of the first and of the second warpgroup.
+/// Calls `$callback!` with one row per kernel for overlapping windows, `wgrad`: symbol, element type, columns of a
+/// product instruction, products of the first and of the second warpgroup. A product is a tap along d and h; with 24
+/// columns, every second part of its windows.
 #[macro_export]
 macro_rules! conv_overlap_wgrad_kernels {
     ($callback:ident) => {
@@ -215,6 +216,7 @@ macro_rules! conv_overlap_wgrad_kernels {
             (overlap_wgrad_wgmma_bf16_5x16_sm90, bf16, 16, 3, 2),
             (overlap_wgrad_wgmma_bf16_3x16_sm90, bf16, 16, 2, 1),
             (overlap_wgrad_wgmma_bf16_6x48_sm90, bf16, 48, 3, 3),
+            (overlap_wgrad_wgmma_bf16_12x24_sm90, bf16, 24, 6, 6),
             (overlap_wgrad_wgmma_f16_7x32_sm90, f16, 32, 4, 3),
             (overlap_wgrad_wgmma_f16_5x32_sm90, f16, 32, 3, 2),
             (overlap_wgrad_wgmma_f16_3x32_sm90, f16, 32, 2, 1),
@@ -222,6 +224,7 @@ macro_rules! conv_overlap_wgrad_kernels {
             (overlap_wgrad_wgmma_f16_5x16_sm90, f16, 16, 3, 2),
             (overlap_wgrad_wgmma_f16_3x16_sm90, f16, 16, 2, 1),
             (overlap_wgrad_wgmma_f16_6x48_sm90, f16, 48, 3, 3),
+            (overlap_wgrad_wgmma_f16_12x24_sm90, f16, 24, 6, 6),
         }
     };
 }

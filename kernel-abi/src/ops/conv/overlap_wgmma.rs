@@ -31,6 +31,12 @@ pub const ENTRY_BYTES: u32 = 16;
 pub const ENTRY_ELEMS: u32 = 8;
 /// Elements of the sum of one product instruction.
 pub const STEP_ELEMS: u32 = 16;
+/// Whether `wgrad`'s instructions of so many columns read every second part of a window, those of one plane: 2, else 1.
+#[inline(always)]
+pub const fn wgrad_planes(columns: u32) -> u32 {
+    if columns == 24 { 2 } else { 1 }
+}
+
 /// What buffers are aligned to: the period of the 128-byte swizzle.
 const ALIGN: u32 = 1024;
 /// Entries behind a buffer that rows of a product instruction without a position may read.

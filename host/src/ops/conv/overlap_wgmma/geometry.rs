@@ -7,6 +7,7 @@ use crate::select::Refusal;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::overlap_wgmma::{
     ENTRY_ELEMS, MAX_SHARED_BYTES, OverlapParams, OverlapTile, STEP_ELEMS, THREADS, WGRAD_K, WGRAD_POSITIONS,
+    wgrad_planes,
 };
 
 /// The most channels of an entry.
@@ -218,18 +219,15 @@ impl Windows {
         })
     }
 
-    /// The cut for `wgrad` that takes the least time, for windows of `elements` elements and so many taps of a block.
-    pub(super) fn wgrad_cut(&self, elements: u32, taps: u32) -> Result<Cut, Refusal> {
-        // From the second part of a window to the third is another distance than from the first to the second.
-        if self.planes > 1 && elements > STEP_ELEMS {
-            let reason = format!(
-                "computes wgrad of windows of more than {STEP_ELEMS} elements up to {MAX_C} elements behind one another, \
-                 given {elements} and {}",
-                self.axes[1].stride << self.packed_c_log2
-            );
-            return Err(Refusal::new(reason));
-        }
-        let parts = (self.taps() as u64).div_ceil(taps.into()) * (self.k as u64).div_ceil(WGRAD_K.into());
+    /// Parts of the grid that share the taps, for so many products of a block, of so many columns.
+    pub(super) fn tap_parts(&self, columns: u32, products: u32) -> u64 {
+        (self.taps() as u64 * u64::from(wgrad_planes(columns))).div_ceil(products.into())
+    }
+
+    /// The cut for `wgrad` that takes the least time, for so many products of a block, of so many columns.
+    pub(super) fn wgrad_cut(&self, columns: u32, products: u32) -> Result<Cut, Refusal> {
+        let steps = columns * wgrad_planes(columns) / STEP_ELEMS;
+        let parts = self.tap_parts(columns, products) * (self.k as u64).div_ceil(WGRAD_K.into());
         if parts > MULTIPROCESSORS {
             let reason = format!("computes wgrad in up to {MULTIPROCESSORS} parts of the filter, given {parts}");
             return Err(Refusal::new(reason));
@@ -241,7 +239,7 @@ impl Windows {
                 continue;
             }
             for buffers in [2, 1] {
-                let tile = self.tile(rows, width, elements / STEP_ELEMS, buffers);
+                let tile = self.tile(rows, width, steps, buffers);
                 if tile.row_entries.divisor > MAX_BOX || self.n_tiles(&tile) >= 1 << 30 {
                     continue;
                 }
@@ -250,8 +248,8 @@ impl Windows {
                 if bytes > MAX_SHARED_BYTES {
                     continue;
                 }
-                // 64 positions: the products of all taps, or what a consumer takes from one wait to the next.
-                let (all, each) = (f64::from(2 * taps * elements), f64::from(taps.div_ceil(2) * 2 * elements));
+                // 64 positions: all products, or what a consumer takes from one wait to the next.
+                let (all, each) = (f64::from(2 * products * columns), f64::from(2 * products.div_ceil(2) * columns));
                 let blocks = f64::from(tile.positions(tile.rows, tile.columns).div_ceil(WGRAD_POSITIONS));
                 let cut = self.cut(tile, parts, 1, blocks * all.max(each + 100.0), MULTIPROCESSORS);
                 if best.as_ref().is_none_or(|best| cut.us < best.us) {
@@ -363,6 +361,11 @@ impl Windows {
     /// Taps along d and h.
     pub(super) fn taps(&self) -> i64 {
         self.filter[0].saturating_mul(self.filter[1])
+    }
+
+    /// 2 where windows begin 16 elements behind one another, else 1.
+    pub(super) fn planes(&self) -> u32 {
+        self.planes
     }
 
     /// K.

@@ -17,7 +17,9 @@ use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem, Stream};
 use geometry::{Cut, Windows};
-use kernel_abi::ops::conv::overlap_wgmma::{MAX_SHARED_BYTES, OverlapParams, STEP_ELEMS, THREADS, WGRAD_K};
+use kernel_abi::ops::conv::overlap_wgmma::{
+    MAX_SHARED_BYTES, OverlapParams, STEP_ELEMS, THREADS, WGRAD_K, wgrad_planes,
+};
 
 /// A row of the list of `fprop`.
 struct FpropRow {
@@ -30,10 +32,10 @@ struct FpropRow {
 struct WgradRow {
     symbol: &'static str,
     dtype: DType,
-    /// Elements of a window.
-    elements: u32,
-    /// Taps along h of a block.
-    taps: u32,
+    /// Columns of a product.
+    columns: u32,
+    /// Products of a block.
+    products: u32,
 }
 
 macro_rules! fprop_rows {
@@ -43,12 +45,12 @@ macro_rules! fprop_rows {
 }
 
 macro_rules! wgrad_rows {
-    ($(($symbol:ident, $dtype:ident, $elements:literal, $first:literal, $second:literal)),* $(,)?) => {
+    ($(($symbol:ident, $dtype:ident, $columns:literal, $first:literal, $second:literal)),* $(,)?) => {
         &[$(WgradRow {
             symbol: stringify!($symbol),
             dtype: kernel_abi::dtype_of!($dtype),
-            elements: $elements,
-            taps: $first + $second,
+            columns: $columns,
+            products: $first + $second,
         }),*]
     };
 }
@@ -69,13 +71,25 @@ impl FpropRow {
 }
 
 impl WgradRow {
-    /// Whether windows are of this size, and no smaller number of taps is as good.
+    /// Elements of a window.
+    fn elements(&self) -> u32 {
+        self.columns * wgrad_planes(self.columns)
+    }
+
+    /// Whether windows are of this size, and no smaller number of products is as good.
     fn fits(&self, windows: &Windows) -> bool {
         let step = i64::from(STEP_ELEMS);
         let elements = (windows.elements() + step - 1) / step * step;
-        let is_smallest = |other: &WgradRow| other.elements != self.elements || other.taps >= self.taps;
-        i64::from(self.elements) == elements
-            && (i64::from(self.taps) <= windows.taps() + 1 || WGRAD_KERNELS.iter().all(is_smallest))
+        // Parts of windows that lie in two planes take turns: a product reads two of them, or those of one plane.
+        let planes = wgrad_planes(self.columns);
+        let is_of_size = if windows.planes() == 2 && elements > step {
+            planes == 2 && elements <= self.elements().into()
+        } else {
+            planes == 1 && elements == self.elements().into()
+        };
+        let is_smallest =
+            WGRAD_KERNELS.iter().all(|other| other.columns != self.columns || other.products >= self.products);
+        is_of_size && (i64::from(self.products) <= windows.taps() * i64::from(planes) + 1 || is_smallest)
     }
 }
 
@@ -89,7 +103,7 @@ impl OverlapWgmma {
             return windows.fprop_cut(row.columns, n_units);
         }
         let row = WGRAD_KERNELS.iter().find(|row| row.symbol == config.0).expect("configs come from the kernel lists");
-        windows.wgrad_cut(row.elements, row.taps)
+        windows.wgrad_cut(row.columns, row.products)
     }
 }
 
@@ -116,7 +130,7 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
                 let fits = |row: &&WgradRow| row.dtype == dtype && row.fits(&windows);
                 let rows: Vec<_> = WGRAD_KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect();
                 if rows.is_empty() {
-                    let most = WGRAD_KERNELS.iter().map(|row| row.elements).max().unwrap_or(0);
+                    let most = WGRAD_KERNELS.iter().map(WgradRow::elements).max().unwrap_or(0);
                     let given = windows.elements();
                     return Err(Refusal::new(format!(
                         "computes wgrad of windows up to {most} elements, given {given}"
@@ -176,13 +190,14 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
         function.set_max_dynamic_shared(MAX_SHARED_BYTES as usize)?;
         let (shared_bytes, tap_parts, wgrad) = match problem.conv_pass() {
             ConvPass::Wgrad => {
-                let taps = WGRAD_KERNELS.iter().find(|row| row.symbol == config.0).map_or(1, |row| row.taps);
+                let row = WGRAD_KERNELS.iter().find(|row| row.symbol == config.0);
+                let tap_parts = row.map_or(1, |row| windows.tap_parts(row.columns, row.products));
                 let wgrad = Wgrad {
                     dy: dy_positions(problem).map_err(refused)?,
                     data_type: tma_type(problem.x().dtype()).map_err(refused)?,
                     partials: Partials::new(problem, cut.blocks, context)?,
                 };
-                (cut.tile.wgrad_smem_bytes(), (windows.taps() as u32).div_ceil(taps), Some(wgrad))
+                (cut.tile.wgrad_smem_bytes(), tap_parts as u32, Some(wgrad))
             }
             _ => {
                 let columns = FPROP_KERNELS.iter().find(|row| row.symbol == config.0).map_or(0, |row| row.columns);

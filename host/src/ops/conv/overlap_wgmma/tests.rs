@@ -3,7 +3,9 @@
 use super::geometry::{Cut, Windows};
 use super::{FPROP_KERNELS, WGRAD_KERNELS};
 use crate::ops::conv::{ConvPass, ConvProblem};
-use kernel_abi::ops::conv::overlap_wgmma::{ENTRY_BYTES, ENTRY_ELEMS, MAX_SHARED_BYTES, OverlapParams, OverlapPlace};
+use kernel_abi::ops::conv::overlap_wgmma::{
+    ENTRY_BYTES, ENTRY_ELEMS, MAX_SHARED_BYTES, OverlapParams, OverlapPlace, OverlapTile, wgrad_planes,
+};
 
 /// Multiprocessors of the device that is imagined.
 const N_UNITS: u64 = 132;
@@ -71,6 +73,15 @@ fn check(problem: &ConvProblem, params: &OverlapParams) {
     assert_eq!(i64::from(positions), shape.n * shape.output.iter().product::<i64>(), "{problem}");
 }
 
+/// A product of every second part of windows begins in its plane and steps from entry to entry.
+fn check_planes(tile: &OverlapTile) {
+    for part in 0..tile.window_parts() {
+        let of_product = part % 2 * tile.plane_entries() + part / 2 * tile.part_entries;
+        let of_window = (part / 2 * tile.step_bytes() + part % 2 * tile.part_bytes()) / ENTRY_BYTES;
+        assert_eq!(of_product, of_window);
+    }
+}
+
 const SHAPES: &[&str] = &[
     "pad=3x3 stride=2x2 x=2x3x31x29:bf16:nhwc w=64x3x7x7:bf16:nhwc",
     "pad=1x1 stride=1x1 x=1x3x13x17:bf16 w=40x3x3x3:bf16",
@@ -123,7 +134,11 @@ fn windows_of_wgrad_hold_what_the_formula_says() {
         let problem = problem(ConvPass::Wgrad, shape);
         let windows = Windows::of(&problem).unwrap_or_else(|refusal| panic!("{shape}: {}", refusal.0));
         for row in WGRAD_KERNELS.iter().filter(|row| row.fits(&windows)) {
-            let Ok(cut) = windows.wgrad_cut(row.elements, row.taps) else { continue };
+            let Ok(cut) = windows.wgrad_cut(row.columns, row.products) else { continue };
+            assert_eq!(cut.tile.steps * 16, row.elements());
+            if wgrad_planes(row.columns) == 2 {
+                check_planes(&cut.tile);
+            }
             assert!(cut.tile.wgrad_smem_bytes() <= MAX_SHARED_BYTES);
             check(&problem, &windows.params(&problem, &cut, 1));
             checked += 1;
@@ -155,12 +170,12 @@ fn first_layers_are_taken() {
         }
         let wgrad = self::problem(ConvPass::Wgrad, shape);
         for row in WGRAD_KERNELS.iter().filter(|row| row.fits(&windows)) {
-            match windows.wgrad_cut(row.elements, row.taps) {
+            match windows.wgrad_cut(row.columns, row.products) {
                 Ok(Cut { tile, n_tiles, blocks, parts, us, .. }) => {
                     let cut = (tile.rows, tile.columns, tile.buffers, n_tiles, blocks, parts);
-                    println!("{wgrad}: {}x{}: {cut:?}, {us:.0} us", row.taps, row.elements);
+                    println!("{wgrad}: {}x{}: {cut:?}, {us:.0} us", row.products, row.columns);
                 }
-                Err(refusal) => println!("{wgrad}: {}x{}: {}", row.taps, row.elements, refusal.0),
+                Err(refusal) => println!("{wgrad}: {}x{}: {}", row.products, row.columns, refusal.0),
             }
         }
     }

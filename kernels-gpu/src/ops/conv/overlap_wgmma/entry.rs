@@ -62,6 +62,7 @@ macro_rules! wgrad_entries {
 /// Implements [`wgrad::Taps`].
 macro_rules! taps {
     ($this:ident, $dtype:ident, 16, $taps:tt) => { taps!(@taps $this, $dtype, 16, 8, $taps); };
+    ($this:ident, $dtype:ident, 24, $taps:tt) => { taps!(@taps $this, $dtype, 24, 12, $taps); };
     ($this:ident, $dtype:ident, 32, $taps:tt) => { taps!(@taps $this, $dtype, 32, 16, $taps); };
     ($this:ident, $dtype:ident, 48, $taps:tt) => { taps!(@taps $this, $dtype, 48, 24, $taps); };
     (@taps $this:ident, $dtype:ident, $n:tt, $r:tt, 1) => { taps!(@each $this, $dtype, $n, $r, 1, [], 0); };
@@ -69,6 +70,9 @@ macro_rules! taps {
     (@taps $this:ident, $dtype:ident, $n:tt, $r:tt, 3) => { taps!(@each $this, $dtype, $n, $r, 3, [0 1, 1 0], 2); };
     (@taps $this:ident, $dtype:ident, $n:tt, $r:tt, 4) => {
         taps!(@each $this, $dtype, $n, $r, 4, [0 1, 1 0, 2 0], 3);
+    };
+    (@taps $this:ident, $dtype:ident, $n:tt, $r:tt, 6) => {
+        taps!(@each $this, $dtype, $n, $r, 6, [0 1, 1 0, 2 0, 3 0, 4 0], 5);
     };
     // The taps but the last with what says whether to begin with a fence, and the last one, which ends the group.
     (@each $this:ident, $dtype:ident, $n:tt, $r:tt, $taps:tt, [$($tap:tt $fence:tt),*], $last:tt) => {

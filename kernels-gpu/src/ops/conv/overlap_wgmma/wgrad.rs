@@ -1,11 +1,11 @@
-//! `wgrad`: rows of the product are output channels, columns the elements of a window of one tap along h, and the sum
-//! runs over positions.
+//! `wgrad`: rows of a product are output channels, columns the elements of a window of one tap along d and h, or every
+//! second part of them, and the sum runs over positions.
 //!
 //! dy comes by the copy engine, zeros where a row of positions goes on behind the last one; a warp reads its 16 channels
 //! of it transposed to registers, once for all taps of its warpgroup. A block keeps its sums to the end and writes them
 //! to the workspace, where another kernel adds those of all blocks in their order. Deterministic.
 
-use super::fill::Entries;
+use super::fill::{Entries, div_rem};
 use super::{Ring, WARPGROUP, warpgroup};
 use cuda_std::barrier::{fence_proxy_async_shared, sync_threads};
 use cuda_std::thread::{block_dim_x, block_idx_x, block_idx_y, grid_dim_x, thread_idx_x};
@@ -13,7 +13,7 @@ use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{ldmatrix, mbarrier, schedule, shared, warp};
 use kernel_abi::ops::conv::overlap_wgmma::{
-    ENTRY_BYTES, OverlapParams, PRODUCERS, STEP_ELEMS, WGRAD_K, WGRAD_POSITIONS,
+    ENTRY_BYTES, ENTRY_ELEMS, OverlapParams, PRODUCERS, STEP_ELEMS, WGRAD_K, WGRAD_POSITIONS, wgrad_planes,
 };
 
 /// Bytes of a position of dy.
@@ -97,7 +97,7 @@ unsafe fn produce(p: &OverlapParams, map: MapAddress, mut ring: Ring, first_k: u
     }
 }
 
-/// Sums the products of some taps over tile after tile.
+/// Sums some taps' products over tile after tile.
 ///
 /// # Safety
 /// As [`run`]; all threads of one warpgroup.
@@ -110,12 +110,16 @@ unsafe fn consume<P: Taps<R, T>, const R: usize, const T: usize>(
 ) {
     let tile = &p.tile;
     let thread = thread_idx_x() % WARPGROUP;
-    // Taps behind the last one compute what nobody stores.
+    let planes = wgrad_planes(2 * R as u32);
+    // From one part of a window to the next that an instruction reads.
+    let part_bytes = if planes == 2 { tile.part_entries * ENTRY_BYTES } else { tile.part_bytes() };
+    // Products behind the last tap's are of what nobody stores.
     let mut taps = [0u32; T];
     let mut t = 0;
     while t < T {
-        let tap = first_tap + t as u32;
-        *taps.get_unchecked_mut(t) = if tap < tile.n_taps() { tile.tap_entries(tap) } else { 0 };
+        let (tap, plane) = div_rem(first_tap + t as u32, planes);
+        let entries = tile.tap_entries(tap) + plane * tile.plane_entries();
+        *taps.get_unchecked_mut(t) = if tap < tile.n_taps() { entries } else { 0 };
         t += 1;
     }
     // Matrix l / 8 of a warp's four: positions (l / 16) · 8 on, channels (l / 8 % 2) · 8 on.
@@ -131,7 +135,7 @@ unsafe fn consume<P: Taps<R, T>, const R: usize, const T: usize>(
         let [rows, columns] = p.extents(p.place(index));
         let blocks = tile.positions(rows, columns).div_ceil(WGRAD_POSITIONS);
         mbarrier::wait(ring.full(), ring.parity);
-        let mut b = descriptor(ring.buffer(), 8 * ENTRY_BYTES, tile.part_bytes(), Swizzle::None);
+        let mut b = descriptor(ring.buffer(), 8 * ENTRY_BYTES, part_bytes, Swizzle::None);
         let mut dy = ring.buffer() + lane_at;
         let mut block = 0;
         while block < blocks {
@@ -151,20 +155,20 @@ unsafe fn consume<P: Taps<R, T>, const R: usize, const T: usize>(
     }
     let mut t = 0;
     while t < T {
-        let tap = first_tap + t as u32;
+        let (tap, plane) = div_rem(first_tap + t as u32, planes);
         if tap < tile.n_taps() {
-            store(p, d.get_unchecked(t), first_k, tap);
+            store(p, d.get_unchecked(t), first_k, tap, plane);
         }
         t += 1;
     }
 }
 
-/// Writes a block's sums of one tap to the workspace, where dw's elements lie.
+/// Writes a block's sums of one product to the workspace, where dw's elements lie.
 ///
 /// # Safety
 /// As [`consume`].
 #[inline(always)]
-unsafe fn store<const R: usize>(p: &OverlapParams, d: &[f32; R], first_k: u32, tap: u32) {
+unsafe fn store<const R: usize>(p: &OverlapParams, d: &[f32; R], first_k: u32, tap: u32, plane: u32) {
     let thread = thread_idx_x() % WARPGROUP;
     let mask = (1u32 << p.packed_c_log2) - 1;
     let partials = (p.partials as *mut f32).add((u64::from(block_idx_x()) * p.dw_elems) as usize);
@@ -173,7 +177,8 @@ unsafe fn store<const R: usize>(p: &OverlapParams, d: &[f32; R], first_k: u32, t
     let mut i = 0;
     while i < R {
         let k = first_k + thread / 32 * 16 + thread % 32 / 4 + (i as u32 / 2 % 2) * 8;
-        let element = (i as u32 / 4) * 8 + thread % 4 * 2 + i as u32 % 2;
+        let part = i as u32 / 4 * wgrad_planes(2 * R as u32) + plane;
+        let element = part * ENTRY_ELEMS + thread % 4 * 2 + i as u32 % 2;
         let (s, c) = (element >> p.packed_c_log2, element & mask);
         if k < p.k && s < p.filter_w && c < p.c {
             let at =
