@@ -2,7 +2,7 @@
 
 use super::{
     ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, halo_wgmma, im2col_wgmma, naive,
-    nchw_transposed, packed_rows, pointwise_matmul, spread_columns,
+    nchw_transposed, overlap_wgmma, packed_rows, pointwise_matmul, spread_columns,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -25,6 +25,7 @@ impl Operation for ConvProblem {
             &im2col_wgmma::Wgrad,
             &im2col_wgmma::Cluster,
             &depthwise::Depthwise,
+            &overlap_wgmma::OverlapWgmma,
             &packed_rows::PackedRows,
             &spread_columns::SpreadColumns,
             &pointwise_matmul::PointwiseMatmul,

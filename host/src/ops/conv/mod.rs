@@ -35,6 +35,7 @@ mod halo_wgmma;
 mod im2col_wgmma;
 mod naive;
 mod nchw_transposed;
+mod overlap_wgmma;
 mod packed_rows;
 mod pointwise_matmul;
 mod spread_columns;

@@ -220,6 +220,51 @@ macro_rules! conv_im2col_sum_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel for overlapping windows, `fprop`: symbol, element type, columns of a
+/// product instruction.
+#[macro_export]
+macro_rules! conv_overlap_fprop_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (overlap_fprop_wgmma_bf16_n96_sm90, bf16, 96),
+            (overlap_fprop_wgmma_bf16_n64_sm90, bf16, 64),
+            (overlap_fprop_wgmma_bf16_n32_sm90, bf16, 32),
+            (overlap_fprop_wgmma_bf16_n16_sm90, bf16, 16),
+            (overlap_fprop_wgmma_f16_n96_sm90, f16, 96),
+            (overlap_fprop_wgmma_f16_n64_sm90, f16, 64),
+            (overlap_fprop_wgmma_f16_n32_sm90, f16, 32),
+            (overlap_fprop_wgmma_f16_n16_sm90, f16, 16),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel for overlapping windows, `wgrad`: symbol, element type, columns of a
+/// product instruction, products of the first and of the second warpgroup. A product is a tap along d and h; with 24
+/// columns, every second part of its windows.
+#[macro_export]
+macro_rules! conv_overlap_wgrad_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (overlap_wgrad_wgmma_bf16_7x32_sm90, bf16, 32, 4, 3),
+            (overlap_wgrad_wgmma_bf16_5x32_sm90, bf16, 32, 3, 2),
+            (overlap_wgrad_wgmma_bf16_3x32_sm90, bf16, 32, 2, 1),
+            (overlap_wgrad_wgmma_bf16_7x16_sm90, bf16, 16, 4, 3),
+            (overlap_wgrad_wgmma_bf16_5x16_sm90, bf16, 16, 3, 2),
+            (overlap_wgrad_wgmma_bf16_3x16_sm90, bf16, 16, 2, 1),
+            (overlap_wgrad_wgmma_bf16_6x48_sm90, bf16, 48, 3, 3),
+            (overlap_wgrad_wgmma_bf16_12x24_sm90, bf16, 24, 6, 6),
+            (overlap_wgrad_wgmma_f16_7x32_sm90, f16, 32, 4, 3),
+            (overlap_wgrad_wgmma_f16_5x32_sm90, f16, 32, 3, 2),
+            (overlap_wgrad_wgmma_f16_3x32_sm90, f16, 32, 2, 1),
+            (overlap_wgrad_wgmma_f16_7x16_sm90, f16, 16, 4, 3),
+            (overlap_wgrad_wgmma_f16_5x16_sm90, f16, 16, 3, 2),
+            (overlap_wgrad_wgmma_f16_3x16_sm90, f16, 16, 2, 1),
+            (overlap_wgrad_wgmma_f16_6x48_sm90, f16, 48, 3, 3),
+            (overlap_wgrad_wgmma_f16_12x24_sm90, f16, 24, 6, 6),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per Hopper kernel that reads a tile with its halo once: symbol, pass, element type,
 /// form: positions (P) or channels (C) as rows, the others as columns; with the filter resident or streamed.
 #[macro_export]

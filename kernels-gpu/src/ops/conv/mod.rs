@@ -7,5 +7,6 @@ mod grouped_mma;
 mod halo_wgmma;
 mod im2col_wgmma;
 mod naive;
+mod overlap_wgmma;
 mod packed_rows;
 mod spread_columns;
