@@ -210,8 +210,9 @@ impl View {
 
     /// Whether a tile's panels do not reach into other groups.
     pub(in crate::ops::conv) fn fits(&self, tile: ConvTile) -> bool {
-        // Where a panel holds 32 elements, wider ones would only make more of them.
-        let panels = if tile.panel_k < 64 { self.group_read <= 32 } else { true };
+        // Where a panel holds 32 elements, wider ones would only make more of them. A stage then has two: behind the last
+        // one of an odd number lie the channels of the next group.
+        let panels = tile.panel_k == 64 || self.group_read <= 32 && self.groups == 1;
         let alone = self.groups == 1
             || (self.group_read % i64::from(tile.panel_k) == 0 && self.group_written % i64::from(tile.gemm_n) == 0);
         // Columns that nobody needs cost as much as others.
