@@ -167,6 +167,9 @@ impl Ring {
         }
         // Nobody may signal a barrier, here or in the other block, before it is ready.
         if self.tile.cluster > 1 { cuda_std::cluster::sync() } else { sync_threads() }
+        // All of the above may run beside the kernel before this one, which may still be writing what is read here.
+        schedule::wait_for_predecessors();
+        schedule::launch_dependents();
     }
 
     /// Signals that this warp has read a stage, to the producers of all blocks that load into it.
