@@ -203,3 +203,40 @@ macro_rules! conv_pack_spread_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per f32 kernel of `fprop` and `dgrad` on bf16 tensor cores: symbol, tile.
+#[macro_export]
+macro_rules! conv_bf16x3_gather_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convbf16x3_gather_f32_128x128_sm90, PARTS_GATHER_128X128),
+            (convbf16x3_gather_f32_256x64_sm90, PARTS_GATHER_256X64),
+            (convbf16x3_gather_f32_128x64_sm90, PARTS_GATHER_128X64),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per f32 kernel of `wgrad` on bf16 tensor cores: symbol, tile.
+#[macro_export]
+macro_rules! conv_bf16x3_wgrad_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convbf16x3_wgrad_f32_128x128_sm90, PARTS_WGRAD_128X128),
+            (convbf16x3_wgrad_f32_128x64_sm90, PARTS_WGRAD_128X64),
+            (convbf16x3_wgrad_f32_64x128_sm90, PARTS_WGRAD_64X128),
+        }
+    };
+}
+
+/// Calls `$callback!` with the symbols of the kernels around them: the one that adds partial sums, the one that takes
+/// filters apart, the one that copies tensors.
+#[macro_export]
+macro_rules! conv_bf16x3_side_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convbf16x3_sum_f32, sum, ConvWgradSumParams),
+            (convbf16x3_parts_f32, filter_parts, ConvFilterPartsParams),
+            (convbf16x3_pack_f32, pack, ConvPackF32Params),
+        }
+    };
+}

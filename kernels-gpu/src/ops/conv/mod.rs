@@ -1,5 +1,6 @@
 //! Convolution, formula in `kernel_abi::ops::conv`.
 
+mod bf16x3_wgmma;
 mod cp_async_mma;
 mod depthwise;
 mod entry;
