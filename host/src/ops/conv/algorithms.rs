@@ -1,8 +1,8 @@
 //! The ordered list of convolution algorithms.
 
 use super::{
-    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, im2col_wgmma, naive, packed_rows,
-    spread_columns,
+    ConvProblem, bf16x3_wgmma, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, im2col_wgmma, naive,
+    packed_rows, spread_columns,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -22,6 +22,8 @@ impl Operation for ConvProblem {
             &cp_async_mma::CpAsyncMma,
             &im2col_wgmma::Gather,
             &im2col_wgmma::Wgrad,
+            &bf16x3_wgmma::Gather,
+            &bf16x3_wgmma::Wgrad,
             &depthwise::Depthwise,
             &packed_rows::PackedRows,
             &spread_columns::SpreadColumns,

@@ -25,6 +25,7 @@
 //! ```
 
 mod algorithms;
+mod bf16x3_wgmma;
 mod cp_async_mma;
 mod cpu_direct;
 mod cpu_gemm;

@@ -155,6 +155,7 @@ impl Packing {
         let steps = [0, 1].map(|i| (shape.image[1 + i] + self.axes[i].stride - 1) / self.axes[i].stride);
         let strides = problem.x().strides();
         let written = Positions {
+            element_bytes: 2,
             channels: self.columns,
             extents: [1, steps[0], steps[1]],
             strides: [1; 3],

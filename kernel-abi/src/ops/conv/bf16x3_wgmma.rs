@@ -146,7 +146,7 @@ pub const fn part_row(g: u32) -> u32 {
 #[inline(always)]
 pub const fn part_position(i: u32) -> u32 {
     let i = i % 8;
-    i / 2 ^ i % 2 * 5
+    (i / 2) ^ (i % 2 * 5)
 }
 
 #[cfg(test)]
@@ -177,7 +177,7 @@ mod tests {
 
     /// 16-byte chunks of rows of 128 bytes as they lie swizzled: eight threads meet eight.
     fn all_banks(chunks: impl Iterator<Item = (u32, u32)>) -> bool {
-        let mut banks: Vec<u32> = chunks.map(|(row, chunk)| chunk ^ row % 8).collect();
+        let mut banks: Vec<u32> = chunks.map(|(row, chunk)| chunk ^ (row % 8)).collect();
         banks.sort_unstable();
         banks == [0, 1, 2, 3, 4, 5, 6, 7]
     }

@@ -231,7 +231,7 @@ impl View {
         ENDS_US + rounds / CYCLES_PER_US
     }
 
-    fn n_tiles(&self, class: &Class, tile: ConvTile) -> u64 {
+    pub(in crate::ops::conv) fn n_tiles(&self, class: &Class, tile: ConvTile) -> u64 {
         let gemm_m = class.positions(&self.written).count() as u64;
         gemm_m.div_ceil(tile.cluster_rows().into()) * self.n_blocks(tile) * self.groups as u64
     }
@@ -240,7 +240,7 @@ impl View {
         (self.group_written as u64).div_ceil(tile.gemm_n.into())
     }
 
-    fn params(&self, classes: &[Class], tile: ConvTile, n_tiles: u32) -> ConvGatherParams {
+    pub(in crate::ops::conv) fn params(&self, classes: &[Class], tile: ConvTile, n_tiles: u32) -> ConvGatherParams {
         let mut params = ConvGatherParams {
             a_maps: [[0; 16]; MAX_CLASSES],
             out_maps: [[0; 16]; MAX_CLASSES],
@@ -286,6 +286,23 @@ impl View {
         params
     }
 
+    /// The map of what a class reads.
+    pub(in crate::ops::conv) fn read_map(
+        &self,
+        context: &GpuContext,
+        class: &Class,
+        tile: ConvTile,
+        read: u64,
+    ) -> Result<[u64; 16], Error> {
+        if self.a_access == access::LINEAR {
+            return self.read.linear_map(context, self.data_type, read, tile.gemm_m, tile.panel_k);
+        }
+        // A class without taps reads nothing, but has a map like the others.
+        let nothing = Window { first: [0; 3], last: [0; 3], step: [1; 3] };
+        let window = if class.n_taps() > 0 { class.window(self.step) } else { nothing };
+        self.read.im2col_map(context, self.data_type, read, self.a_access, &window, tile.gemm_m, tile.panel_k)
+    }
+
     /// The maps of one class: of what it reads and what it writes.
     fn maps(
         &self,
@@ -294,15 +311,7 @@ impl View {
         tile: ConvTile,
         [read, written]: [u64; 2],
     ) -> Result<[[u64; 16]; 2], Error> {
-        let a = if self.a_access == access::LINEAR {
-            self.read.linear_map(context, self.data_type, read, tile.gemm_m, tile.panel_k)?
-        } else {
-            // A class without taps reads nothing, but has a map like the others.
-            let nothing = Window { first: [0; 3], last: [0; 3], step: [1; 3] };
-            let window = if class.n_taps() > 0 { class.window(self.step) } else { nothing };
-            let access = self.a_access;
-            self.read.im2col_map(context, self.data_type, read, access, &window, tile.gemm_m, tile.panel_k)?
-        };
+        let a = self.read_map(context, class, tile, read)?;
         let positions = class.positions(&self.written);
         let out = if self.out_access == access::SPREAD {
             // Written without a map, but the kernel fetches one.

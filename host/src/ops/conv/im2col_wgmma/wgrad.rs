@@ -1,7 +1,7 @@
 //! `wgrad`.
 
 use super::tensors::{Filter, Positions, Window, check_window};
-use super::{CYCLES_PER_US, ENDS_US, check_addresses, check_device, stage_cycles, tma_type, unsupported};
+use super::{CYCLES_PER_US, ENDS_US, check_addresses, check_device, parts_cycles, stage_cycles, tma_type, unsupported};
 use crate::driver::{Function, TmaType};
 use crate::launch::{LaunchConfig, launch, linear_grid};
 use crate::ops::conv::{ConvMode, ConvPass, ConvProblem};
@@ -9,9 +9,7 @@ use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Stream};
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::conv::im2col_wgmma::{
-    ConvTile, ConvWgradParams, ConvWgradSumParams, GEMM_K, PANEL, THREADS, access,
-};
+use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ConvWgradParams, ConvWgradSumParams, PANEL, ROW_BYTES, access};
 
 /// A row of the kernel list.
 pub(in crate::ops::conv) struct WgradRow {
@@ -74,7 +72,7 @@ impl Algorithm<ConvProblem> for Wgrad {
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let view = WgradView::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
-        Ok(Box::new(WgradLaunch(SplitSum::new(problem, view, config, context)?)))
+        Ok(Box::new(WgradLaunch(SplitSum::of(problem, view, config, context)?)))
     }
 }
 
@@ -103,7 +101,7 @@ pub(in crate::ops::conv) struct WgradView {
     pub(in crate::ops::conv) x_access: u32,
     pub(in crate::ops::conv) window: Window,
     /// How dw lies when x is packed: channels of a packed position, real ones, and the distances in dw between
-    /// channels and between taps along w.
+    /// channels and between taps along w. Of f32, the distance between channels counts where nothing is packed too.
     pub(in crate::ops::conv) packed: Option<(i64, i64, i64, i64)>,
 }
 
@@ -156,13 +154,18 @@ impl WgradView {
         })
     }
 
+    /// Elements in a row of shared memory: channels of a panel, and positions of a stage.
+    fn width(&self) -> u32 {
+        ROW_BYTES / self.x.element_bytes as u32
+    }
+
     /// Panels of a group's filter.
-    fn n_panels(&self) -> u64 {
+    pub(in crate::ops::conv) fn n_panels(&self) -> u64 {
         self.dw.n_taps() as u64 * self.c_panels()
     }
 
     fn c_panels(&self) -> u64 {
-        (self.group_c as u64).div_ceil(PANEL.into())
+        (self.group_c as u64).div_ceil(self.width().into())
     }
 
     fn m_blocks(&self, tile: ConvTile) -> u64 {
@@ -170,15 +173,15 @@ impl WgradView {
     }
 
     fn n_blocks(&self, tile: ConvTile) -> u64 {
-        self.n_panels().div_ceil((tile.gemm_n / PANEL).into())
+        self.n_panels().div_ceil((tile.gemm_n / tile.panel_k).into())
     }
 
-    fn tiles(&self, tile: ConvTile) -> u64 {
+    pub(in crate::ops::conv) fn tiles(&self, tile: ConvTile) -> u64 {
         self.m_blocks(tile) * self.n_blocks(tile) * self.groups as u64
     }
 
     fn k_blocks(&self) -> u64 {
-        (self.dy.count() as u64).div_ceil(GEMM_K.into())
+        (self.dy.count() as u64).div_ceil(self.width().into())
     }
 
     /// Whether the tile is no larger than it needs to be.
@@ -206,11 +209,16 @@ impl WgradView {
         const EPILOGUE: f64 = 1500.0;
         /// Bytes from memory in a microsecond.
         const MEMORY: f64 = 4.0e6;
-        let stage = stage_cycles(tile, tile.consumer_columns(), tile.stage_bytes());
+        let stage = if tile.converted > 0 {
+            parts_cycles(tile, tile.consumer_columns())
+        } else {
+            stage_cycles(tile, tile.consumer_columns(), tile.stage_bytes())
+        };
         let rounds = (self.tiles(tile) * splits).div_ceil(n_units) as f64;
         let stages = self.k_blocks().div_ceil(splits) as f64;
         let products = rounds * (stages * stage + EPILOGUE) / CYCLES_PER_US;
-        let bytes = 2.0 * (self.x.count() * self.x.channels + self.dy.count() * self.dy.channels) as f64;
+        let bytes = self.x.element_bytes as f64
+            * (self.x.count() * self.x.channels + self.dy.count() * self.dy.channels) as f64;
         let sums = if splits > 1 {
             let bytes = (splits * self.tiles(tile) * u64::from(tile.partials()) * 4) as f64;
             SECOND_KERNEL_US + 2.0 * bytes / PARTIALS
@@ -275,24 +283,33 @@ pub(in crate::ops::conv) struct SplitSum {
 }
 
 impl SplitSum {
-    /// The launches of a view.
-    pub(in crate::ops::conv) fn new(
+    /// The launches of a view of 16-bit tensors.
+    pub(in crate::ops::conv) fn of(
         problem: &ConvProblem,
         view: WgradView,
         config: Config,
         context: &Context,
     ) -> Result<Self, Error> {
-        let tile = wgrad_row(config).tile;
-        let function = context.function(config.0)?;
+        let dtype = problem.x().dtype();
+        let (sum, _) = SUMS.iter().find(|(_, of)| *of == dtype).expect("configs are of the types of the list");
+        SplitSum::new(view, wgrad_row(config).tile, [config.0, sum], context)
+    }
+
+    /// The launches of a view: by the kernel of a tile, and the one that adds its parts.
+    pub(in crate::ops::conv) fn new(
+        view: WgradView,
+        tile: ConvTile,
+        [symbol, sum]: [&'static str; 2],
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let function = context.function(symbol)?;
         function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
         let splits = view.splits(tile, MULTIPROCESSORS);
         let blocks = (view.tiles(tile) * splits).min(context.info().n_units as u64);
         let sum = if splits > 1 {
-            let dtype = problem.x().dtype();
-            let (symbol, _) = SUMS.iter().find(|(_, of)| *of == dtype).expect("configs are of the types of the list");
             let quads = view.tiles(tile) * u64::from(tile.partials() / 4);
             let config = LaunchConfig { programmatic: true, ..linear_grid(quads as i64, 256) };
-            Some((context.function(symbol)?, config))
+            Some((context.function(sum)?, config))
         } else {
             None
         };
@@ -300,7 +317,7 @@ impl SplitSum {
             function,
             config: LaunchConfig {
                 grid: [blocks as u32, 1, 1],
-                block: [THREADS, 1, 1],
+                block: [tile.threads(), 1, 1],
                 shared_bytes: tile.smem_bytes(),
                 programmatic: true,
                 ..LaunchConfig::default()
@@ -325,11 +342,12 @@ impl SplitSum {
         };
         let view = &self.view;
         let mut params = self.params;
-        params.dy_map = view.dy.linear_map(context, view.data_type, dy, GEMM_K, PANEL)?;
+        let width = view.width();
+        params.dy_map = view.dy.linear_map(context, view.data_type, dy, width, width)?;
         params.x_map = if view.x_access == access::LINEAR {
-            view.x.linear_map(context, view.data_type, x, GEMM_K, PANEL)?
+            view.x.linear_map(context, view.data_type, x, width, width)?
         } else {
-            view.x.im2col_map(context, view.data_type, x, view.x_access, &view.window, GEMM_K, PANEL)?
+            view.x.im2col_map(context, view.data_type, x, view.x_access, &view.window, width, width)?
         };
         (params.alpha, params.beta) = (alpha as f32, beta as f32);
         params.dw = dw;

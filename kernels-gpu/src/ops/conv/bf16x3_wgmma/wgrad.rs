@@ -246,12 +246,7 @@ unsafe fn load(at: u32) -> [[u32; 4]; 6] {
         // SAFETY: as the function's.
         let (even_behind, odd_behind) =
             unsafe { (shared::load_x2(behind), shared::load_x2(behind ^ (ROW_BYTES + 16))) };
-        [
-            [even[0], odd[0]],
-            [even[1], odd[1]],
-            [even_behind[0], odd_behind[0]],
-            [even_behind[1], odd_behind[1]],
-        ]
+        [[even[0], odd[0]], [even[1], odd[1]], [even_behind[0], odd_behind[0]], [even_behind[1], odd_behind[1]]]
     };
     fragments([step(at), step(at + 16 * ROW_BYTES)])
 }
@@ -269,8 +264,7 @@ unsafe fn consume<P: PartsProduct<R>, const R: usize>(p: &ConvWgradParams, mut r
     let row = if tile.shares_columns() { 0 } else { consumer * SUBTILE } + warp * 16;
     let (pair, position) = (lane / 4, lane % 4 * 2);
     let chunk = row % PARTS_PANEL / 4 + pair / 2;
-    let in_tile =
-        row / PARTS_PANEL * PANEL_BYTES + position * ROW_BYTES + (chunk ^ position) * 16 + pair % 2 * 8;
+    let in_tile = row / PARTS_PANEL * PANEL_BYTES + position * ROW_BYTES + (chunk ^ position) * 16 + pair % 2 * 8;
     let columns = if tile.shares_columns() { consumer * tile.consumer_columns() / 64 * PANEL_BYTES } else { 0 };
     let mut buffer = Buffer { index: 0, parity: 0 };
     let mut index = block_idx_x();
@@ -372,7 +366,8 @@ pub(super) unsafe fn store_quad(
     let mut i = 0;
     while i < 4 {
         let (row, column) = (row + i / 2, c + i % 2);
-        let (s, channel) = if p.packed_c != 0 { (column / 4, column % 4) } else { (0, column) };
+        let s = column.checked_div(p.packed_c).unwrap_or(0);
+        let channel = column - s * p.packed_c;
         if row < p.group_k && column < p.group_c && (p.packed_c == 0 || channel < p.real_c) {
             let k = i64::from(place.group * p.group_k + row);
             let offset = k * p.k_stride

@@ -185,7 +185,11 @@ impl Ring {
             mbarrier::fence_init();
         }
         // Nobody may signal a barrier, here or in the other block, before it is ready.
-        if self.tile.cluster > 1 { cuda_std::cluster::sync() } else { sync_threads() }
+        if self.tile.cluster > 1 {
+            cuda_std::cluster::sync()
+        } else {
+            sync_threads()
+        }
         // All of the above may run beside the kernel before this one, which may still be writing what is read here.
         schedule::wait_for_predecessors();
         schedule::launch_dependents();
