@@ -42,6 +42,8 @@ tiles! {
     PARTS_GATHER_128X128 = [128 x 128, stages 5, parts 3, converted 0];
     /// For 64 channels.
     PARTS_GATHER_256X64 = [256 x 64, stages 5, parts 3, converted 0];
+    /// For 16 channels, or columns that are positions and channels.
+    PARTS_GATHER_256X16 = [256 x 16, stages 5, parts 3, converted 0];
     /// For 64 channels and fewer positions.
     PARTS_GATHER_128X64 = [128 x 64, stages 7, parts 3, converted 0];
     /// `wgrad`, many channels.

@@ -212,6 +212,7 @@ macro_rules! conv_bf16x3_gather_kernels {
             (convbf16x3_gather_f32_128x128_sm90, PARTS_GATHER_128X128),
             (convbf16x3_gather_f32_256x64_sm90, PARTS_GATHER_256X64),
             (convbf16x3_gather_f32_128x64_sm90, PARTS_GATHER_128X64),
+            (convbf16x3_gather_f32_256x16_sm90, PARTS_GATHER_256X16),
         }
     };
 }
@@ -229,13 +230,14 @@ macro_rules! conv_bf16x3_wgrad_kernels {
 }
 
 /// Calls `$callback!` with the symbols of the kernels around them: the one that adds partial sums, the one that takes
-/// filters apart, the one that copies tensors.
+/// filters apart, the one that also spreads their columns, the one that copies tensors.
 #[macro_export]
 macro_rules! conv_bf16x3_side_kernels {
     ($callback:ident) => {
         $callback! {
             (convbf16x3_sum_f32, sum, ConvWgradSumParams),
             (convbf16x3_parts_f32, filter_parts, ConvFilterPartsParams),
+            (convbf16x3_spread_f32, spread_parts, ConvPackSpreadParams),
             (convbf16x3_pack_f32, pack, ConvPackF32Params),
         }
     };

@@ -7,10 +7,12 @@ use crate::launch::{LaunchConfig, launch};
 use crate::ops::conv::im2col_wgmma::{
     AxisClass, CYCLES_PER_US, Class, ENDS_US, Filter, Positions, View, check_window, classes, parts_cycles, unsupported,
 };
+use crate::ops::conv::spread_columns::Packing;
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Stream, TensorDesc};
+use kernel_abi::ops::conv::ConvPackSpreadParams;
 use kernel_abi::ops::conv::bf16x3_wgmma::{
     ConvFilterPartsParams, ConvPartsGatherParams, PART_CHUNK, PARTS, PARTS_PANEL,
 };
@@ -21,6 +23,9 @@ macro_rules! rows {
         &[$((stringify!($symbol), kernel_abi::ops::conv::bf16x3_wgmma::$tile)),*]
     };
 }
+
+/// What strides of a tensor map stay below.
+const MAX_PART_BYTES: u64 = 1 << 40;
 
 const KERNELS: &[(&str, ConvTile)] = kernel_abi::conv_bf16x3_gather_kernels!(rows);
 
@@ -64,7 +69,7 @@ impl Algorithm<ConvProblem> for Gather {
         function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
         let n_units = (context.info().n_units as u64).max(1);
         let parts = view.launches(tile, n_units);
-        let (pack, filter_parts) = (context.function(side("pack"))?, context.function(side("filter_parts"))?);
+        let (pack, filter_parts) = (context.function(side("pack"))?, context.function(view.filter.symbol())?);
         Ok(Box::new(PartsLaunch { function, pack, filter_parts, tile, parts, view, read_name: read_name(problem) }))
     }
 }
@@ -74,10 +79,41 @@ impl Algorithm<ConvProblem> for Gather {
 pub(super) struct PartsView {
     pub(super) images: Images,
     pub(super) view: View,
-    /// How the filter is taken apart, but for addresses.
-    pub(super) filter: ConvFilterPartsParams,
+    filter: FilterParts,
     /// Distance between channels of the tensor that is written.
     pub(super) channel_stride: i64,
+}
+
+/// How the filter is taken apart, but for addresses.
+#[derive(Clone, Copy, Debug)]
+enum FilterParts {
+    /// Rows and taps as they are.
+    Plain(ConvFilterPartsParams),
+    /// Of a strided `dgrad` of few channels: rows are positions of a step of the stride, with their channels.
+    Spread(ConvPackSpreadParams),
+}
+
+impl FilterParts {
+    /// The kernel that does it.
+    fn symbol(&self) -> &'static str {
+        match self {
+            FilterParts::Plain(_) => side("filter_parts"),
+            FilterParts::Spread(_) => side("spread_parts"),
+        }
+    }
+
+    fn launch(&self, function: &Function, stream: &Stream, from: u64, to: u64) -> Result<(), Error> {
+        match *self {
+            FilterParts::Plain(params) => {
+                let n_threads = params.rows * params.taps.iter().product::<i64>() * params.chunks;
+                launch_linear(function, stream, n_threads, &ConvFilterPartsParams { from, to, ..params })
+            }
+            FilterParts::Spread(params) => {
+                let n_threads = params.n_elems / i64::from(PART_CHUNK);
+                launch_linear(function, stream, n_threads, &ConvPackSpreadParams { from, to, ..params })
+            }
+        }
+    }
 }
 
 /// Positions of a tensor that is only written, of any strides.
@@ -104,6 +140,11 @@ impl PartsView {
         let shape = problem.shape();
         let fprop = problem.conv_pass() == ConvPass::Fprop;
         let name = read_name(problem);
+        if let Some(packing) = spread_packing(problem)
+            && let Ok(view) = PartsView::spread(problem, &packing)
+        {
+            return Ok(view);
+        }
         let rows = Images::rows(problem);
         let (classes, step) = match &rows {
             Some(_) => row_classes(problem),
@@ -157,7 +198,51 @@ impl PartsView {
             sum_is_contiguous: true,
             spread: None,
         };
-        let view = PartsView { images, view, filter, channel_stride: written_desc.strides()[1] };
+        let filter = FilterParts::Plain(filter);
+        PartsView { images, view, filter, channel_stride: written_desc.strides()[1] }.checked()
+    }
+
+    /// A strided `dgrad` of few channels, with the positions of a step of the stride and their channels as columns.
+    fn spread(problem: &ConvProblem, packing: &Packing) -> Result<Self, Refusal> {
+        let shape = problem.shape();
+        let images = Images::of("dy", problem.y(), false)?;
+        let written = packing.steps(problem);
+        let class = packing.class(&written);
+        check_window("dy", &images.positions, &class.window([1; 3]), class.last_offset(), access::IM2COL_2D)?;
+        let view = View {
+            data_type: TmaType::F32,
+            read: images.positions,
+            written,
+            filter: Filter {
+                k: packing.columns,
+                group_c: shape.k,
+                taps: [1, packing.window[0], packing.window[1]],
+                tap_stride: packing.packed_k,
+                k_stride: packing.window[0] * packing.window[1] * packing.packed_k,
+            },
+            classes: vec![class],
+            step: [1; 3],
+            groups: 1,
+            group_read: shape.k,
+            group_written: packing.columns,
+            a_access: access::IM2COL_2D,
+            out_access: access::SPREAD,
+            sum_is_contiguous: true,
+            spread: Some(packing.spread(problem)),
+        };
+        let filter = FilterParts::Spread(packing.params(problem));
+        PartsView { images, view, filter, channel_stride: 1 }.checked()
+    }
+
+    /// Refuses more than kernels and maps can count.
+    fn checked(self) -> Result<Self, Refusal> {
+        let view = self;
+        if view.part_bytes() >= MAX_PART_BYTES {
+            let given = view.part_bytes();
+            return Err(Refusal::new(format!(
+                "takes filters whose parts are below {MAX_PART_BYTES} bytes, given {given}"
+            )));
+        }
         let n_tiles: u64 =
             view.view.classes.iter().map(|class| view.view.n_tiles(class, KERNELS[0].1)).max().unwrap_or(0);
         // Narrower tiles are at most twice as many.
@@ -169,7 +254,14 @@ impl PartsView {
 
     /// Whether the tile is no wider than it needs to be.
     fn fits(&self, tile: ConvTile) -> bool {
-        tile.gemm_n <= 64 || self.view.group_written > 64
+        let columns = self.view.group_written;
+        let fits = match tile.gemm_n {
+            16 => columns <= 32,
+            64 => columns > 16,
+            _ => columns > 64,
+        };
+        // Two tiles have the code that spreads columns.
+        fits && (self.view.out_access != access::SPREAD || tile.gemm_m == 256)
     }
 
     /// Bytes of the filter's parts.
@@ -178,7 +270,7 @@ impl PartsView {
     }
 
     fn part_bytes(&self) -> u64 {
-        2 * (self.filter.rows * self.view.filter.k_stride) as u64
+        2 * (self.view.filter.k * self.view.filter.k_stride) as u64
     }
 
     pub(super) fn workspace_bytes(&self) -> u64 {
@@ -254,6 +346,12 @@ impl PartsView {
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())
     }
+}
+
+/// How the columns of a strided `dgrad` are spread, where that makes fewer columns that nobody needs.
+fn spread_packing(problem: &ConvProblem) -> Option<Packing> {
+    let packing = Packing::by(problem, PARTS_PANEL.into()).ok()?;
+    (packing.columns > problem.shape().c).then_some(packing)
 }
 
 /// The only class, where a filter's row and the channels are one.
@@ -339,9 +437,7 @@ impl Launch for PartsLaunch {
         let parts_at = call.workspace_address();
         let images_at = parts_at + view.filter_bytes().next_multiple_of(ALIGN_BYTES);
         let read = view.images.make((self.read_name, &self.pack), stream, read, images_at)?;
-        let params = ConvFilterPartsParams { from: filter, to: parts_at, ..view.filter };
-        let n_threads = params.rows * view.view.filter.n_taps() * params.chunks;
-        launch_linear(&self.filter_parts, stream, n_threads, &params)?;
+        view.filter.launch(&self.filter_parts, stream, filter, parts_at)?;
         let b_map = view.filter_map(context, parts_at, self.tile)?;
         for part in &self.parts {
             let mut params = part.params;

@@ -50,9 +50,20 @@ fn check(problem: &ConvProblem, context: &Context) -> Result<(), Refusal> {
 /// Refuses types and sizes.
 fn check_problem(problem: &ConvProblem) -> Result<(), Refusal> {
     const MOST: i64 = i32::MAX as i64;
+    /// Elements of a filter, so that those of its parts can be counted.
+    const MOST_OF_FILTER: i64 = 1 << 38;
+    /// As the copy engine's.
+    const MOST_STRIDE: i64 = 8;
     let dtype = problem.x().dtype();
     if dtype != DType::F32 {
         return Err(Refusal::new(format!("has kernels for f32, the element type is {dtype}")));
+    }
+    if problem.w().n_elems() > MOST_OF_FILTER {
+        let given = problem.w().n_elems();
+        return Err(Refusal::new(format!("takes filters of up to {MOST_OF_FILTER} elements, given {given}")));
+    }
+    if let Some(axis) = problem.axes().iter().find(|axis| axis.stride > MOST_STRIDE) {
+        return Err(Refusal::new(format!("takes strides up to {MOST_STRIDE}, given {}", axis.stride)));
     }
     for (name, desc) in [("x", problem.x()), ("w", problem.w()), ("y", problem.y())] {
         let positions = desc.n_elems() / desc.dims()[1];

@@ -144,7 +144,7 @@ impl Sides {
     }
 
     /// Where the partial sums begin, behind the copies.
-    fn partials_at(&self) -> u64 {
+    pub(super) fn partials_at(&self) -> u64 {
         self.x.bytes() + self.dy.bytes()
     }
 }

@@ -5,6 +5,7 @@ use super::{PartsProduct, gather, pack, wgrad};
 use crate::ops::conv::im2col_wgmma::gather::Address;
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, param_tensor_map};
+use kernel_abi::ops::conv::ConvPackSpreadParams;
 use kernel_abi::ops::conv::bf16x3_wgmma::*;
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ConvWgradParams, ConvWgradSumParams};
 
@@ -58,6 +59,9 @@ macro_rules! product {
     };
     ($this:ident, PARTS_GATHER_128X64) => {
         product!(@of $this, PARTS_GATHER_128X64, 64, 32, 0, 2);
+    };
+    ($this:ident, PARTS_GATHER_256X16) => {
+        product!(@of $this, PARTS_GATHER_256X16, 16, 8, 0, 2);
     };
     ($this:ident, PARTS_WGRAD_128X128) => {
         product!(@of $this, PARTS_WGRAD_128X128, 128, 64, 1, 128);

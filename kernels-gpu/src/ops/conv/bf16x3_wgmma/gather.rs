@@ -12,7 +12,9 @@ use cuda_std::tma;
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{mbarrier, schedule, shared};
 use kernel_abi::ops::conv::bf16x3_wgmma::{ConvPartsGatherParams, part_row};
-use kernel_abi::ops::conv::im2col_wgmma::{ConvClass, GatherPlace, ROW_BYTES, SUBTILE, access, position};
+use kernel_abi::ops::conv::im2col_wgmma::{
+    ConvClass, ConvGatherParams, GatherPlace, ROW_BYTES, SUBTILE, access, position,
+};
 
 /// Registers of a consumer's thread.
 const CONSUMER_REGISTERS: u32 = 224;
@@ -149,9 +151,9 @@ unsafe fn consume<P: PartsProduct<R>, const R: usize, const S: usize>(
             ring.advance();
             panel += 1;
         }
-        rows::<R>(p, class, place, place.m + row, sums.get_unchecked(0));
+        rows::<R, S>(p, class, place, place.m + row, sums.get_unchecked(0));
         if S > 1 {
-            rows::<R>(p, class, place, place.m + row + SUBTILE, sums.get_unchecked(S - 1));
+            rows::<R, S>(p, class, place, place.m + row + SUBTILE, sums.get_unchecked(S - 1));
         }
     }
 }
@@ -161,7 +163,7 @@ unsafe fn consume<P: PartsProduct<R>, const R: usize, const S: usize>(
 /// # Safety
 /// As [`consume`].
 #[inline(always)]
-unsafe fn rows<const R: usize>(
+unsafe fn rows<const R: usize, const S: usize>(
     p: &ConvPartsGatherParams,
     class: &ConvClass,
     place: GatherPlace,
@@ -169,6 +171,11 @@ unsafe fn rows<const R: usize>(
     sums: &[f32; R],
 ) {
     let col = place.n + thread_idx_x() % 4 * 2;
+    // Two tiles are enough, and the others stay small.
+    if R < 64 && S > 1 && p.gather.out_access == access::SPREAD {
+        spread::<R>(&p.gather, class, [row, row + 8], col, sums);
+        return;
+    }
     let (upper, lower) = (row_address(p, class, place, row), row_address(p, class, place, row + 8));
     panel::<R, 0>(p, [upper, lower], col, sums);
     if R > 32 {
@@ -202,12 +209,48 @@ unsafe fn panel<const R: usize, const N: usize>(
     sums: &[f32; R],
 ) {
     let mut group = 0;
-    while group < 8 {
+    while group < 8 && 4 * group < R {
         let sum = |i: usize| *sums.get_unchecked(4 * (8 * N + group) + i);
         let col = col + 8 * (8 * N + group) as u32;
         pair(p, upper, col, [sum(0), sum(1)]);
         pair(p, lower, col, [sum(2), sum(3)]);
         group += 1;
+    }
+}
+
+/// Writes a thread's sums, whose columns are positions and channels, of two rows.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn spread<const R: usize>(
+    p: &ConvGatherParams,
+    class: &ConvClass,
+    [upper, lower]: [u32; 2],
+    col: u32,
+    sums: &[f32; R],
+) {
+    let (upper_at, lower_at) = (position(upper, class.extents), position(lower, class.extents));
+    let mut i = 0;
+    while i < R as u32 {
+        let (row, (n, [_, h, w])) = if i / 2 % 2 == 0 { (upper, upper_at) } else { (lower, lower_at) };
+        let col = col + i / 4 * 8 + i % 2;
+        let (rest, c) = p.spread[2].div_rem(col);
+        let (a, b) = p.spread[1].div_rem(rest);
+        let (h, w) = (h * p.spread[0].divisor + a, w * p.spread[1].divisor + b);
+        if row < class.gemm_m && col < p.gemm_n && h < p.spread_extents[0] && w < p.spread_extents[1] {
+            let offset = i64::from(n) * p.image_stride
+                + i64::from(h) * p.spread_strides[0]
+                + i64::from(w) * p.spread_strides[1]
+                + i64::from(c) * p.spread_strides[2];
+            let to = (p.out as *mut f32).offset(offset as isize);
+            let mut sum = p.alpha * *sums.get_unchecked(i as usize);
+            if p.beta != 0.0 {
+                sum += p.beta * *to;
+            }
+            *to = sum;
+        }
+        i += 1;
     }
 }
 

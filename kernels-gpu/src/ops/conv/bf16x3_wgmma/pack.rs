@@ -3,8 +3,10 @@
 use super::{apart_any, wgrad};
 use crate::math::index::{div_rem, for_each_index};
 use crate::ops::conv::im2col_wgmma::sum::{self as partials, Quads};
+use crate::ops::conv::spread_columns;
 use cuda_std::memory::{X4, store_x4};
 use cuda_std::schedule;
+use kernel_abi::ops::conv::ConvPackSpreadParams;
 use kernel_abi::ops::conv::bf16x3_wgmma::{
     ConvFilterPartsParams, ConvPackF32Params, PART_CHUNK, PARTS_WGRAD_128X128, part_channel,
 };
@@ -71,19 +73,55 @@ pub(super) unsafe fn filter_parts(p: &ConvFilterPartsParams) {
                 0
             }
         };
-        let pair = |i: u32| apart_any(element(i), element(i + 1));
-        let (e0, e1, e2, e3) = (pair(0), pair(2), pair(4), pair(6));
-        let (e4, e5, e6, e7) = (pair(8), pair(10), pair(12), pair(14));
-        let row_chunks = (row * taps + tap) * p.chunks + chunk;
-        let part_chunks = p.rows * taps * p.chunks;
-        macro_rules! store {
-            ($($part:literal)*) => { $(
-                let to = p.to + (row_chunks + $part * part_chunks) as u64 * u64::from(PART_CHUNK) * 2;
-                store_x4(to as *mut u32, [e0[$part], e1[$part], e2[$part], e3[$part]]);
-                store_x4((to + 16) as *mut u32, [e4[$part], e5[$part], e6[$part], e7[$part]]);
-            )* };
-        }
-        store!(0 1 2);
+        store(p.to, (row * taps + tap) * p.chunks + chunk, p.rows * taps * p.chunks, element);
+    });
+}
+
+/// Takes 16 channels apart and stores their parts: chunk `index` of `part_chunks` of each.
+///
+/// # Safety
+/// As [`filter_parts`].
+#[inline(always)]
+unsafe fn store(to: u64, index: i64, part_chunks: i64, element: impl Fn(u32) -> u32) {
+    let pair = |i: u32| apart_any(element(i), element(i + 1));
+    let (e0, e1, e2, e3) = (pair(0), pair(2), pair(4), pair(6));
+    let (e4, e5, e6, e7) = (pair(8), pair(10), pair(12), pair(14));
+    macro_rules! part {
+        ($($part:literal)*) => { $(
+            let to = to + (index + $part * part_chunks) as u64 * u64::from(PART_CHUNK) * 2;
+            store_x4(to as *mut u32, [e0[$part], e1[$part], e2[$part], e3[$part]]);
+            store_x4((to + 16) as *mut u32, [e4[$part], e5[$part], e6[$part], e7[$part]]);
+        )* };
+    }
+    part!(0 1 2);
+}
+
+/// Takes a filter apart whose columns are spread, see [`ConvPackSpreadParams`]: one thread for 16 channels of a column
+/// and a position of the window.
+///
+/// # Safety
+/// As [`filter_parts`].
+#[inline(always)]
+pub(super) unsafe fn spread_parts(p: &ConvPackSpreadParams) {
+    schedule::wait_for_predecessors();
+    schedule::launch_dependents();
+    let chunk_elems = i64::from(PART_CHUNK);
+    let n_chunks = p.n_elems / chunk_elems;
+    for_each_index(n_chunks, |index| {
+        let (rest, chunk) = div_rem(index, p.k[1] / chunk_elems);
+        let (rest, j) = div_rem(rest, p.window[1]);
+        let (column, i) = div_rem(rest, p.window[0]);
+        let at = spread_columns::Tap::new(p, column, [i, j]);
+        let element = |i: u32| {
+            let k = chunk * chunk_elems + i64::from(part_channel(i));
+            if at.inside && k < p.k[0] {
+                // SAFETY: the element exists.
+                unsafe { *(p.from as *const u32).offset((at.offset + k * p.strides[0]) as isize) }
+            } else {
+                0
+            }
+        };
+        store(p.to, index, n_chunks, element);
     });
 }
 
