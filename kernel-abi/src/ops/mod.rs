@@ -21,6 +21,8 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::bf16x3_wgmma::ConvFilterPartsParams::LAYOUT_HASH,
     conv::bf16x3_wgmma::ConvPackF32Params::LAYOUT_HASH,
     conv::cp_async_mma::CpAsyncMmaParams::LAYOUT_HASH,
+    conv::ffma::ConvFfmaParams::LAYOUT_HASH,
+    conv::ffma::ConvFfmaWgradParams::LAYOUT_HASH,
     conv::grouped_mma::GroupedMmaParams::LAYOUT_HASH,
     conv::grouped_mma::SplitReduceParams::LAYOUT_HASH,
     conv::im2col_wgmma::ConvGatherParams::LAYOUT_HASH,

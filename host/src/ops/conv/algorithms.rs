@@ -1,7 +1,7 @@
 //! The ordered list of convolution algorithms.
 
 use super::{
-    ConvProblem, bf16x3_wgmma, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, im2col_wgmma, naive,
+    ConvProblem, bf16x3_wgmma, cp_async_mma, cpu_direct, cpu_gemm, depthwise, ffma, grouped_mma, im2col_wgmma, naive,
     packed_rows, spread_columns,
 };
 use crate::DType;
@@ -27,6 +27,7 @@ impl Operation for ConvProblem {
             &depthwise::Depthwise,
             &packed_rows::PackedRows,
             &spread_columns::SpreadColumns,
+            &ffma::Ffma,
             &naive::Naive,
         ]
     }

@@ -120,7 +120,8 @@ impl Packing {
         // first.
         let first = [0, 1].map(|i| {
             let ConvAxis { padding, stride, dilation, .. } = axes[i];
-            (padding - (shape.filter[1 + i] - 1) * dilation).div_euclid(stride)
+            // Rounded up: a position between two strides is no output position.
+            -((shape.filter[1 + i] - 1) * dilation - padding).div_euclid(stride)
         });
         let last = axes.map(|axis| (axis.stride - 1 + axis.padding).div_euclid(axis.stride));
         Ok(Packing {

@@ -242,3 +242,17 @@ macro_rules! conv_bf16x3_side_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per scalar f32 kernel: symbol, what it computes, its launch parameters, rows and
+/// columns of its tile.
+#[macro_export]
+macro_rules! conv_ffma_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convffma_gather_f32_128, gather, ConvFfmaParams, 128),
+            (convffma_gather_f32_64, gather, ConvFfmaParams, 64),
+            (convffma_wgrad_f32_128, wgrad, ConvFfmaWgradParams, 128),
+            (convffma_wgrad_f32_64, wgrad, ConvFfmaWgradParams, 64),
+        }
+    };
+}

@@ -27,6 +27,7 @@
 pub mod bf16x3_wgmma;
 pub mod cp_async_mma;
 mod depthwise;
+pub mod ffma;
 pub mod grouped_mma;
 pub mod im2col_wgmma;
 pub mod index;

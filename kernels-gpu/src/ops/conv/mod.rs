@@ -4,6 +4,7 @@ mod bf16x3_wgmma;
 mod cp_async_mma;
 mod depthwise;
 mod entry;
+mod ffma;
 mod grouped_mma;
 mod im2col_wgmma;
 mod naive;

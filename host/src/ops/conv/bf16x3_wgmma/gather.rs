@@ -1,17 +1,18 @@
 //! `fprop` and `dgrad`.
 
 use super::images::Images;
-use super::{ALIGN_BYTES, LAUNCH_US, check, check_problem, five, launch_linear, read_name, side};
+use super::{ALIGN_BYTES, LAUNCH_US, check, check_problem, launch_linear, read_name, side};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::ops::conv::im2col_wgmma::{
-    AxisClass, CYCLES_PER_US, Class, ENDS_US, Filter, Positions, View, check_window, classes, parts_cycles, unsupported,
+    AxisClass, CYCLES_PER_US, Class, ENDS_US, Filter, Positions, View, check_window, classes, five, parts_cycles,
+    unsupported,
 };
 use crate::ops::conv::spread_columns::Packing;
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, Error, Stream, TensorDesc};
+use crate::{Context, Error, Stream};
 use kernel_abi::ops::conv::ConvPackSpreadParams;
 use kernel_abi::ops::conv::bf16x3_wgmma::{
     ConvFilterPartsParams, ConvPartsGatherParams, PART_CHUNK, PARTS, PARTS_PANEL,
@@ -116,24 +117,6 @@ impl FilterParts {
     }
 }
 
-/// Positions of a tensor that is only written, of any strides.
-fn anyhow(desc: &TensorDesc) -> Positions {
-    let [image_stride, _, d, h, w] = five(desc);
-    let mut extents = [1; 3];
-    let absent = 5 - desc.rank();
-    for (i, &extent) in desc.dims()[2..].iter().enumerate() {
-        extents[i + absent] = extent;
-    }
-    Positions {
-        element_bytes: 4,
-        channels: desc.dims()[1],
-        extents,
-        strides: [d, h, w],
-        images: desc.dims()[0],
-        image_stride,
-    }
-}
-
 impl PartsView {
     pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
         check_problem(problem)?;
@@ -160,7 +143,7 @@ impl PartsView {
             (None, true) => (shape.group_c(), shape.group_k()),
             (None, false) => (shape.group_k(), shape.group_c()),
         };
-        let (read, written) = (images.positions, anyhow(written_desc));
+        let (read, written) = (images.positions, Positions::written(written_desc));
         let im2col = if problem.axes().len() < 3 { access::IM2COL_2D } else { access::IM2COL_3D };
         let one = &classes[0];
         // One tap that reads where it writes: a plain product.

@@ -1,8 +1,8 @@
 //! Images as the copy engine can gather them: as they lie, or copied.
 
-use super::{ALIGN_BYTES, ConvProblem, five, launch_linear};
+use super::{ALIGN_BYTES, ConvProblem, launch_linear};
 use crate::driver::Function;
-use crate::ops::conv::im2col_wgmma::Positions;
+use crate::ops::conv::im2col_wgmma::{Positions, five};
 use crate::ops::conv::{ConvMode, ConvPass};
 use crate::select::Refusal;
 use crate::{Context, Error, Stream, TensorDesc};

@@ -19,7 +19,7 @@ use super::{ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch, linear_grid};
 use crate::select::Refusal;
-use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
+use crate::{Context, DType, Error, Problem, Stream};
 
 macro_rules! symbols {
     ($(($symbol:ident, $name:ident, $params:ident)),* $(,)?) => {
@@ -28,7 +28,7 @@ macro_rules! symbols {
 }
 
 /// The kernels around the products: what they do and their symbols.
-const SIDE: [(&str, &str); 3] = kernel_abi::conv_bf16x3_side_kernels!(symbols);
+const SIDE: [(&str, &str); 4] = kernel_abi::conv_bf16x3_side_kernels!(symbols);
 
 /// The symbol of the kernel that does this.
 fn side(name: &str) -> &'static str {
@@ -74,16 +74,6 @@ fn check_problem(problem: &ConvProblem) -> Result<(), Refusal> {
         }
     }
     Ok(())
-}
-
-/// Strides along N, C, D, H, W, or K, C, T, R, S; 0 along axes that there are not.
-fn five(desc: &TensorDesc) -> [i64; 5] {
-    let mut strides = [0; 5];
-    let absent = 5 - desc.rank();
-    for (i, &stride) in desc.strides().iter().enumerate() {
-        strides[if i < 2 { i } else { i + absent }] = stride;
-    }
-    strides
 }
 
 /// Queues a kernel of one thread for each of `n` things.

@@ -1,9 +1,11 @@
 //! `wgrad`.
 
 use super::images::Images;
-use super::{check, check_problem, five, side};
+use super::{check, check_problem, side};
 use crate::driver::{Function, TmaType};
-use crate::ops::conv::im2col_wgmma::{Filter, MULTIPROCESSORS, SplitSum, WgradView, Window, check_window, unsupported};
+use crate::ops::conv::im2col_wgmma::{
+    Filter, MULTIPROCESSORS, SplitSum, WgradView, Window, check_window, five, unsupported,
+};
 use crate::ops::conv::{ConvMode, ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};

@@ -12,7 +12,7 @@ mod wgrad;
 
 pub(super) use classes::{AxisClass, Class, classes};
 pub(super) use gather::{Gather, KERNELS, Product, Row, Spread, View, row};
-pub(super) use tensors::{Filter, Positions, Window, check_window};
+pub(super) use tensors::{Filter, Positions, Window, check_window, five};
 pub(super) use wgrad::{MULTIPROCESSORS, SplitSum, WGRAD_KERNELS, Wgrad, WgradRow, WgradView, wgrad_row};
 
 use super::ConvProblem;

@@ -91,6 +91,24 @@ impl Positions {
         Ok(positions)
     }
 
+    /// Describes a tensor that threads access, of any strides.
+    pub(in crate::ops::conv) fn written(desc: &TensorDesc) -> Self {
+        let [image_stride, _, d, h, w] = five(desc);
+        let mut extents = [1; 3];
+        let absent = 5 - desc.rank();
+        for (i, &extent) in desc.dims()[2..].iter().enumerate() {
+            extents[i + absent] = extent;
+        }
+        Positions {
+            element_bytes: desc.dtype().size_bytes() as i64,
+            channels: desc.dims()[1],
+            extents,
+            strides: [d, h, w],
+            images: desc.dims()[0],
+            image_stride,
+        }
+    }
+
     /// Positions of all images.
     pub(in crate::ops::conv) fn count(&self) -> i64 {
         self.extents.iter().product::<i64>().saturating_mul(self.images)
@@ -188,6 +206,16 @@ impl Positions {
         };
         Ok(TensorMap::im2col(context, &im2col)?.words())
     }
+}
+
+/// Strides along N, C, D, H, W, or K, C, T, R, S; 0 along axes that there are not.
+pub(in crate::ops::conv) fn five(desc: &TensorDesc) -> [i64; 5] {
+    let mut strides = [0; 5];
+    let absent = 5 - desc.rank();
+    for (i, &stride) in desc.strides().iter().enumerate() {
+        strides[if i < 2 { i } else { i + absent }] = stride;
+    }
+    strides
 }
 
 /// Refuses windows that the fields of an im2col map cannot hold.

@@ -193,8 +193,10 @@ impl WgradView {
 
     /// How many parts the sum is split into: what is fastest by [`View::time_us`].
     pub(in crate::ops::conv) fn splits(&self, tile: ConvTile, n_units: u64) -> u64 {
-        // A part has some stages at least, and all parts are at work at once, or there is only one.
-        let most = (self.k_blocks() / 4).min(2 * n_units / self.tiles(tile).max(1)).max(1);
+        // A part has some stages at least, and all parts are at work at once, or there is only one. Stages of parts take
+        // six times as long, so that rounds that leave no multiprocessor idle are worth more partial sums.
+        let (stages, rounds) = if tile.converted > 0 { (12, 16) } else { (4, 2) };
+        let most = (self.k_blocks() / stages).min(rounds * n_units / self.tiles(tile).max(1)).max(1);
         let time = |splits: &u64| self.time_us(tile, *splits, n_units);
         (1..=most).min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(1)
     }
