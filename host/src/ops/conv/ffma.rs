@@ -262,6 +262,22 @@ fn wgrad_params(problem: &ConvProblem, tile: FfmaTile) -> ConvFfmaWgradParams {
     }
 }
 
+/// All launches' parameters, or a refusal.
+#[cfg(test)]
+pub(super) fn planned(problem: &ConvProblem) -> Result<usize, Refusal> {
+    check(problem)?;
+    let tile = KERNELS[0].tile;
+    if problem.conv_pass() == ConvPass::Wgrad {
+        let _ = wgrad_params(problem, tile);
+        return Ok(products(problem).len());
+    }
+    let (classes, step) = classes(problem);
+    for class in &classes {
+        let _ = params(problem, class, step, tile);
+    }
+    Ok(products(problem).len())
+}
+
 /// Queues a kernel.
 fn queue<T: crate::launch::KernelParams>(
     function: &Function,

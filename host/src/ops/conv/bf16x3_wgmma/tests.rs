@@ -66,3 +66,41 @@ fn refusals_name_the_numbers() {
     let gap = problem("conv:wgrad pad=1 x=2x16x7x5:f32:nhwc dw=8x16x3x2:f32:s160x1x48x16");
     assert!(Sides::of(&gap).map(|_| ()).unwrap_err().0.contains("one behind the other"));
 }
+
+/// Whatever is legal is planned or refused, without overflow.
+#[test]
+fn odd_problems_are_planned_or_refused() {
+    let (mut legal, mut planned) = (0, 0);
+    for text in [
+        "pad=0x0 stride=2x3 x=2x8x9x7:f32 w=5x8x1x1:f32",
+        "pad=9x7 pad_end=8x0 stride=3x2 dil=4x3 x=1x4x5x4:f32 w=5x4x3x2:f32",
+        "pad=5x5 stride=4x4 x=1x2x3x3:f32 w=2x2x1x1:f32",
+        "pad=0x0 stride=5x4 x=2x3x17x18:f32 w=4x3x2x3:f32",
+        "pad=0x1 stride=1000000x9223372036854775807 x=2x3x2x3:f32 w=4x3x2x2:f32",
+        "pad=4 pad_end=0 stride=1 dil=2 x=2x3x301:f32 w=5x3x3:f32 mode=convolution",
+        "pad=0 stride=7 x=1x1x97:f32:nhwc w=3x1x11:f32:nhwc",
+        "pad=0x2x1 pad_end=1x0x1 stride=2x1x3 dil=1x2x2 groups=2 x=2x4x3x4x5:f32 w=6x2x2x3x2:f32 mode=convolution",
+        "pad=0x0 stride=1x1 x=1x1x1x1:f32 w=1x1x1x1:f32",
+        "pad=0x1 stride=1x1 groups=70 x=3x70x4x4:f32 w=70x1x2x2:f32",
+        "pad=4611686018427387900x0 pad_end=0x0 stride=8x1 x=1x1x1x1:f32 w=1x1x1x1:f32",
+        "x=1x3x128:f32:s0x0x1 w=1x3x32:f32:s0x0x1",
+        "x=1x9007199254740992x128:f32:s0x0x1 w=1x9007199254740992x32:f32:s0x0x1",
+    ] {
+        for pass in ["fprop", "dgrad", "wgrad"] {
+            let text = match pass {
+                "dgrad" => text.replace("x=", "dx=").replace("ddx", "dx"),
+                "wgrad" => text.replace(" w=", " dw="),
+                _ => text.to_owned(),
+            };
+            // Tensors that are written may not repeat elements.
+            let Ok(problem) = format!("conv:{pass} {text}").parse::<ConvProblem>() else { continue };
+            legal += 1;
+            let parts = match pass {
+                "wgrad" => Sides::of(&problem).is_ok(),
+                _ => PartsView::of(&problem).is_ok(),
+            };
+            planned += u32::from(parts) + u32::from(crate::ops::conv::ffma::planned(&problem).is_ok());
+        }
+    }
+    assert!(legal > 30 && planned > 45, "{legal} {planned}");
+}
