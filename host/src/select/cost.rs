@@ -3,7 +3,7 @@
 use crate::{Context, Problem};
 
 /// Time from a launch to the kernel's end when there is nothing to do.
-const LAUNCH_US: f64 = 3.0;
+pub(crate) const LAUNCH_US: f64 = 3.0;
 
 /// A kernel bound by memory traffic that touches every operand once.
 pub(crate) fn streaming_us<P: Problem>(problem: &P, context: &Context) -> f64 {

@@ -28,6 +28,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::im2col_wgmma::ConvGatherParams::LAYOUT_HASH,
     conv::im2col_wgmma::ConvWgradParams::LAYOUT_HASH,
     conv::im2col_wgmma::ConvWgradSumParams::LAYOUT_HASH,
+    conv::overlap_wgmma::OverlapParams::LAYOUT_HASH,
     conv::DepthwiseParams::LAYOUT_HASH,
     matmul::MatmulBlockParams::LAYOUT_HASH,
     matmul::MatmulPackParams::LAYOUT_HASH,
@@ -39,4 +40,5 @@ pub const LAYOUT_HASHES: &[u64] = &[
     sgd::SgdParams::LAYOUT_HASH,
     softmax::SoftmaxParams::LAYOUT_HASH,
     transform::TransformParams::LAYOUT_HASH,
+    transform::TransposeParams::LAYOUT_HASH,
 ];

@@ -265,6 +265,19 @@ fn channels_last(dtype: DType, dims: &[i64], gap: i64) -> TensorDesc {
     TensorDesc::strided(dtype, dims, &strides).expect("random extents are legal")
 }
 
+/// Convolutions of 16-bit types with images NCHW and filters KCRS, or some of them: channels and groups as tensor cores
+/// want them, and odd ones.
+pub fn nchw(pass: impl Strategy<Value = ConvPass> + Clone) -> impl Strategy<Value = ConvProblem> {
+    let problem = prop_oneof![3 => for_tensor_cores(pass.clone()), 2 => grouped(pass)];
+    let moved = prop_oneof![4 => Just([true; 3]), 1 => [prop::bool::ANY, prop::bool::ANY, prop::bool::ANY]];
+    (problem, moved).prop_map(|(problem, [x, w, y])| {
+        let lay = |moved: bool, desc: &TensorDesc| if moved { desc.to_packed() } else { *desc };
+        problem
+            .with_layouts(&lay(x, problem.x()), &lay(w, problem.w()), &lay(y, problem.y()))
+            .expect("extents and type stay")
+    })
+}
+
 /// Any convolution.
 pub fn any() -> impl Strategy<Value = ConvProblem> {
     of(dtype(), prop::sample::select(ConvPass::ALL))

@@ -98,9 +98,18 @@ fn every_run_gives_the_same_bits() {
         "conv:fprop pad=1 x=3x64x13x11:bf16:nhwc w=72x64x3x3:bf16:nhwc",
         "conv:dgrad pad=1 stride=2 dx=3x64x13x11:bf16:nhwc w=72x64x3x3:bf16:nhwc",
         "conv:wgrad pad=1 x=9x64x13x11:bf16:nhwc dw=72x64x3x3:bf16:nhwc",
+        "conv:fprop pad=1 x=1x128x14x14:f16:nhwc w=136x128x3x3:f16:nhwc",
+        "conv:dgrad pad=1 stride=2 dx=1x136x14x14:f16:nhwc w=256x136x3x3:f16:nhwc",
+        "conv:wgrad x=1x72x28x28:f16:nhwc dw=136x72x1x1:f16:nhwc",
         "conv:wgrad pad=1 groups=8 x=9x64x23x21:bf16:nhwc dw=64x8x3x3:bf16:nhwc",
         "conv:wgrad pad=1 groups=3 x=9x96x23x21:bf16:nhwc dw=96x32x3x3:bf16:nhwc",
         "conv:wgrad pad=1 x=9x19x23x21:bf16:nhwc dw=17x19x3x3:bf16:nhwc",
+        "conv:fprop pad=1 x=3x64x13x11:bf16 w=72x64x3x3:bf16",
+        "conv:dgrad pad=1 stride=2 dx=3x64x13x11:bf16 w=72x64x3x3:bf16",
+        "conv:wgrad pad=1 x=9x64x13x11:bf16 dw=72x64x3x3:bf16",
+        "conv:fprop x=9x64x14x14:bf16 w=72x64x1x1:bf16",
+        "conv:dgrad dx=9x64x8x8:bf16 w=72x64x1x1:bf16",
+        "conv:wgrad x=9x64x28x28:bf16 dw=72x64x1x1:bf16",
     ] {
         let problem: ConvProblem = text.parse().unwrap();
         let operands = problem.operands();

@@ -104,7 +104,7 @@ fn products(problem: &ConvProblem) -> Vec<[i64; 3]> {
     } else {
         (problem.x(), shape.group_c(), shape.group_k())
     };
-    let written = Positions::written(written);
+    let written = Positions::anyhow(written);
     let of = |class: &Class| [class.positions(&written).count(), columns, class.n_taps() * channels];
     classes(problem).0.iter().map(of).collect()
 }
@@ -200,11 +200,11 @@ fn params(problem: &ConvProblem, class: &Class, step: [i64; 3], tile: FfmaTile) 
     } else {
         (problem.y(), problem.x(), shape.group_c(), shape.group_k(), [shape.group_k() * k, c, k])
     };
-    let (all, taps) = (Positions::written(written), [t, r, s]);
+    let (all, taps) = (Positions::anyhow(written), [t, r, s]);
     let positions = class.positions(&all);
     let [image, channel, ..] = five(written);
     let [d, h, w] = positions.strides;
-    let extents = Positions::written(read).extents;
+    let extents = Positions::anyhow(read).extents;
     let first: i64 = (0..3).map(|i| class.axes[i].first * all.strides[i]).sum();
     ConvFfmaParams {
         read: 0,

@@ -33,9 +33,13 @@ mod cpu_geometry;
 mod depthwise;
 mod ffma;
 mod grouped_mma;
+mod halo_wgmma;
 mod im2col_wgmma;
 mod naive;
+mod nchw_transposed;
+mod overlap_wgmma;
 mod packed_rows;
+mod pointwise_matmul;
 mod spread_columns;
 
 pub use kernel_abi::ops::conv::{ConvAxis, ConvDesc, ConvMode, ConvPass, ConvProblem, ConvShape};

@@ -223,7 +223,7 @@ impl Packing {
     /// The convolution of the packed tensors: R taps, as many channels as a window of a row has elements.
     fn view(&self, problem: &ConvProblem) -> Result<View, Refusal> {
         let shape = problem.shape();
-        let written = Positions::of("y", problem.y(), true)?;
+        let (written, planes) = Positions::written("y", problem.y())?;
         let read = self.windows(problem);
         let filter = Filter {
             k: shape.k,
@@ -242,7 +242,11 @@ impl Packing {
         let class = Class { axes: [AxisClass::plain(1), rows, AxisClass::plain(shape.output[2])] };
         let step = [1, axis.stride, 1];
         check_window("x", &read, &class.window(step), class.last_offset(), access::IM2COL_2D)?;
-        let out_access = if written.linear_stride().is_some() { access::LINEAR } else { access::IM2COL_2D };
+        let out_access = match planes {
+            Some(_) => access::PLANES,
+            None if written.linear_stride().is_some() => access::LINEAR,
+            None => access::IM2COL_2D,
+        };
         Ok(View {
             data_type: tma_type(problem.x().dtype())?,
             read,
@@ -257,6 +261,7 @@ impl Packing {
             out_access,
             sum_is_contiguous: true,
             spread: None,
+            planes,
         })
     }
 
@@ -313,7 +318,9 @@ impl Launch for PackedLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         // x and w lie anyhow: element by element.
         let [x, w, y] = [0, 1, 2].map(|operand| call.address(operand));
-        check_address("y", y)?;
+        if self.product.writes_by_map() {
+            check_address("y", y)?;
+        }
         let packed_x = call.workspace_address();
         let packed_w = packed_x + self.packing.behind_x();
         self.packing.x.launch(&self.pack, stream, x, packed_x)?;

@@ -160,6 +160,10 @@ impl Sides {
             partial_pitch: 0,
             a_part_rows: part_rows(&self.a),
             b_part_rows: part_rows(&self.b),
+            outer_blocks: self.gemm_k.div_ceil(TILE.gemm_k),
+            a_outer_batch: 0,
+            b_outer_batch: 0,
+            b_outer_cols: 0,
         }
     }
 }

@@ -32,4 +32,7 @@ mod naive;
 mod split;
 mod tma_wgmma;
 
+pub(in crate::ops) use tma_wgmma::Product;
+pub(in crate::ops) use tma_wgmma::launch::TmaLaunch;
+
 pub use kernel_abi::ops::matmul::{MatmulDesc, MatmulProblem};

@@ -3,6 +3,9 @@
 mod algorithms;
 mod cpu;
 mod naive;
+mod tiled_transpose;
 mod vectorized_copy;
+
+pub(in crate::ops) use tiled_transpose::Transposition;
 
 pub use kernel_abi::ops::transform::TransformProblem;

@@ -48,8 +48,7 @@ impl Algorithm<TransformProblem> for VectorizedCopy {
     }
 
     fn estimate_us(&self, problem: &TransformProblem, _: Config, context: &Context) -> f64 {
-        // The naive kernel moves one element at a time and computes where it lies.
-        0.8 * crate::select::cost::streaming_us(problem, context)
+        crate::select::cost::streaming_us(problem, context)
     }
 
     fn prepare(&self, problem: &TransformProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {

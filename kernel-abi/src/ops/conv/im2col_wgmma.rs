@@ -209,6 +209,8 @@ pub mod access {
     pub const IM2COL_3D: u32 = 2;
     /// Stores only: columns are positions and channels, see `ConvGatherParams::spread`.
     pub const SPREAD: u32 = 3;
+    /// Stores only: channels lie apart, and positions one behind the other, as in NCHW, or apart as well.
+    pub const PLANES: u32 = 4;
 }
 
 /// Positions of the written tensor that meet the same taps.
@@ -275,12 +277,17 @@ crate::abi_struct! {
         pub spread: [Divisor; 3],
         /// With [`access::SPREAD`], extents H and W and distances along them and between channels.
         pub spread_extents: [u32; 2],
+        /// With [`access::PLANES`], bytes that are stored at a time: 2, 4, 8 or 16, which divide the positions of an
+        /// image.
+        pub store_bytes: u32,
         /// See `spread_extents`.
         pub spread_strides: [i64; 3],
         /// The tensor that is written, for reading its prior value.
         pub out: u64,
         /// Distance between its images, in elements.
         pub image_stride: i64,
+        /// Distance between its channels, in elements.
+        pub channel_stride: i64,
         /// Factor of the result.
         pub alpha: f32,
         /// Factor of the prior value.

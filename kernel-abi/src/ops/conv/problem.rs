@@ -3,7 +3,7 @@
 use super::desc::{ConvAxis, ConvDesc, OP};
 use super::{ConvMode, ConvPass};
 use crate::desc::{BadDescriptor, TensorDesc};
-use crate::problem::{Operand, Problem, no_overlap, same_dtype};
+use crate::problem::{Operand, Problem, no_overlap, same_dims, same_dtype};
 use crate::text::{Fields, join};
 use std::fmt;
 use std::str::FromStr;
@@ -114,6 +114,30 @@ impl ConvProblem {
             ConvPass::Wgrad => no_overlap(OP, w_name, w)?,
         }
         Ok(ConvProblem { pass, axes, groups: desc.n_groups(), mode: desc.conv_mode(), x: *x, w: *w, y: *y })
+    }
+
+    /// The same convolution of tensors that lie in other ways.
+    ///
+    /// # Errors
+    /// `BadDescriptor` for extents or types other than these tensors', and for an output that overlaps itself.
+    pub fn with_layouts(&self, x: &TensorDesc, w: &TensorDesc, y: &TensorDesc) -> Result<Self, BadDescriptor> {
+        let [x_name, w_name, y_name] = names(self.pass);
+        for (name, desc, other) in [(x_name, &self.x, x), (w_name, &self.w, w), (y_name, &self.y, y)] {
+            same_dims(OP, name, other, name, desc)?;
+            same_dtype(OP, name, other, name, desc)?;
+        }
+        let other = ConvProblem { x: *x, w: *w, y: *y, ..self.clone() };
+        no_overlap(OP, names(self.pass)[self.written_index()], other.written())?;
+        Ok(other)
+    }
+
+    /// Which of x, w and y is written.
+    fn written_index(&self) -> usize {
+        match self.pass {
+            ConvPass::Fprop => 2,
+            ConvPass::Dgrad => 0,
+            ConvPass::Wgrad => 1,
+        }
     }
 
     /// Which pass.

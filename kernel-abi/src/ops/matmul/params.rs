@@ -94,6 +94,14 @@ crate::abi_struct! {
         pub a_part_rows: u32,
         /// The same of b.
         pub b_part_rows: u32,
+        /// Blocks of k for each value of an outer index of the sums; all of them where there is none.
+        pub outer_blocks: u32,
+        /// 1 where the outer index is added to a's innermost batch coordinate, else 0.
+        pub a_outer_batch: u32,
+        /// 1 where the outer index is added to b's innermost batch coordinate, else 0.
+        pub b_outer_batch: u32,
+        /// Columns of b by which each value of the outer index lies behind the one before.
+        pub b_outer_cols: u32,
     }
 }
 

@@ -109,6 +109,10 @@ mod tests {
             partial_pitch: 0,
             a_part_rows: 0,
             b_part_rows: 0,
+            outer_blocks: 1,
+            a_outer_batch: 0,
+            b_outer_batch: 0,
+            b_outer_cols: 0,
         };
         Raster::new(TILE_128X256, &params)
     }

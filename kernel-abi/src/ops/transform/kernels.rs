@@ -38,3 +38,25 @@ macro_rules! transform_copy_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel that transposes matrices: symbol, bytes of an element. They run everywhere.
+#[macro_export]
+macro_rules! transform_transpose_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (transform_forward_tiled_transpose_b16, 2),
+            (transform_forward_tiled_transpose_b32, 4),
+        }
+    };
+}
+
+/// The same for those that may start while the kernel before them ends (Hopper).
+#[macro_export]
+macro_rules! transform_transpose_sm90_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (transpose_forward_tiled_b16_sm90, 2),
+            (transpose_forward_tiled_b32_sm90, 4),
+        }
+    };
+}

@@ -7,7 +7,9 @@ mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+mod tiled_transpose;
 
 pub use params::TransformParams;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::TransformProblem;
+pub use tiled_transpose::{STORE_COLUMNS, STORE_MATRICES, STORE_RUN, TRANSPOSE_THREADS, TransposeParams};

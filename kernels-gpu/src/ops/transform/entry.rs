@@ -1,9 +1,9 @@
-//! Transform kernels: the rows of `transform_kernels!` and `transform_copy_kernels!`.
+//! Transform kernels: the rows of the lists in `kernel_abi::ops::transform`.
 
-use super::{naive, vectorized_copy};
+use super::{naive, tiled_transpose, vectorized_copy};
 use crate::math::element::{bf16, f16};
-use cuda_std::kernel;
-use kernel_abi::ops::transform::TransformParams;
+use cuda_std::{kernel, schedule};
+use kernel_abi::ops::transform::{TransformParams, TransposeParams};
 
 macro_rules! entries {
     ($(($symbol:ident, $x:ident, $y:ident)),* $(,)?) => { $(
@@ -30,3 +30,31 @@ macro_rules! copies {
 }
 
 kernel_abi::transform_copy_kernels!(copies);
+
+macro_rules! transposes {
+    ($(($symbol:ident, $bytes:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and distances in `params`, and shared memory for a tile.
+        #[kernel(threads = 256, min_blocks = 8)]
+        pub unsafe fn $symbol(params: TransposeParams) {
+            tiled_transpose::forward::<$bytes>(&params)
+        }
+    )* };
+}
+
+kernel_abi::transform_transpose_kernels!(transposes);
+
+macro_rules! overlapping_transposes {
+    ($(($symbol:ident, $bytes:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and distances in `params`, and shared memory for a tile.
+        #[kernel(arch = "sm_90a", threads = 256, min_blocks = 8)]
+        pub unsafe fn $symbol(params: TransposeParams) {
+            schedule::wait_for_predecessors();
+            schedule::launch_dependents();
+            tiled_transpose::forward::<$bytes>(&params)
+        }
+    )* };
+}
+
+kernel_abi::transform_transpose_sm90_kernels!(overlapping_transposes);

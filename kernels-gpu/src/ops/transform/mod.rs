@@ -2,4 +2,5 @@
 
 mod entry;
 mod naive;
+mod tiled_transpose;
 mod vectorized_copy;

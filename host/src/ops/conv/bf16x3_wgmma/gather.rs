@@ -143,7 +143,7 @@ impl PartsView {
             (None, true) => (shape.group_c(), shape.group_k()),
             (None, false) => (shape.group_k(), shape.group_c()),
         };
-        let (read, written) = (images.positions, Positions::written(written_desc));
+        let (read, written) = (images.positions, Positions::anyhow(written_desc));
         let im2col = if problem.axes().len() < 3 { access::IM2COL_2D } else { access::IM2COL_3D };
         let one = &classes[0];
         // One tap that reads where it writes: a plain product.
@@ -179,6 +179,7 @@ impl PartsView {
             a_access,
             out_access: access::LINEAR,
             sum_is_contiguous: true,
+            planes: None,
             spread: None,
         };
         let filter = FilterParts::Plain(filter);
@@ -211,6 +212,7 @@ impl PartsView {
             a_access: access::IM2COL_2D,
             out_access: access::SPREAD,
             sum_is_contiguous: true,
+            planes: None,
             spread: Some(packing.spread(problem)),
         };
         let filter = FilterParts::Spread(packing.params(problem));
@@ -425,7 +427,7 @@ impl Launch for PartsLaunch {
         for part in &self.parts {
             let mut params = part.params;
             for (map, class) in params.gather.a_maps.iter_mut().zip(&part.classes) {
-                *map = view.view.read_map(context, class, self.tile, read)?;
+                *map = view.view.a_map(context, class, self.tile, read)?;
             }
             params.gather.b_map = b_map;
             params.gather.out = written;

@@ -1,9 +1,9 @@
 //! `fprop` and `dgrad`.
 
 use super::classes::{Class, classes};
-use super::tensors::{Filter, Positions, Window, check_window};
+use super::tensors::{Filter, Planes, Positions, Window, check_window};
 use super::{
-    CYCLES_PER_US, ELEMENT_BYTES, ENDS_US, NAME, check_addresses, check_device, stage_cycles, tma_type, unsupported,
+    CYCLES_PER_US, ELEMENT_BYTES, ENDS_US, NAME, check_address, check_device, stage_cycles, tma_type, unsupported,
 };
 use crate::driver::{Function, GpuContext, TmaType};
 use crate::launch::{LaunchConfig, launch};
@@ -132,6 +132,8 @@ pub(in crate::ops::conv) struct View {
     pub(in crate::ops::conv) sum_is_contiguous: bool,
     /// Where columns go that are positions and channels.
     pub(in crate::ops::conv) spread: Option<Spread>,
+    /// How the written tensor lies, where its channels are not contiguous.
+    pub(in crate::ops::conv) planes: Option<Planes>,
 }
 
 /// Columns that are positions and channels of the written tensor.
@@ -146,14 +148,14 @@ pub(in crate::ops::conv) struct Spread {
 }
 
 impl View {
-    fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+    pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
         let data_type = tma_type(problem.x().dtype())?;
         let shape = problem.shape();
-        let (group_read, group_written, read, written) = if problem.conv_pass() == ConvPass::Fprop {
-            let (x, y) = (Positions::of("x", problem.x(), false)?, Positions::of("y", problem.y(), true)?);
+        let (group_read, group_written, read, (written, planes)) = if problem.conv_pass() == ConvPass::Fprop {
+            let (x, y) = (Positions::of("x", problem.x(), false)?, Positions::written("y", problem.y())?);
             (shape.group_c(), shape.group_k(), x, y)
         } else {
-            let (dy, dx) = (Positions::of("dy", problem.y(), false)?, Positions::of("dx", problem.x(), true)?);
+            let (dy, dx) = (Positions::of("dy", problem.y(), false)?, Positions::written("dx", problem.x())?);
             (shape.group_k(), shape.group_c(), dy, dx)
         };
         let filter = Filter::of("w", problem.w())?;
@@ -167,7 +169,20 @@ impl View {
             && one.axes.iter().all(|axis| axis.base == 0)
             && read.extents == written.extents;
         let a_access = if same_place && read.linear_stride().is_some() { access::LINEAR } else { im2col };
-        let out_access = if classes.len() == 1 && written.linear_stride().is_some() { access::LINEAR } else { im2col };
+        if planes.is_some() && classes.len() > 1 {
+            // Positions of a class are apart: runs of 2 bytes, in sectors that other classes write too.
+            let n = classes.len();
+            return Err(Refusal::new(format!(
+                "writes dx with contiguous channels where there is a stride, given {n} steps"
+            )));
+        }
+        let out_access = if planes.is_some() {
+            access::PLANES
+        } else if classes.len() == 1 && written.linear_stride().is_some() {
+            access::LINEAR
+        } else {
+            im2col
+        };
         let view = View {
             data_type,
             read,
@@ -182,6 +197,7 @@ impl View {
             out_access,
             sum_is_contiguous: problem.conv_pass() == ConvPass::Fprop,
             spread: None,
+            planes,
         };
         let read_name = if problem.conv_pass() == ConvPass::Fprop { "x" } else { "dy" };
         if a_access != access::LINEAR {
@@ -209,17 +225,19 @@ impl View {
         const EPILOGUE: f64 = 600.0;
         let loaded = tile.a_bytes() + tile.b_bytes() / tile.cluster;
         let stage = stage_cycles(tile, tile.gemm_n.min(256), loaded);
-        let epilogue = EPILOGUE + f64::from(tile.gemm_m * tile.gemm_n) / 64.0;
+        // Stores of threads, of panels that they have read from shared memory.
+        let stores = self.planes.map_or(0.0, |planes| f64::from(tile.gemm_m * tile.gemm_n / planes.store_bytes) / 4.0);
+        let epilogue = EPILOGUE + f64::from(tile.gemm_m * tile.gemm_n) / 64.0 + stores;
         let n_clusters = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1) as f64;
         let mut cycles = 0.0;
         let mut longest: f64 = 0.0;
         for class in &self.classes {
-            let panels = class.n_taps() * (self.group_read as u64).div_ceil(tile.panel_k.into()) as i64;
-            let stages = (panels as u64).div_ceil(tile.k_panels().into()) as f64;
+            let (n_tiles, panels) = self.tiles_of(class, tile);
+            let stages = panels.div_ceil(tile.k_panels().into()) as f64;
             // In turns, the longer of both counts.
             let of_tile =
                 if tile.in_turns { (stages * stage).max(epilogue) + 150.0 } else { stages * stage + epilogue };
-            cycles += self.n_tiles(class, tile) as f64 * of_tile;
+            cycles += n_tiles as f64 * of_tile;
             longest = longest.max(of_tile);
         }
         // Whole rounds where all tiles are alike; the classes of a strided dgrad fill each other's gaps.
@@ -234,6 +252,12 @@ impl View {
     pub(in crate::ops::conv) fn n_tiles(&self, class: &Class, tile: ConvTile) -> u64 {
         let gemm_m = class.positions(&self.written).count() as u64;
         gemm_m.div_ceil(tile.cluster_rows().into()) * self.n_blocks(tile) * self.groups as u64
+    }
+
+    /// Tiles of a class, and how many panels of the sum each has.
+    pub(super) fn tiles_of(&self, class: &Class, tile: ConvTile) -> (u64, u64) {
+        let panels = class.n_taps() as u64 * (self.group_read as u64).div_ceil(tile.panel_k.into());
+        (self.n_tiles(class, tile), panels)
     }
 
     fn n_blocks(&self, tile: ConvTile) -> u64 {
@@ -258,9 +282,11 @@ impl View {
             group_k: (self.filter.k / self.groups) as u32,
             spread: self.spread.map_or([0; 3], |spread| spread.counts).map(|count| Divisor::new(count as u32)),
             spread_extents: self.spread.map_or([0; 2], |spread| spread.extents).map(|extent| extent as u32),
+            store_bytes: self.planes.map_or(16, |planes| planes.store_bytes),
             spread_strides: self.spread.map_or([0; 3], |spread| spread.strides),
             out: 0,
             image_stride: self.written.image_stride,
+            channel_stride: self.planes.map_or(1, |planes| planes.channel_stride),
             alpha: 1.0,
             beta: 0.0,
         };
@@ -287,7 +313,7 @@ impl View {
     }
 
     /// The map of what a class reads.
-    pub(in crate::ops::conv) fn read_map(
+    pub(in crate::ops::conv) fn a_map(
         &self,
         context: &GpuContext,
         class: &Class,
@@ -303,29 +329,16 @@ impl View {
         self.read.im2col_map(context, self.data_type, read, self.a_access, &window, tile.gemm_m, tile.panel_k)
     }
 
-    /// The maps of one class: of what it reads and what it writes.
-    fn maps(
-        &self,
-        context: &GpuContext,
-        class: &Class,
-        tile: ConvTile,
-        [read, written]: [u64; 2],
-    ) -> Result<[[u64; 16]; 2], Error> {
-        let a = self.read_map(context, class, tile, read)?;
+    /// The map of what a class writes.
+    fn out_map(&self, context: &GpuContext, class: &Class, written: u64) -> Result<[u64; 16], Error> {
         let positions = class.positions(&self.written);
-        let out = if self.out_access == access::SPREAD {
-            // Written without a map, but the kernel fetches one.
-            a
-        } else if self.out_access == access::LINEAR {
-            positions.linear_map(context, self.data_type, written, SUBTILE, PANEL)?
-        } else {
-            let offset: i64 = (0..3).map(|i| class.axes[i].first * self.written.strides[i]).sum();
-            let all = Window { first: [0; 3], last: positions.extents.map(|extent| extent - 1), step: [1; 3] };
-            let address = written + (offset * ELEMENT_BYTES) as u64;
-            let access = self.out_access;
-            positions.im2col_map(context, self.data_type, address, access, &all, SUBTILE, PANEL)?
-        };
-        Ok([a, out])
+        if self.out_access == access::LINEAR {
+            return positions.linear_map(context, self.data_type, written, SUBTILE, PANEL);
+        }
+        let offset: i64 = (0..3).map(|i| class.axes[i].first * self.written.strides[i]).sum();
+        let all = Window { first: [0; 3], last: positions.extents.map(|extent| extent - 1), step: [1; 3] };
+        let address = written + (offset * ELEMENT_BYTES) as u64;
+        positions.im2col_map(context, self.data_type, address, self.out_access, &all, SUBTILE, PANEL)
     }
 }
 
@@ -345,6 +358,11 @@ pub(in crate::ops::conv) struct Product {
 }
 
 impl Product {
+    /// Whether the address of the written tensor must be one that a map can hold.
+    pub(in crate::ops::conv) fn writes_by_map(&self) -> bool {
+        !matches!(self.view.out_access, access::SPREAD | access::PLANES)
+    }
+
     /// Queues the product of what lies at these addresses: the tensor that is read, the filter, the tensor that is
     /// written.
     pub(in crate::ops::conv) fn launch(
@@ -366,11 +384,19 @@ impl Product {
         for part in &self.parts {
             let mut params = part.params;
             for (i, class) in part.classes.iter().enumerate() {
-                let maps = self.view.maps(context, class, self.tile, [read, written])?;
-                [params.a_maps[i], params.out_maps[i]] = maps;
+                params.a_maps[i] = self.view.a_map(context, class, self.tile, read)?;
+                params.out_maps[i] = if matches!(self.view.out_access, access::SPREAD | access::PLANES) {
+                    // Written without a map, but the kernel fetches one.
+                    params.a_maps[i]
+                } else {
+                    self.view.out_map(context, class, written)?
+                };
             }
             params.b_map = b_map;
             params.out = written;
+            while !written.is_multiple_of(params.store_bytes.into()) {
+                params.store_bytes /= 2;
+            }
             (params.alpha, params.beta) = (alpha as f32, beta as f32);
             launch(&self.function, &part.config, stream, &params)
                 .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
@@ -387,8 +413,12 @@ struct GatherLaunch {
 
 impl Launch for GatherLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let fprop = self.pass == ConvPass::Fprop;
-        check_addresses(if fprop { ["x", "w", "y"] } else { ["dy", "w", "dx"] }, call)?;
+        let names = if self.pass == ConvPass::Fprop { ["x", "w", "y"] } else { ["dy", "w", "dx"] };
+        check_address(names[0], call.address(0))?;
+        check_address(names[1], call.address(1))?;
+        if self.product.writes_by_map() {
+            check_address(names[2], call.address(2))?;
+        }
         self.product.launch(stream, [0, 1, 2].map(|operand| call.address(operand)), call.alpha, call.beta)
     }
 }

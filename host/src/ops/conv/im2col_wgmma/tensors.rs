@@ -26,6 +26,15 @@ pub(in crate::ops::conv) struct Positions {
     pub(in crate::ops::conv) image_stride: i64,
 }
 
+/// How a tensor lies whose channels are not contiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ops::conv) struct Planes {
+    /// Distance between channels, in elements.
+    pub(in crate::ops::conv) channel_stride: i64,
+    /// The most bytes that can be stored at a time, where the tensor's address is a multiple of as many.
+    pub(in crate::ops::conv) store_bytes: u32,
+}
+
 /// How positions are visited: from where, how far apart, up to where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ops::conv) struct Window {
@@ -92,7 +101,7 @@ impl Positions {
     }
 
     /// Describes a tensor that threads access, of any strides.
-    pub(in crate::ops::conv) fn written(desc: &TensorDesc) -> Self {
+    pub(in crate::ops::conv) fn anyhow(desc: &TensorDesc) -> Self {
         let [image_stride, _, d, h, w] = five(desc);
         let mut extents = [1; 3];
         let absent = 5 - desc.rank();
@@ -107,6 +116,37 @@ impl Positions {
             images: desc.dims()[0],
             image_stride,
         }
+    }
+
+    /// Describes a tensor that is written: channels-last, or in planes.
+    pub(in crate::ops::conv) fn written(name: &str, desc: &TensorDesc) -> Result<(Self, Option<Planes>), Refusal> {
+        let (channels, channel_stride) = (desc.dims()[1], desc.strides()[1]);
+        if channels == 1 || channel_stride == 1 {
+            return Ok((Self::of(name, desc, true)?, None));
+        }
+        let absent = 5 - desc.rank();
+        let spatial = |values: &[i64], of_absent: i64| {
+            std::array::from_fn(|axis| if axis < absent { of_absent } else { values[2 + axis - absent] })
+        };
+        let positions = Positions {
+            element_bytes: ELEMENT_BYTES,
+            channels,
+            extents: spatial(desc.dims(), 1),
+            strides: spatial(desc.strides(), 0),
+            images: desc.dims()[0],
+            image_stride: desc.strides()[0],
+        };
+        for extent in positions.extents.into_iter().chain([channels, positions.images, positions.count()]) {
+            if extent > MAX_EXTENT {
+                return Err(Refusal::new(format!("counts up to {MAX_EXTENT} positions, {name} has {extent}")));
+            }
+        }
+        let one = Positions { images: 1, ..positions };
+        let contiguous = one.count() == 1 || one.linear_stride() == Some(1);
+        let image_stride = if positions.images > 1 { positions.image_stride } else { 0 };
+        let all = one.count() | channel_stride | image_stride | ALIGN_BYTES as i64 / ELEMENT_BYTES;
+        let run = if contiguous { 1 << all.trailing_zeros() } else { 1 };
+        Ok((positions, Some(Planes { channel_stride, store_bytes: run * ELEMENT_BYTES as u32 })))
     }
 
     /// Positions of all images.

@@ -23,7 +23,7 @@ impl Step {
 }
 
 /// Launches whose parameters are complete but for addresses, and so maps, and scalars.
-pub(in crate::ops::matmul) struct TmaLaunch {
+pub(in crate::ops) struct TmaLaunch {
     pub(in crate::ops::matmul) step: Step,
     pub(in crate::ops::matmul) params: MatmulTmaParams,
     pub(in crate::ops::matmul) tile: MatmulTile,
@@ -63,14 +63,35 @@ pub(in crate::ops::matmul) fn partial_bytes(maps: &Maps, n_slices: u32, pitch: u
 
 impl Launch for TmaLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let addresses = [call.address(0), call.address(1), call.address(2)];
+        self.run(stream, addresses, call.workspace_address(), call.alpha, call.beta)
+    }
+}
+
+impl TmaLaunch {
+    /// Whether an input, a or b, is copied into the workspace, from any address.
+    pub(in crate::ops) fn copies(&self, operand: usize) -> bool {
+        let [first, second] = [&self.maps.a, &self.maps.b];
+        let map = if (operand == 0) == self.maps.exchanged { second } else { first };
+        map.pack.is_some()
+    }
+
+    /// Queues the product of what lies at these addresses: a, b and c.
+    pub(in crate::ops) fn run(
+        &self,
+        stream: &Stream,
+        addresses: [u64; 3],
+        workspace: u64,
+        alpha: f64,
+        beta: f64,
+    ) -> Result<(), Error> {
         let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
             return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.step.function.name()) });
         };
         let maps = &self.maps;
         let operands = if maps.exchanged { [1, 0] } else { [0, 1] };
-        let (workspace, _) = call.workspace.range();
         let layout = Layout::of(maps, 0);
-        let mut inputs = operands.map(|operand| call.address(operand));
+        let mut inputs = operands.map(|operand| addresses[operand]);
         for (i, map) in [&maps.a, &maps.b].into_iter().enumerate() {
             if map.pack.is_none() && !inputs[i].is_multiple_of(ALIGN_BYTES) {
                 let reason = format!(
@@ -94,11 +115,11 @@ impl Launch for TmaLaunch {
         let (tile, kind) = (self.tile, maps.data_type);
         params.a_map = maps.a.encode(context, kind, inputs[0], tile.gemm_m, tile.gemm_k)?;
         params.b_map = maps.b.encode(context, kind, inputs[1], tile.b_part(), tile.gemm_k)?;
-        let c = call.address(2);
+        let c = addresses[2];
         params.c.address = c;
         params.store_bytes = maps.c.store_bytes(c);
         params.partials = workspace + layout.partials;
-        (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+        (params.alpha, params.beta) = (alpha as f32, beta as f32);
         if params.output == OUTPUT_MAP {
             if c.is_multiple_of(ALIGN_BYTES) {
                 params.c_map = maps.c.encode(context, kind, c)?;

@@ -30,6 +30,18 @@ pub(in crate::ops::matmul) struct Maps {
     pub(in crate::ops::matmul) a: InputMap,
     pub(in crate::ops::matmul) b: InputMap,
     pub(in crate::ops::matmul) c: OutputMap,
+    pub(in crate::ops::matmul) outer: Outer,
+}
+
+/// An outer index of the sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ops::matmul) struct Outer {
+    /// Blocks of k for each of its values.
+    pub(in crate::ops::matmul) blocks: u32,
+    /// Whether it is added to the innermost batch coordinates of a and b.
+    pub(in crate::ops::matmul) batches: [bool; 2],
+    /// Columns of b by which each of its values lies behind the one before.
+    pub(in crate::ops::matmul) b_cols: u32,
 }
 
 /// An input's map but for its address.
@@ -102,17 +114,19 @@ impl Maps {
         if n_tiles * MAX_SLICES > MAX_EXTENT as u128 {
             return Err(Refusal::new(format!("counts up to {MAX_EXTENT} units, the problem has {n_tiles} tiles")));
         }
+        let gemm_k = narrow("gemm_k", a.cols)?;
         Ok(Maps {
             data_type,
             exchanged,
             gemm_m: narrow("gemm_m", c.rows)?,
             gemm_n: narrow("gemm_n", c.cols)?,
-            gemm_k: narrow("gemm_k", a.cols)?,
+            gemm_k,
             batch_dims: dims,
             // a is [m, k]: its rows run along k. b is [k, n]: its columns do.
             a: InputMap::of(&a, &a_batch, batch_dims),
             b: InputMap::of(&b.transposed(), &b_batch, batch_dims),
             c: OutputMap::of(&c, &batch(problem.c()), batch_dims),
+            outer: Outer { blocks: gemm_k.div_ceil(BLOCK_K), batches: [false; 2], b_cols: 0 },
         })
     }
 
@@ -185,6 +199,9 @@ impl Matrix {
         Some(shape)
     }
 }
+
+/// Length of the sums between two barriers, of all tiles.
+pub(in crate::ops::matmul) const BLOCK_K: u32 = 64;
 
 /// Size of an element: f16 or bf16.
 const ELEMENT_BYTES: u64 = 2;

@@ -12,6 +12,7 @@
 pub(super) mod launch;
 pub(super) mod maps;
 pub(super) mod model;
+mod outer;
 pub(super) mod pack;
 pub(super) mod variants;
 
@@ -55,36 +56,100 @@ impl Algorithm<MatmulProblem> for TmaWgmma {
             let (major, minor) = info.compute_capability;
             return Err(Refusal::new(format!("needs compute capability 9.0, the device has {major}.{minor}")));
         }
-        let both = [Maps::of(problem, false)?, Maps::of(problem, true)?];
-        let dtype = problem.c().dtype();
-        let mut configs = Vec::new();
-        for row in KERNELS.iter().filter(|row| row.dtype == dtype) {
-            let maps = &both[usize::from(exchanges(problem, row.tile))];
-            if (row.a, row.b) == (maps.a.major, maps.b.major) && suits(row.tile, maps, info.n_units as u64) {
-                configs.extend(offered(row, |split| work(problem, maps, row.tile, split, context).estimate_us(), maps));
-            }
-        }
-        Ok(configs)
+        Ok(Product::of(problem)?.configs(context))
     }
 
     fn workspace_bytes(&self, problem: &MatmulProblem, config: Config) -> u64 {
-        let (row, split) = variants::chosen(config);
-        Maps::of(problem, exchanges(problem, row.tile)).map_or(0, |maps| layout(&maps, split).bytes)
+        Product::of(problem).map_or(0, |product| product.workspace_bytes(config))
     }
 
     fn estimate_us(&self, problem: &MatmulProblem, config: Config, context: &Context) -> f64 {
-        let (row, split) = variants::chosen(config);
-        let maps = Maps::of(problem, exchanges(problem, row.tile));
-        maps.map_or(f64::INFINITY, |maps| work(problem, &maps, row.tile, split, context).estimate_us())
+        Product::of(problem).map_or(f64::INFINITY, |product| product.estimate_us(config, context))
     }
 
     fn prepare(&self, problem: &MatmulProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let (row, split) = variants::chosen(config);
-        let tile = row.tile;
-        let maps = Maps::of(problem, exchanges(problem, tile)).map_err(|Refusal(reason)| Error::Unsupported {
+        let product = Product::of(problem).map_err(|Refusal(reason)| Error::Unsupported {
             problem: problem.to_string(),
             reasons: vec![(self.name().to_owned(), reason)],
         })?;
+        Ok(Box::new(product.prepare(config, context)?))
+    }
+}
+
+/// A product as the kernels see it.
+#[derive(Debug)]
+pub(in crate::ops) struct Product {
+    /// The product, and its transpose.
+    maps: Maps,
+    transpose: Option<Maps>,
+    /// Whether c is contiguous along the columns of the transpose only.
+    transpose_is_contiguous: bool,
+    dtype: DType,
+    /// Bytes of all operands.
+    operand_bytes: f64,
+}
+
+impl Product {
+    pub(in crate::ops) fn of(problem: &MatmulProblem) -> Result<Self, Refusal> {
+        Ok(Product {
+            maps: Maps::of(problem, false)?,
+            transpose: Some(Maps::of(problem, true)?),
+            transpose_is_contiguous: Maps::transpose_is_contiguous(problem),
+            dtype: problem.c().dtype(),
+            operand_bytes: problem.bytes(),
+        })
+    }
+
+    /// What a tile computes: narrow ones take the shorter side of c as their columns, others that along which c is
+    /// contiguous.
+    fn maps(&self, tile: MatmulTile) -> Option<&Maps> {
+        let Some(transpose) = &self.transpose else {
+            return Some(&self.maps).filter(|_| tile.gemm_n > MatmulTile::PANEL);
+        };
+        let (m, n) = (self.maps.gemm_m, self.maps.gemm_n);
+        let exchanges = if tile.gemm_n <= MatmulTile::PANEL && m != n { m < n } else { self.transpose_is_contiguous };
+        Some(if exchanges { transpose } else { &self.maps })
+    }
+
+    /// Says how many bytes its operands have, where those of a matmul would count what repeats.
+    pub(in crate::ops) fn set_operand_bytes(&mut self, bytes: f64) {
+        self.operand_bytes = bytes;
+    }
+
+    /// The configs that are worth a look.
+    pub(in crate::ops) fn configs(&self, context: &Context) -> Vec<Config> {
+        let n_units = context.info().n_units as u64;
+        let mut configs = Vec::new();
+        for row in KERNELS.iter().filter(|row| row.dtype == self.dtype) {
+            let Some(maps) = self.maps(row.tile) else { continue };
+            if (row.a, row.b) == (maps.a.major, maps.b.major) && suits(row.tile, maps, n_units) {
+                let estimate_us = |split| work(maps, row.tile, split, self.operand_bytes, context).estimate_us();
+                configs.extend(offered(row, estimate_us, maps));
+            }
+        }
+        configs
+    }
+
+    pub(in crate::ops) fn workspace_bytes(&self, config: Config) -> u64 {
+        let (row, split) = variants::chosen(config);
+        self.maps(row.tile).map_or(0, |maps| layout(maps, split).bytes)
+    }
+
+    pub(in crate::ops) fn estimate_us(&self, config: Config, context: &Context) -> f64 {
+        let (row, split) = variants::chosen(config);
+        let estimate = |maps| work(maps, row.tile, split, self.operand_bytes, context).estimate_us();
+        self.maps(row.tile).map_or(f64::INFINITY, estimate)
+    }
+
+    /// The launches of a config.
+    pub(in crate::ops) fn prepare(self, config: Config, context: &Context) -> Result<TmaLaunch, Error> {
+        let (row, split) = variants::chosen(config);
+        let (tile, dtype) = (row.tile, self.dtype);
+        let exchanged = self.maps(tile).is_some_and(|maps| maps.exchanged);
+        let maps = match self.transpose {
+            Some(transpose) if exchanged => transpose,
+            _ => self.maps,
+        };
         let function = context.function(row.symbol)?;
         function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
         let n_clusters = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1);
@@ -109,20 +174,11 @@ impl Algorithm<MatmulProblem> for TmaWgmma {
         let packing = |map: &InputMap| map.pack.as_ref().map(|pack| pack_step(&pack.params, context)).transpose();
         let pack = [packing(&maps.a)?, packing(&maps.b)?];
         let partials = match split {
-            Split::Workspace(_) => Some(partials(&params, problem.c().dtype(), context)?),
+            Split::Workspace(_) => Some(partials(&params, dtype, context)?),
             _ => None,
         };
-        Ok(Box::new(TmaLaunch { step, params, tile, maps, pack, partials }))
+        Ok(TmaLaunch { step, params, tile, maps, pack, partials })
     }
-}
-
-/// Whether a tile computes the transpose: narrow ones take the shorter side of c as their columns, others that along
-/// which c is contiguous.
-fn exchanges(problem: &MatmulProblem, tile: MatmulTile) -> bool {
-    if tile.gemm_n <= MatmulTile::PANEL && problem.gemm_m() != problem.gemm_n() {
-        return problem.gemm_m() < problem.gemm_n();
-    }
-    Maps::transpose_is_contiguous(problem)
 }
 
 /// Whether a tile is worth a look: narrow ones for narrow products and for those with few tiles.
@@ -150,7 +206,7 @@ fn offered(row: &Row, estimate_us: impl Fn(Split) -> f64, maps: &Maps) -> Vec<Co
 }
 
 /// What the estimate of a variant depends on.
-fn work(problem: &MatmulProblem, maps: &Maps, tile: MatmulTile, split: Split, context: &Context) -> Work {
+fn work(maps: &Maps, tile: MatmulTile, split: Split, operand_bytes: f64, context: &Context) -> Work {
     let info = context.info();
     let by_map = maps.c.has_map() && tile.gemm_n >= MatmulTile::PANEL && split == Split::Whole;
     let packed = |map: &InputMap| map.pack.as_ref().map_or(0, |pack| pack.bytes);
@@ -164,7 +220,7 @@ fn work(problem: &MatmulProblem, maps: &Maps, tile: MatmulTile, split: Split, co
         b_is_mn_major: maps.b.major == maps::Major::Mn,
         store_bytes: if by_map { 128 } else { maps.c.store_bytes(0) },
         packed_bytes: packed(&maps.a) + packed(&maps.b),
-        operand_bytes: problem.bytes(),
+        operand_bytes,
         n_units: info.n_units as u64,
         bytes_per_us: info.bytes_per_us,
     }
@@ -222,6 +278,10 @@ fn params(maps: &Maps, tile: MatmulTile, split: Split, n_clusters: u32) -> Matmu
         partial_pitch: pitch(maps),
         a_part_rows: 0,
         b_part_rows: 0,
+        outer_blocks: maps.outer.blocks,
+        a_outer_batch: u32::from(maps.outer.batches[0]),
+        b_outer_batch: u32::from(maps.outer.batches[1]),
+        b_outer_cols: maps.outer.b_cols,
     }
 }
 
@@ -291,7 +351,10 @@ mod tests {
 
     #[test]
     fn narrow_tiles_take_the_shorter_side_as_columns() {
-        let exchanged = |text: &str, tile| exchanges(&format!("matmul:forward {text}").parse().unwrap(), tile);
+        let exchanged = |text: &str, tile| {
+            let product = Product::of(&format!("matmul:forward {text}").parse().unwrap()).unwrap();
+            product.maps(tile).unwrap().exchanged
+        };
         assert!(exchanged("a=16x64:bf16 b=64x4096:bf16", TILE_128X16));
         assert!(!exchanged("a=16x64:bf16 b=64x4096:bf16", TILE_128X256));
         assert!(!exchanged("a=4096x64:bf16 b=64x16:bf16", TILE_128X16));

@@ -39,8 +39,8 @@ pub(super) unsafe fn sum(p: &ConvWgradSumParams) {
 /// The host passes a live filter of these extents and room for its parts.
 #[inline(always)]
 pub(super) unsafe fn filter_parts(p: &ConvFilterPartsParams) {
-    schedule::wait_for_predecessors();
     schedule::launch_dependents();
+    schedule::wait_for_predecessors();
     let [_, r, s] = p.taps;
     let taps = p.taps[0] * r * s;
     for_each_index(p.rows * taps * p.chunks, |index| {
@@ -103,8 +103,8 @@ unsafe fn store(to: u64, index: i64, part_chunks: i64, element: impl Fn(u32) -> 
 /// As [`filter_parts`].
 #[inline(always)]
 pub(super) unsafe fn spread_parts(p: &ConvPackSpreadParams) {
-    schedule::wait_for_predecessors();
     schedule::launch_dependents();
+    schedule::wait_for_predecessors();
     let chunk_elems = i64::from(PART_CHUNK);
     let n_chunks = p.n_elems / chunk_elems;
     for_each_index(n_chunks, |index| {
@@ -131,8 +131,8 @@ pub(super) unsafe fn spread_parts(p: &ConvPackSpreadParams) {
 /// The host passes a live tensor of these extents and room for its copy.
 #[inline(always)]
 pub(super) unsafe fn pack(p: &ConvPackF32Params) {
-    schedule::wait_for_predecessors();
     schedule::launch_dependents();
+    schedule::wait_for_predecessors();
     let [images, channels, d, h, w] = p.dims;
     let quads = p.packed_c / 4;
     for_each_index(images * d * h * p.packed_w * quads, |index| {

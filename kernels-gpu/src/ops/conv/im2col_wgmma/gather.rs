@@ -9,7 +9,7 @@ use cuda_std::barrier::{arrive_named, fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
-use cuda_std::{cluster, ldmatrix, mbarrier, schedule};
+use cuda_std::{cluster, ldmatrix, mbarrier, memory, schedule, shared};
 use kernel_abi::ops::conv::im2col_wgmma::{
     ConvClass, ConvGatherParams, ConvTile, GatherPlace, PANEL, PANEL_BYTES, SUBTILE, access, position,
 };
@@ -46,7 +46,7 @@ impl Address {
 
     /// A class.
     #[inline(always)]
-    unsafe fn class<'a>(self, index: u32) -> &'a ConvClass {
+    pub(super) unsafe fn class<'a>(self, index: u32) -> &'a ConvClass {
         &*((self.0 + offset_of!(ConvGatherParams, classes) as u64) as *const ConvClass).add(index as usize)
     }
 }
@@ -427,10 +427,15 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
         chunk::<E, R, N, 1>(p, d, out, first_row, buffer, col);
         chunk::<E, R, N, 2>(p, d, out, first_row, buffer, col);
         chunk::<E, R, N, 3>(p, d, out, first_row, buffer, col);
-        fence_proxy_async_shared();
-        sync_named(out.barrier, WARPGROUP);
-        if out.leader {
-            store(p, out, first_row, buffer, col);
+        if p.out_access == access::PLANES {
+            sync_named(out.barrier, WARPGROUP);
+            store_planes(p, out, first_row, buffer, col);
+        } else {
+            fence_proxy_async_shared();
+            sync_named(out.barrier, WARPGROUP);
+            if out.leader {
+                store(p, out, first_row, buffer, col);
+            }
         }
     }
     if out.leader {
@@ -455,6 +460,38 @@ unsafe fn store(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buffer: u32
         tma::store_im2col_4d(out.map, buffer, [c, w as i32, h as i32, n as i32]);
     } else {
         tma::store_im2col_5d(out.map, buffer, [c, w as i32, h as i32, d as i32, n as i32]);
+    }
+}
+
+/// Copies a transposed panel to planes, `store_bytes` a thread at a time, neighbours to neighbours.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn store_planes(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buffer: u32, col: u32) {
+    let thread = schedule::opaque(thread_idx_x() % WARPGROUP);
+    // A power of two, as `store_bytes` is: threads for a channel's 64 positions.
+    let threads = 128 / (p.store_bytes | u32::from(p.store_bytes == 0));
+    let shift = threads.trailing_zeros();
+    let byte = (thread & (threads - 1)) * p.store_bytes;
+    let first = prior_row(p, out, first_row + byte / 2);
+    if first == 0 {
+        return;
+    }
+    let mut channel = thread >> shift;
+    let step = WARPGROUP >> shift;
+    let n_channels = if p.gemm_n - col < PANEL { p.gemm_n - col } else { PANEL };
+    let mut to = first + (i64::from(col + channel) * p.channel_stride) as u64 * 2;
+    while channel < n_channels {
+        let from = buffer + channel * 128 + ((byte / 16) ^ (channel % 8)) * 16 + byte % 16;
+        match p.store_bytes {
+            16 => memory::store_x4(to as *mut u32, shared::load_x4(from)),
+            8 => memory::store_x2(to as *mut u32, shared::load_x2(from)),
+            4 => memory::store_x1(to as *mut u32, shared::load_u32(from)),
+            _ => *(to as *mut u16) = shared::load_u16(from),
+        }
+        channel += step;
+        to += (i64::from(step) * p.channel_stride) as u64 * 2;
     }
 }
 
@@ -488,8 +525,16 @@ unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
         (v[6], v[7]) = (blend(v[6], lower, col + 8), blend(v[7], lower, col + 9));
     }
     let packed = [E::pack(v[0], v[1]), E::pack(v[2], v[3]), E::pack(v[4], v[5]), E::pack(v[6], v[7])];
-    let chunk = (2 * J as u32 + out.half) ^ (out.row % 8);
-    ldmatrix::store_x4(buffer + out.row * 128 + chunk * 16, packed);
+    if p.out_access == access::PLANES {
+        // Rows of the panel are channels. Each matrix goes to 8 of them, at the warp's 16 positions: two chunks.
+        let thread = schedule::opaque(thread_idx_x() % WARPGROUP);
+        let row = 16 * J as u32 + thread % 32 / 16 * 8 + thread % 8;
+        let chunk = (thread / 32 * 2 + thread / 8 % 2) ^ (row % 8);
+        ldmatrix::store_x4_transposed(buffer + row * 128 + chunk * 16, packed);
+    } else {
+        let chunk = (2 * J as u32 + out.half) ^ (out.row % 8);
+        ldmatrix::store_x4(buffer + out.row * 128 + chunk * 16, packed);
+    }
 }
 
 /// Address of the first channel of a row of the written tensor, in this tile's group; 0 behind the last row.
@@ -502,7 +547,7 @@ fn prior_row(p: &ConvGatherParams, out: &Out<'_>, row: u32) -> u64 {
     let [sd, sh, sw] = out.class.strides;
     let image = i64::from(n) * p.image_stride + out.class.offset;
     let offset = image + i64::from(d) * sd + i64::from(h) * sh + i64::from(w) * sw;
-    p.out + (offset + i64::from(out.place.group * p.gemm_n)) as u64 * 2
+    p.out + (offset + i64::from(out.place.group * p.gemm_n) * p.channel_stride) as u64 * 2
 }
 
 /// An element of the written tensor before the run; 0 outside.
@@ -514,7 +559,7 @@ unsafe fn prior<E: Half>(p: &ConvGatherParams, row: u64, col: u32) -> f32 {
     if row == 0 || col >= p.gemm_n {
         return 0.0;
     }
-    E::unpack(*(row as *const u16).add(col as usize))
+    E::unpack(*(row as *const u16).offset((i64::from(col) * p.channel_stride) as isize))
 }
 
 /// Writes columns `16 J` to `16 J + 15`, which are positions and channels, element by element.

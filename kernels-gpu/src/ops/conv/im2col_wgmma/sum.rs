@@ -38,8 +38,8 @@ impl<E: Half> Quads for E {
 /// The host passes what it gave to the first kernel.
 #[inline(always)]
 pub(in crate::ops::conv) unsafe fn run<E: Quads>(p: &ConvWgradSumParams) {
-    schedule::wait_for_predecessors();
     schedule::launch_dependents();
+    schedule::wait_for_predecessors();
     let tile = ConvTile { gemm_m: p.tile_m, gemm_n: p.tile_n, ..E::TILE };
     let threads = CONSUMERS * WARPGROUP;
     let quads = tile.partials() / 4 / threads;

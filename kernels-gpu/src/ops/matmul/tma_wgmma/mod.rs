@@ -120,6 +120,7 @@ impl Ring {
 /// As [`run`]; all threads, once.
 #[inline(always)]
 pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool) -> (Ring, u32) {
+    schedule::launch_dependents();
     let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
     let ring = Ring::new(base, tile);
     let thread = thread_idx_x();
@@ -147,7 +148,6 @@ pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool) -
     }
     // All of the above may run beside the kernel before this one.
     schedule::wait_for_predecessors();
-    schedule::launch_dependents();
     (ring, warpgroup)
 }
 
@@ -239,10 +239,13 @@ unsafe fn produce<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: &Map
     while let Some(Unit { place, first_k, k_blocks, .. }) = units.next(p) {
         let a_batch = coordinates(place.batch, p.a_batch_steps);
         let b_batch = coordinates(place.batch, p.b_batch_steps);
-        let b_col = place.n + part * P::TILE.b_part();
+        let (mut outer, mut inner) = div_rem(first_k / P::TILE.gemm_k, p.outer_blocks);
         let mut block = 0;
         while block < k_blocks {
-            let k = first_k + block * P::TILE.gemm_k;
+            let k = inner * P::TILE.gemm_k;
+            let a_batch = [a_batch[0] + (outer * p.a_outer_batch) as i32, a_batch[1], a_batch[2]];
+            let b_batch = [b_batch[0] + (outer * p.b_outer_batch) as i32, b_batch[1], b_batch[2]];
+            let b_col = place.n + part * P::TILE.b_part() + outer * p.b_outer_cols;
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
             mbarrier::arrive_expect_bytes(ring.full(), P::TILE.loaded_bytes(P::B_IS_MN_MAJOR));
             let (a, b) = (ring.a(), ring.a() + P::TILE.a_bytes() + part * P::TILE.b_part_bytes());
@@ -250,6 +253,10 @@ unsafe fn produce<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: &Map
             load(P::A_IS_MN_MAJOR, P::TILE.gemm_m, 1, a, maps.a, bar, place.m, k, a_batch);
             load(P::B_IS_MN_MAJOR, P::TILE.b_part(), P::TILE.cluster, b, maps.b, bar, b_col, k, b_batch);
             ring.advance();
+            inner += 1;
+            if inner == p.outer_blocks {
+                (outer, inner) = (outer + 1, 0);
+            }
             block += 1;
         }
     }

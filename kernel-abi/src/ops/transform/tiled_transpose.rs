@@ -1,0 +1,74 @@
+//! What launcher and kernels of `tiled_transpose` agree on.
+
+use crate::division::Divisor;
+
+crate::abi_struct! {
+    /// Launch parameters: matrices `[rows][cols]` with contiguous columns become `[cols][rows]` with contiguous rows.
+    ///
+    /// A block has a tile of one matrix. Distances are in elements.
+    pub struct TransposeParams {
+        /// The tensor that is read.
+        pub from: u64,
+        /// Behind its last element.
+        pub from_end: u64,
+        /// The tensor that is written.
+        pub to: u64,
+        /// Between matrices that are read.
+        pub from_matrix: i64,
+        /// Between matrices that are written.
+        pub to_matrix: i64,
+        /// Between rows that are read.
+        pub from_pitch: i64,
+        /// Between columns that are written.
+        pub to_pitch: i64,
+        /// Rows of a matrix.
+        pub rows: u32,
+        /// Columns of a matrix.
+        pub cols: u32,
+        /// Rows of a tile: a multiple of 32, or with [`STORE_RUN`] all of them.
+        pub tile_rows: u32,
+        /// Columns of a tile, a multiple of 16 bytes of them.
+        pub tile_cols: u32,
+        /// Tiles along the rows.
+        pub row_tiles: Divisor,
+        /// Tiles along the columns.
+        pub col_tiles: Divisor,
+        /// Reads of 16 bytes that any tile's row takes at most.
+        pub row_chunks: Divisor,
+        /// Writes of 16 bytes that any tile's column takes at most; with [`STORE_RUN`], the rows.
+        pub col_chunks: Divisor,
+        /// How a tile is written: one of the `STORE_` constants.
+        pub store: u32,
+    }
+}
+
+/// Column after column, whatever their alignment.
+pub const STORE_COLUMNS: u32 = 0;
+/// A tile has all rows, which are written without gaps: its columns are one run.
+pub const STORE_RUN: u32 = 1;
+/// Elements are of 2 bytes; rows, columns and the distances between them are multiples of 16 bytes, and so are the
+/// addresses.
+pub const STORE_MATRICES: u32 = 2;
+
+/// Threads of a block.
+pub const TRANSPOSE_THREADS: u32 = 256;
+
+impl TransposeParams {
+    /// Bytes from row to row of shared memory.
+    #[inline(always)]
+    pub const fn shared_pitch(&self) -> u32 {
+        self.row_chunks.divisor * 16
+    }
+
+    /// Where a row lies in shared memory. Every eighth is shifted by 16 bytes, so that eight runs of eight rows, which
+    /// neighbouring threads read at a time, lie in different banks.
+    #[inline(always)]
+    pub const fn shared_row(&self, row: u32) -> u32 {
+        row * self.shared_pitch() + row / 8 * 16
+    }
+
+    /// Shared memory of a block.
+    pub const fn shared_bytes(&self) -> u32 {
+        self.shared_row(self.tile_rows)
+    }
+}
