@@ -250,7 +250,7 @@ impl View {
         ENDS_US + rounds / CYCLES_PER_US
     }
 
-    fn n_tiles(&self, class: &Class, tile: ConvTile) -> u64 {
+    pub(in crate::ops::conv) fn n_tiles(&self, class: &Class, tile: ConvTile) -> u64 {
         let gemm_m = class.positions(&self.written).count() as u64;
         gemm_m.div_ceil(tile.cluster_rows().into()) * self.n_blocks(tile) * self.groups as u64
     }
@@ -265,7 +265,7 @@ impl View {
         (self.group_written as u64).div_ceil(tile.gemm_n.into())
     }
 
-    pub(super) fn params(&self, classes: &[Class], tile: ConvTile, n_tiles: u32) -> ConvGatherParams {
+    pub(in crate::ops::conv) fn params(&self, classes: &[Class], tile: ConvTile, n_tiles: u32) -> ConvGatherParams {
         let mut params = ConvGatherParams {
             a_maps: [[0; 16]; MAX_CLASSES],
             out_maps: [[0; 16]; MAX_CLASSES],
@@ -314,7 +314,7 @@ impl View {
     }
 
     /// The map of what a class reads.
-    pub(super) fn a_map(
+    pub(in crate::ops::conv) fn a_map(
         &self,
         context: &GpuContext,
         class: &Class,
