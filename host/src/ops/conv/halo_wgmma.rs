@@ -21,7 +21,9 @@ use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::conv::halo_wgmma::{ConvHaloParams, HaloShared, MAX_STAGES, POSITION_BYTES, THREADS, TILE_M};
+use kernel_abi::ops::conv::halo_wgmma::{
+    ConvHaloParams, HaloShared, MAX_SHARED_BYTES, MAX_STAGES, POSITION_BYTES, THREADS, TILE_M,
+};
 
 /// A row of the kernel list.
 pub(super) struct Row {
@@ -363,7 +365,8 @@ impl Product {
         let cut = view.cut(form).expect("configs are those that fit");
         let params = view.params(&cut, form.gemm_n);
         let function = context.function(config.0)?;
-        function.set_max_dynamic_shared(cut.shared.bytes() as usize)?;
+        // Not this problem's size: plans share the function.
+        function.set_max_dynamic_shared(MAX_SHARED_BYTES as usize)?;
         // Where each consumer has tiles of its own, a block takes two at a time.
         let n_tiles = params.n_tiles.max(1).div_ceil(if form.resident { 2 } else { 1 });
         let n_units = context.info().n_units as u32;

@@ -13,10 +13,14 @@ use crate::division::Divisor;
 
 /// Warpgroups that bring x to shared memory.
 pub const PRODUCERS: u32 = 2;
-/// Warpgroups that compute.
-pub const CONSUMERS: u32 = 2;
-/// Threads of a block.
-pub const THREADS: u32 = 128 * (PRODUCERS + CONSUMERS);
+/// Warpgroups that compute `wgrad`, each some of the taps.
+pub const WGRAD_CONSUMERS: u32 = 2;
+/// Warpgroups that compute `fprop`: writing a result takes several times as long as its products do.
+pub const FPROP_CONSUMERS: u32 = 4;
+/// Threads of a block that computes `wgrad`.
+pub const WGRAD_THREADS: u32 = 128 * (PRODUCERS + WGRAD_CONSUMERS);
+/// Threads of a block that computes `fprop`.
+pub const FPROP_THREADS: u32 = 128 * (PRODUCERS + FPROP_CONSUMERS);
 /// Output channels of a block in `wgrad`: the rows of a product instruction.
 pub const WGRAD_K: u32 = 64;
 /// Instructions that `wgrad` queues for a tap at a time.
@@ -190,7 +194,7 @@ impl OverlapTile {
     /// `fprop`: where the barriers begin.
     #[inline(always)]
     pub const fn fprop_barriers_at(&self, columns: u32, blocks: u32, y_access: u32) -> u32 {
-        let turned = if y_access == y_access::TURNED { CONSUMERS * turned_bytes(columns) } else { 0 };
+        let turned = if y_access == y_access::TURNED { FPROP_CONSUMERS * turned_bytes(columns) } else { 0 };
         self.turning_at(columns, blocks) + turned
     }
 

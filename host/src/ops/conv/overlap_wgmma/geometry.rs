@@ -6,7 +6,7 @@ use crate::TensorDesc;
 use crate::select::Refusal;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::overlap_wgmma::{
-    ENTRY_ELEMS, MAX_SHARED_BYTES, OverlapParams, OverlapTile, STEP_ELEMS, THREADS, WGRAD_K, WGRAD_POSITIONS,
+    ENTRY_ELEMS, MAX_SHARED_BYTES, OverlapParams, OverlapTile, PRODUCERS, STEP_ELEMS, WGRAD_K, WGRAD_POSITIONS,
     wgrad_planes, y_access,
 };
 
@@ -32,7 +32,7 @@ const ENTRY_CYCLES: f64 = 22.0;
 /// Cycles from a batch of loads to the next.
 const BATCH_CYCLES: f64 = 1000.0;
 /// Entries of a batch: four for each thread that loads.
-const BATCH_ENTRIES: f64 = THREADS as f64 / 2.0 * 4.0;
+const BATCH_ENTRIES: f64 = (PRODUCERS * 128) as f64 * 4.0;
 
 /// A convolution whose windows overlap in shared memory.
 #[derive(Clone, Copy, Debug)]

@@ -18,7 +18,7 @@ use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Stream};
 use geometry::{Cut, Windows};
 use kernel_abi::ops::conv::overlap_wgmma::{
-    MAX_SHARED_BYTES, OverlapParams, STEP_ELEMS, THREADS, WGRAD_K, wgrad_planes, y_access,
+    FPROP_THREADS, MAX_SHARED_BYTES, OverlapParams, STEP_ELEMS, WGRAD_K, WGRAD_THREADS, wgrad_planes, y_access,
 };
 
 /// A row of the list of `fprop`.
@@ -208,7 +208,7 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
             function,
             config: LaunchConfig {
                 grid: [cut.blocks, cut.parts, 1],
-                block: [THREADS, 1, 1],
+                block: [if wgrad.is_some() { WGRAD_THREADS } else { FPROP_THREADS }, 1, 1],
                 shared_bytes,
                 programmatic: true,
                 ..LaunchConfig::default()

@@ -10,7 +10,7 @@ macro_rules! fprop_entries {
     ($(($symbol:ident, $dtype:ident, $n:tt)),* $(,)?) => { $(
         /// # Safety
         /// The host passes live tensors of the extents in `params`.
-        #[kernel(arch = "sm_90a", threads = 512, min_blocks = 1, tensor_maps = 1)]
+        #[kernel(arch = "sm_90a", threads = 768, min_blocks = 1, tensor_maps = 1)]
         pub unsafe fn $symbol(params: OverlapParams) {
             struct This;
             product!(This, $dtype, $n);

@@ -1,6 +1,7 @@
 //! From global to shared memory: entries of x, and the filter.
 
-use super::{CONSUMER_THREADS, PRODUCER_THREADS};
+use super::PRODUCER_THREADS;
+use super::forward::CONSUMER_THREADS;
 use cuda_std::{guarded, shared};
 use kernel_abi::ops::conv::overlap_wgmma::{ENTRY_BYTES, ENTRY_ELEMS, OverlapParams, OverlapPlace};
 

@@ -1,20 +1,22 @@
 //! `fprop`: rows of the product are output positions, columns output channels.
 //!
-//! The consumers take the 64 rows of an instruction in turns, so that one multiplies while the other writes.
+//! The consumers take the 64 rows of an instruction in turns, so that one multiplies while the others write.
 
 use super::fill::{Entries, div_rem, filter};
-use super::{CONSUMER_THREADS, PRODUCER_THREADS, Ring, WARPGROUP, warpgroup};
+use super::{PRODUCER_THREADS, Ring, WARPGROUP, warpgroup};
 use crate::math::tensor_core::TensorCore;
 use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, block_idx_y, grid_dim_x, thread_idx_x};
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{guarded, mbarrier, shared, warp};
 use kernel_abi::ops::conv::overlap_wgmma::{
-    CONSUMERS, ENTRY_BYTES, OverlapParams, OverlapPlace, PRODUCERS, TURNED_ROW_BYTES, turned_bytes, y_access,
+    ENTRY_BYTES, FPROP_CONSUMERS, OverlapParams, OverlapPlace, PRODUCERS, TURNED_ROW_BYTES, turned_bytes, y_access,
 };
 
 /// The barrier of the consumers; behind it are those of each one's own.
 const CONSUMERS_MEET: u32 = 1;
+/// Threads that compute.
+pub(super) const CONSUMER_THREADS: u32 = FPROP_CONSUMERS * WARPGROUP;
 /// Rows of a product instruction.
 const ROWS: u32 = 64;
 
@@ -38,12 +40,16 @@ pub(super) trait Product<const R: usize> {
 /// The kernel.
 ///
 /// # Safety
-/// The host passes live tensors of the extents in `p`, and launches `THREADS` threads with the tile's shared memory.
+/// The host passes live tensors of the extents in `p`, and launches `FPROP_THREADS` threads with the tile's shared memory.
 #[inline(always)]
 pub(super) unsafe fn run<P: Product<R>, T: TensorCore, const R: usize>(p: &OverlapParams) {
     let columns = 2 * R as u32;
-    let ring =
-        Ring::start(p.tile.buffers, p.tile.x_bytes(), p.tile.fprop_barriers_at(columns, p.column_blocks, p.y_access));
+    let ring = Ring::start(
+        FPROP_CONSUMERS,
+        p.tile.buffers,
+        p.tile.x_bytes(),
+        p.tile.fprop_barriers_at(columns, p.column_blocks, p.y_access),
+    );
     let warpgroup = warpgroup();
     if warpgroup < PRODUCERS {
         produce(p, ring);
@@ -75,7 +81,7 @@ unsafe fn produce(p: &OverlapParams, mut ring: Ring) {
     }
 }
 
-/// Computes every second part of tile after tile.
+/// Computes a consumer's parts of tile after tile.
 ///
 /// # Safety
 /// As [`run`]; all threads of one warpgroup.
@@ -143,7 +149,7 @@ unsafe fn consume<P: Product<R>, T: TensorCore, const R: usize>(
                 t += 1;
             }
             P::finish(&mut d);
-            task += CONSUMERS;
+            task += FPROP_CONSUMERS;
             if task >= tasks {
                 ring.release();
             }

@@ -2,8 +2,8 @@
 //! [`kernel_abi::ops::conv::overlap_wgmma`] for how windows lie in shared memory.
 //!
 //! Grid: along x any number of blocks, which share the tiles round-robin; along y parts of the output channels, or of
-//! the filter. Block: 512 threads. The first two warpgroups bring input rows to shared memory, element by element, so
-//! that x may lie anyhow; the other two compute. Shared memory: dynamic, `OverlapTile::fprop_smem_bytes` or
+//! the filter. Block: 768 threads for `fprop`, 512 for `wgrad`. The first two warpgroups bring input rows to shared
+//! memory, element by element, so that x may lie anyhow; the others compute. Shared memory: dynamic, `OverlapTile::fprop_smem_bytes` or
 //! `wgrad_smem_bytes`: a ring of buffers, what a pass keeps beside them, and a full and an empty barrier a buffer.
 
 mod entry;
@@ -13,14 +13,12 @@ mod wgrad;
 
 use cuda_std::thread::{sync_threads, thread_idx_x};
 use cuda_std::{mbarrier, schedule, shared, warp};
-use kernel_abi::ops::conv::overlap_wgmma::{CONSUMERS, PRODUCERS};
+use kernel_abi::ops::conv::overlap_wgmma::PRODUCERS;
 
 /// Threads of a warpgroup.
 const WARPGROUP: u32 = 128;
 /// Threads that bring x.
 const PRODUCER_THREADS: u32 = PRODUCERS * WARPGROUP;
-/// Threads that compute.
-const CONSUMER_THREADS: u32 = CONSUMERS * WARPGROUP;
 /// What buffers are aligned to.
 const ALIGN: u32 = 1024;
 
@@ -41,14 +39,14 @@ impl Ring {
     /// # Safety
     /// All threads of the block call it, first of all.
     #[inline(always)]
-    unsafe fn start(buffers: u32, buffer_bytes: u32, barriers_at: u32) -> Self {
+    unsafe fn start(consumers: u32, buffers: u32, buffer_bytes: u32, barriers_at: u32) -> Self {
         let base = shared::dynamic_address().next_multiple_of(ALIGN);
         let ring = Ring { base, buffer_bytes, barriers: base + barriers_at, buffers, index: 0, parity: 0 };
         if thread_idx_x() == 0 {
             let mut each = ring;
             while each.parity == 0 {
                 mbarrier::init(each.full(), PRODUCER_THREADS);
-                mbarrier::init(each.empty(), CONSUMER_THREADS / 32);
+                mbarrier::init(each.empty(), consumers * WARPGROUP / 32);
                 each.advance();
             }
             mbarrier::fence_init();

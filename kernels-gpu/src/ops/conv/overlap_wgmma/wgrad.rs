@@ -13,7 +13,8 @@ use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{ldmatrix, mbarrier, schedule, shared, warp};
 use kernel_abi::ops::conv::overlap_wgmma::{
-    ENTRY_BYTES, ENTRY_ELEMS, OverlapParams, PRODUCERS, STEP_ELEMS, WGRAD_K, WGRAD_POSITIONS, wgrad_planes,
+    ENTRY_BYTES, ENTRY_ELEMS, OverlapParams, PRODUCERS, STEP_ELEMS, WGRAD_CONSUMERS, WGRAD_K, WGRAD_POSITIONS,
+    wgrad_planes,
 };
 
 /// Bytes of a position of dy.
@@ -40,13 +41,14 @@ pub(super) trait Taps<const R: usize, const T: usize> {
 /// The kernel, of `T0` products for the first consumer and `T1` for the second.
 ///
 /// # Safety
-/// The host passes live tensors of the extents in `p`, and launches `THREADS` threads with the tile's shared memory.
+/// The host passes live tensors of the extents in `p`, and launches `WGRAD_THREADS` threads with the tile's shared memory.
 #[inline(always)]
 pub(super) unsafe fn run<P0: Taps<R, T0>, P1: Taps<R, T1>, const R: usize, const T0: usize, const T1: usize>(
     p: &OverlapParams,
     map: MapAddress,
 ) {
-    let ring = Ring::start(p.tile.buffers, p.tile.wgrad_buffer_bytes(), p.tile.wgrad_barriers_at());
+    let (buffers, barriers_at) = (p.tile.buffers, p.tile.wgrad_barriers_at());
+    let ring = Ring::start(WGRAD_CONSUMERS, buffers, p.tile.wgrad_buffer_bytes(), barriers_at);
     // What no copy fills meets dy's zeros: it must be numbers.
     let mut at = ring.base + 16 * thread_idx_x();
     while at < ring.barriers {
