@@ -17,6 +17,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::ConvParams::LAYOUT_HASH,
     conv::ConvPackRowsParams::LAYOUT_HASH,
     conv::ConvPackSpreadParams::LAYOUT_HASH,
+    conv::ConvStridedPlanesParams::LAYOUT_HASH,
     conv::cp_async_mma::CpAsyncMmaParams::LAYOUT_HASH,
     conv::grouped_mma::GroupedMmaParams::LAYOUT_HASH,
     conv::grouped_mma::SplitReduceParams::LAYOUT_HASH,

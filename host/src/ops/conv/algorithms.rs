@@ -2,7 +2,7 @@
 
 use super::{
     ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, im2col_wgmma, naive, nchw_transposed,
-    packed_rows, pointwise_matmul, spread_columns,
+    packed_rows, pointwise_matmul, pointwise_strided, spread_columns,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -26,6 +26,7 @@ impl Operation for ConvProblem {
             &packed_rows::PackedRows,
             &spread_columns::SpreadColumns,
             &pointwise_matmul::PointwiseMatmul,
+            &pointwise_strided::PointwiseStrided,
             &nchw_transposed::NchwTransposed,
             &naive::Naive,
         ]

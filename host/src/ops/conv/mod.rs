@@ -36,6 +36,7 @@ mod naive;
 mod nchw_transposed;
 mod packed_rows;
 mod pointwise_matmul;
+mod pointwise_strided;
 mod spread_columns;
 
 pub use kernel_abi::ops::conv::{ConvAxis, ConvDesc, ConvMode, ConvPass, ConvProblem, ConvShape};

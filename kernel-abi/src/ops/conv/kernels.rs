@@ -203,3 +203,17 @@ macro_rules! conv_pack_spread_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel between planes and their picked positions, for `pointwise_strided`: symbol,
+/// what it does, element type.
+#[macro_export]
+macro_rules! conv_strided_planes_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (stridedplanes_pick_bf16, pick, bf16),
+            (stridedplanes_pick_f16, pick, f16),
+            (stridedplanes_spread_bf16, spread, bf16),
+            (stridedplanes_spread_f16, spread, f16),
+        }
+    };
+}

@@ -7,4 +7,5 @@ mod grouped_mma;
 mod im2col_wgmma;
 mod naive;
 mod packed_rows;
+mod pointwise_strided;
 mod spread_columns;
