@@ -24,6 +24,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::im2col_wgmma::ConvGatherParams::LAYOUT_HASH,
     conv::im2col_wgmma::ConvWgradParams::LAYOUT_HASH,
     conv::im2col_wgmma::ConvWgradSumParams::LAYOUT_HASH,
+    conv::overlap_wgmma::OverlapParams::LAYOUT_HASH,
     conv::DepthwiseParams::LAYOUT_HASH,
     matmul::MatmulBlockParams::LAYOUT_HASH,
     matmul::MatmulPackParams::LAYOUT_HASH,

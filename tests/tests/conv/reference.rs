@@ -155,9 +155,52 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=1x1 stride=1x1 x=2x4x13x17:T w=64x4x3x3:T y=2x64x13x17:T:nhwc",
     "pad=0x1 stride=2x3 dil=2x1 x=3x1x20x31:T:nhwc w=16x1x5x6:T:nhwc",
     "pad=1x1 stride=2x2 x=2x13x14x15:T:nhwc w=64x13x3x3:T y=2x64x7x8:T:nhwc",
+    // Sums that a cluster shares: tails of rows, columns and panels, strides of which some classes have fewer panels than
+    // there are blocks, groups.
+    "pad=1x1 stride=1x1 x=1x128x5x7:T:nhwc w=72x128x3x3:T:nhwc",
+    "pad=0x0 stride=1x1 x=1x136x9x7:T:nhwc w=264x136x1x1:T:nhwc",
+    "pad=0x0 stride=1x1 x=1x520x7x7:T:nhwc w=40x520x1x1:T:nhwc mode=convolution",
+    "pad=1x1 stride=2x2 x=1x200x9x10:T:nhwc w=128x200x3x3:T:nhwc",
+    "pad=1x1 stride=3x2 dil=1x2 x=2x72x11x12:T:nhwc w=256x72x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 groups=2 x=1x256x6x5:T:nhwc w=256x128x3x3:T:nhwc mode=convolution",
+    "pad=1x1 stride=1x1 groups=2 x=1x128x6x5:T:nhwc w=64x64x3x3:T:nhwc",
+    "pad=0x0 stride=1x1 x=3x64x13x17:T:nhwc w=200x64x1x1:T:nhwc",
+    "pad=1x0x1 stride=1x2x1 x=1x72x4x5x6:T:nhwc w=136x72x3x1x3:T:nhwc",
+    // Windows that overlap in shared memory: 1 to 16 elements behind one another, rows of a product that go on into the
+    // next output row, strips, tails of channels, filters of several blocks, y's channels apart.
+    "pad=3x3 stride=2x2 x=3x3x61x45:T:nhwc w=65x3x7x7:T:nhwc",
+    "pad=3x3 stride=2x2 x=2x3x41x37:T w=97x3x7x7:T:nhwc",
+    "pad=1x1 stride=1x1 x=2x3x21x67:T w=12x3x3x3:T",
+    "pad=1x1 stride=1x1 x=3x3x19x23:T:nhwc w=40x3x3x3:T y=3x40x19x23:T:nhwc",
+    "pad=0x0 stride=2x2 x=2x3x29x31:T:nhwc w=32x3x3x3:T:nhwc",
+    "pad=0x0 stride=4x4 x=2x3x43x59:T:nhwc w=96x3x11x11:T:nhwc",
+    "pad=0x0 stride=4x4 x=2x3x32x36:T:nhwc w=96x3x4x4:T:nhwc",
+    "pad=2x2 stride=1x1 x=5x1x28x27:T w=24x1x5x5:T y=5x24x28x27:T:nhwc",
+    "pad=0x10 stride=2x2 x=2x1x33x52:T w=32x1x5x20:T",
+    "pad=2x0 stride=2x2 dil=2x1 x=2x1x20x61:T:nhwc w=72x1x3x20:T y=2x72x10x21:T:nhwc",
+    "pad=4x1 stride=3x1 dil=2x1 x=2x2x33x19:T:nhwc w=48x2x8x3:T:nhwc mode=convolution",
+    "pad=1x1 stride=5x1 x=2x7x20x9:T:nhwc w=200x7x2x3:T:nhwc",
+    "pad=2x2 stride=1x2 x=2x8x13x15:T:nhwc w=8x8x5x5:T:nhwc",
+    "pad=2x2 stride=1x1 x=2x7x13x15:T:nhwc w=16x7x5x5:T:nhwc",
+    "pad=2x2 stride=2x1 x=2x4x17x19:T:nhwc w=40x4x5x5:T:nhwc",
+    "pad=0x0 stride=2x2 x=1x8x12x14:T:nhwc w=24x8x2x4:T:nhwc",
+    "pad=3x3 stride=1x1 x=1x4x9x300:T:nhwc w=16x4x7x7:T:nhwc",
+    "pad=6x6 stride=1x1 x=1x1x17x19:T:nhwc w=8x1x13x13:T:nhwc",
+    "pad=4 stride=2 x=3x2x97:T:nhwc w=24x2x9:T:nhwc",
+    "pad=0x0 stride=1x1 x=1x3x6x302:T:nhwc w=16x3x3x3:T:nhwc",
+    "pad=1x1x1 stride=1x1x1 x=2x1x6x9x11:T:nhwc w=16x1x3x3x3:T:nhwc",
+    "pad=1x2x0 stride=2x3x2 dil=2x1x1 x=2x3x9x17x14:T:nhwc w=72x3x3x5x4:T:nhwc mode=convolution",
+    "pad=1x1 stride=1x1 x=150x3x9x10:T:nhwc w=16x3x3x3:T:nhwc",
+    // Rows wider than a copy, in strips; rows whose padding is shared, and not; few columns.
+    "pad=1x1 stride=1x1 x=1x8x4x300:T:nhwc w=8x8x3x3:T:nhwc",
+    "pad=0x2 stride=1x1 dil=2x3 x=1x16x7x270:T:nhwc w=72x16x2x3:T:nhwc",
+    "pad=2x0 stride=1x1 x=2x72x21x19:T:nhwc w=12x72x3x3:T:nhwc",
+    "pad=1x3 stride=1x1 x=3x64x19x33:T:nhwc w=132x64x3x3:T:nhwc",
+    "pad=1x1x1 stride=1x1x1 x=1x64x4x17x20:T:nhwc w=20x64x3x3x3:T:nhwc",
     // Slices of wider tensors, rows with gaps.
     "pad=1x1 stride=1x1 x=2x64x7x5:T:s3360x1x480x96 w=64x64x3x3:T:nhwc",
     "pad=0x0 stride=1x1 x=2x64x7x5:T:s3920x1x560x80 w=64x64x1x1:T:nhwc",
+    "pad=1x1 stride=2x1 x=1x136x7x5:T:s5880x1x840x168 w=72x136x3x3:T:nhwc",
 ];
 
 /// Shapes with channels before the image, in filters too, for tensor cores: images whose rows and planes begin at

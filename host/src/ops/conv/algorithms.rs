@@ -1,8 +1,8 @@
 //! The ordered list of convolution algorithms.
 
 use super::{
-    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, im2col_wgmma, naive, nchw_transposed,
-    packed_rows, pointwise_matmul, pointwise_strided, spread_columns,
+    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, halo_wgmma, im2col_wgmma, naive,
+    nchw_transposed, overlap_wgmma, packed_rows, pointwise_matmul, pointwise_strided, spread_columns,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -20,9 +20,12 @@ impl Operation for ConvProblem {
             &CpuAlgorithm(cpu_direct::CpuDirect),
             &grouped_mma::GroupedMma,
             &cp_async_mma::CpAsyncMma,
+            &halo_wgmma::HaloWgmma,
             &im2col_wgmma::Gather,
             &im2col_wgmma::Wgrad,
+            &im2col_wgmma::Cluster,
             &depthwise::Depthwise,
+            &overlap_wgmma::OverlapWgmma,
             &packed_rows::PackedRows,
             &spread_columns::SpreadColumns,
             &pointwise_matmul::PointwiseMatmul,

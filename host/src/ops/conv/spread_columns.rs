@@ -3,16 +3,17 @@
 //!
 //! All of them read the same window of dy, each with its own taps; where one has no tap, the packed filter has zeros.
 //! One product then reads dy once for all of them, instead of once for every class of positions and three channels.
-//! A small kernel packs the filter into the workspace; the product is [`im2col_wgmma`]'s, and its columns are written
-//! where they belong, dx of any strides.
+//! A small kernel packs the filter into the workspace; the product is [`halo_wgmma`]'s or [`im2col_wgmma`]'s, and its
+//! columns are written where they belong, dx of any strides.
 //!
+//! [`halo_wgmma`]: super::halo_wgmma
 //! [`im2col_wgmma`]: super::im2col_wgmma
 
 use super::im2col_wgmma::{
     AxisClass, Class, Filter, KERNELS, Positions, Product, Spread, View, check_address, check_device, check_window,
     row, tma_type, unsupported,
 };
-use super::{ConvAxis, ConvMode, ConvPass, ConvProblem};
+use super::{ConvAxis, ConvMode, ConvPass, ConvProblem, halo_wgmma};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch, linear_grid};
 use crate::plan::{Call, Launch};
@@ -39,12 +40,16 @@ impl Algorithm<ConvProblem> for SpreadColumns {
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         check_device(context)?;
-        Packing::of(problem)?.view(problem)?;
+        let view = Packing::of(problem)?.view(problem)?;
+        let halo = halo_view(&view);
         // The product is fprop's: the packed filter lies with k contiguous.
-        let fits = KERNELS
+        let dtype = problem.x().dtype();
+        let with_halo = halo_wgmma::KERNELS
             .iter()
-            .filter(|row| row.pass == "fprop" && row.dtype == problem.x().dtype() && row.tile == GATHER_256X64);
-        Ok(fits.map(|row| Config(row.symbol)).collect())
+            .filter(|row| row.pass == "fprop" && row.dtype == dtype && halo.fits(row.form))
+            .map(|row| Config(row.symbol));
+        let fits = KERNELS.iter().filter(|row| row.pass == "fprop" && row.dtype == dtype && row.tile == GATHER_256X64);
+        Ok(with_halo.chain(fits.map(|row| Config(row.symbol))).collect())
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, _: Config) -> u64 {
@@ -56,21 +61,43 @@ impl Algorithm<ConvProblem> for SpreadColumns {
         const PACKING_US: f64 = 3.0;
         let Ok(view) = Packing::of(problem).and_then(|packing| packing.view(problem)) else { return f64::INFINITY };
         let streaming = crate::select::cost::streaming_us(problem, context);
-        PACKING_US + streaming.max(view.products_us(row(config).tile, context))
+        let products_us = match halo_wgmma::KERNELS.iter().find(|row| row.symbol == config.0) {
+            Some(row) => halo_view(&view).products_us(row.form, context),
+            None => view.products_us(row(config).tile, context),
+        };
+        PACKING_US + streaming.max(products_us)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let refused = |refusal| unsupported(problem, refusal);
         let packing = Packing::of(problem).map_err(refused)?;
         let view = packing.view(problem).map_err(refused)?;
-        let tile = row(config).tile;
-        let function = context.function(config.0)?;
-        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
-        Ok(Box::new(SpreadLaunch {
-            pack: context.function(PACK[0])?,
-            params: packing.params(problem),
-            product: Product::new(view, function, tile, context),
-        }))
+        let product = if halo_wgmma::KERNELS.iter().any(|row| row.symbol == config.0) {
+            Columns::Halo(halo_wgmma::Product::new(halo_view(&view), config, context)?)
+        } else {
+            let tile = row(config).tile;
+            let function = context.function(config.0)?;
+            function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+            Columns::Gather(Product::new(view, function, tile, context))
+        };
+        Ok(Box::new(SpreadLaunch { pack: context.function(PACK[0])?, params: packing.params(problem), product }))
+    }
+}
+
+/// The view for a kernel that reads the halo once.
+fn halo_view(view: &View) -> halo_wgmma::View {
+    let spread = view.spread.expect("columns are spread");
+    halo_wgmma::View {
+        data_type: view.data_type,
+        read: view.read,
+        filter: view.filter,
+        class: view.classes[0],
+        extents: view.written.extents,
+        channels: view.group_read,
+        columns: view.group_written,
+        sum_is_contiguous: true,
+        strides: [view.written.image_stride, 0],
+        spread,
     }
 }
 
@@ -85,6 +112,16 @@ struct Packing {
     columns: i64,
     /// Elements for K.
     packed_k: i64,
+}
+
+/// Where the window of dy that a step's positions read begins, relative to the step, and its extent.
+fn window(axis: ConvAxis, filter: i64) -> [i64; 2] {
+    let ConvAxis { padding, stride, dilation, .. } = axis;
+    let reads = (0..stride).flat_map(|a| (0..filter).map(move |tap| a + padding - tap * dilation));
+    let reads = reads.filter(|read| read.rem_euclid(stride) == 0).map(|read| read.div_euclid(stride));
+    let (first, last) = reads.fold((i64::MAX, i64::MIN), |(first, last), read| (first.min(read), last.max(read)));
+    // Steps wider than the filter may leave nothing to read.
+    if first > last { [0, 1] } else { [first, last - first + 1] }
 }
 
 impl Packing {
@@ -111,17 +148,11 @@ impl Packing {
             );
             return Err(Refusal::new(reason));
         }
-        // The first position reads farthest to the begin with the last tap, the last one farthest to the end with the
-        // first.
-        let first = [0, 1].map(|i| {
-            let ConvAxis { padding, stride, dilation, .. } = axes[i];
-            (padding - (shape.filter[1 + i] - 1) * dilation).div_euclid(stride)
-        });
-        let last = axes.map(|axis| (axis.stride - 1 + axis.padding).div_euclid(axis.stride));
+        let windows = [0, 1].map(|i| window(axes[i], shape.filter[1 + i]));
         Ok(Packing {
             axes,
-            first,
-            window: [last[0] - first[0] + 1, last[1] - first[1] + 1],
+            first: windows.map(|[first, _]| first),
+            window: windows.map(|[_, extent]| extent),
             columns,
             packed_k: (shape.k + 7) / 8 * 8,
         })
@@ -201,7 +232,13 @@ impl Packing {
 struct SpreadLaunch {
     pack: Function,
     params: ConvPackSpreadParams,
-    product: Product,
+    product: Columns,
+}
+
+/// The product whose columns are spread.
+enum Columns {
+    Gather(Product),
+    Halo(halo_wgmma::Product),
 }
 
 impl Launch for SpreadLaunch {
@@ -217,6 +254,10 @@ impl Launch for SpreadLaunch {
         let config = LaunchConfig { programmatic: true, ..linear_grid(params.n_elems, 256) };
         launch(&self.pack, &config, gpu_stream, &params)
             .map_err(|source| Error::Launch { kernel: self.pack.name().to_owned(), source })?;
-        self.product.launch(stream, [dy, packed, dx], call.alpha, call.beta)
+        let addresses = [dy, packed, dx];
+        match &self.product {
+            Columns::Gather(product) => product.launch(stream, addresses, call.alpha, call.beta),
+            Columns::Halo(product) => product.launch(stream, addresses, call.alpha, call.beta),
+        }
     }
 }

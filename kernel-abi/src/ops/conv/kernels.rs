@@ -152,6 +152,42 @@ macro_rules! conv_im2col_gather_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per Hopper kernel of `fprop` and `dgrad` whose sums are split over a cluster: symbol,
+/// pass, element type, tile.
+#[macro_export]
+macro_rules! conv_cluster_gather_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convcluster_fprop_wgmma_bf16_64x64_sm90, fprop, bf16, CLUSTER_64X64),
+            (convcluster_fprop_wgmma_bf16_64x32_sm90, fprop, bf16, CLUSTER_64X32),
+            (convcluster_fprop_wgmma_bf16_128x64_sm90, fprop, bf16, CLUSTER_128X64),
+            (convcluster_fprop_wgmma_f16_64x64_sm90, fprop, f16, CLUSTER_64X64),
+            (convcluster_fprop_wgmma_f16_64x32_sm90, fprop, f16, CLUSTER_64X32),
+            (convcluster_fprop_wgmma_f16_128x64_sm90, fprop, f16, CLUSTER_128X64),
+            (convcluster_dgrad_wgmma_bf16_64x64_sm90, dgrad, bf16, CLUSTER_64X64),
+            (convcluster_dgrad_wgmma_bf16_64x32_sm90, dgrad, bf16, CLUSTER_64X32),
+            (convcluster_dgrad_wgmma_bf16_128x64_sm90, dgrad, bf16, CLUSTER_128X64),
+            (convcluster_dgrad_wgmma_f16_64x64_sm90, dgrad, f16, CLUSTER_64X64),
+            (convcluster_dgrad_wgmma_f16_64x32_sm90, dgrad, f16, CLUSTER_64X32),
+            (convcluster_dgrad_wgmma_f16_128x64_sm90, dgrad, f16, CLUSTER_128X64),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per Hopper kernel of `wgrad` whose sums are split over a cluster: symbol, element
+/// type, tile.
+#[macro_export]
+macro_rules! conv_cluster_wgrad_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convcluster_wgrad_wgmma_bf16_64x64_sm90, bf16, CLUSTER_WGRAD_64X64),
+            (convcluster_wgrad_wgmma_bf16_64x128_sm90, bf16, CLUSTER_WGRAD_64X128),
+            (convcluster_wgrad_wgmma_f16_64x64_sm90, f16, CLUSTER_WGRAD_64X64),
+            (convcluster_wgrad_wgmma_f16_64x128_sm90, f16, CLUSTER_WGRAD_64X128),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per Hopper kernel of `wgrad`: symbol, element type, tile.
 #[macro_export]
 macro_rules! conv_im2col_wgrad_kernels {
@@ -180,6 +216,77 @@ macro_rules! conv_im2col_sum_kernels {
         $callback! {
             (wgrad_im2col_sum_bf16, bf16),
             (wgrad_im2col_sum_f16, f16),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel for overlapping windows, `fprop`: symbol, element type, columns of a
+/// product instruction.
+#[macro_export]
+macro_rules! conv_overlap_fprop_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (overlap_fprop_wgmma_bf16_n96_sm90, bf16, 96),
+            (overlap_fprop_wgmma_bf16_n64_sm90, bf16, 64),
+            (overlap_fprop_wgmma_bf16_n32_sm90, bf16, 32),
+            (overlap_fprop_wgmma_bf16_n16_sm90, bf16, 16),
+            (overlap_fprop_wgmma_f16_n96_sm90, f16, 96),
+            (overlap_fprop_wgmma_f16_n64_sm90, f16, 64),
+            (overlap_fprop_wgmma_f16_n32_sm90, f16, 32),
+            (overlap_fprop_wgmma_f16_n16_sm90, f16, 16),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel for overlapping windows, `wgrad`: symbol, element type, columns of a
+/// product instruction, products of the first and of the second warpgroup. A product is a tap along d and h; with 24
+/// columns, every second part of its windows.
+#[macro_export]
+macro_rules! conv_overlap_wgrad_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (overlap_wgrad_wgmma_bf16_7x32_sm90, bf16, 32, 4, 3),
+            (overlap_wgrad_wgmma_bf16_5x32_sm90, bf16, 32, 3, 2),
+            (overlap_wgrad_wgmma_bf16_3x32_sm90, bf16, 32, 2, 1),
+            (overlap_wgrad_wgmma_bf16_7x16_sm90, bf16, 16, 4, 3),
+            (overlap_wgrad_wgmma_bf16_5x16_sm90, bf16, 16, 3, 2),
+            (overlap_wgrad_wgmma_bf16_3x16_sm90, bf16, 16, 2, 1),
+            (overlap_wgrad_wgmma_bf16_6x48_sm90, bf16, 48, 3, 3),
+            (overlap_wgrad_wgmma_bf16_12x24_sm90, bf16, 24, 6, 6),
+            (overlap_wgrad_wgmma_f16_7x32_sm90, f16, 32, 4, 3),
+            (overlap_wgrad_wgmma_f16_5x32_sm90, f16, 32, 3, 2),
+            (overlap_wgrad_wgmma_f16_3x32_sm90, f16, 32, 2, 1),
+            (overlap_wgrad_wgmma_f16_7x16_sm90, f16, 16, 4, 3),
+            (overlap_wgrad_wgmma_f16_5x16_sm90, f16, 16, 3, 2),
+            (overlap_wgrad_wgmma_f16_3x16_sm90, f16, 16, 2, 1),
+            (overlap_wgrad_wgmma_f16_6x48_sm90, f16, 48, 3, 3),
+            (overlap_wgrad_wgmma_f16_12x24_sm90, f16, 24, 6, 6),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per Hopper kernel that reads a tile with its halo once: symbol, pass, element type,
+/// form: positions (P) or channels (C) as rows, the others as columns; with the filter resident or streamed.
+#[macro_export]
+macro_rules! conv_halo_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (halo_fprop_wgmma_bf16_256x16_sm90, fprop, bf16, P256_C16),
+            (halo_fprop_wgmma_bf16_256x16_resident_sm90, fprop, bf16, P256_C16_RESIDENT),
+            (halo_fprop_wgmma_bf16_64x256_sm90, fprop, bf16, C64_P256),
+            (halo_fprop_wgmma_bf16_64x256_resident_sm90, fprop, bf16, C64_P256_RESIDENT),
+            (halo_fprop_wgmma_bf16_128x256_sm90, fprop, bf16, C128_P256),
+            (halo_dgrad_wgmma_bf16_64x256_sm90, dgrad, bf16, C64_P256),
+            (halo_dgrad_wgmma_bf16_64x256_resident_sm90, dgrad, bf16, C64_P256_RESIDENT),
+            (halo_dgrad_wgmma_bf16_128x256_sm90, dgrad, bf16, C128_P256),
+            (halo_fprop_wgmma_f16_256x16_sm90, fprop, f16, P256_C16),
+            (halo_fprop_wgmma_f16_256x16_resident_sm90, fprop, f16, P256_C16_RESIDENT),
+            (halo_fprop_wgmma_f16_64x256_sm90, fprop, f16, C64_P256),
+            (halo_fprop_wgmma_f16_64x256_resident_sm90, fprop, f16, C64_P256_RESIDENT),
+            (halo_fprop_wgmma_f16_128x256_sm90, fprop, f16, C128_P256),
+            (halo_dgrad_wgmma_f16_64x256_sm90, dgrad, f16, C64_P256),
+            (halo_dgrad_wgmma_f16_64x256_resident_sm90, dgrad, f16, C64_P256_RESIDENT),
+            (halo_dgrad_wgmma_f16_128x256_sm90, dgrad, f16, C128_P256),
         }
     };
 }

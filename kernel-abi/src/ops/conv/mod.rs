@@ -27,9 +27,12 @@
 pub mod cp_async_mma;
 mod depthwise;
 pub mod grouped_mma;
+pub mod halo_wgmma;
+pub mod im2col_cluster;
 pub mod im2col_wgmma;
 pub mod index;
 mod kernels;
+pub mod overlap_wgmma;
 mod packed_rows;
 mod params;
 mod pointwise_strided;

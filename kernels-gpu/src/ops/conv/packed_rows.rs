@@ -12,8 +12,8 @@ use kernel_abi::ops::conv::ConvPackRowsParams;
 /// The host passes live tensors of these extents.
 #[inline(always)]
 pub unsafe fn pack(p: &ConvPackRowsParams) {
-    schedule::wait_for_predecessors();
     schedule::launch_dependents();
+    schedule::wait_for_predecessors();
     for_each_index(p.n_runs, |run| {
         let positions = 8 / p.packed_c;
         let (row, first) = div_rem(run, i64::from(p.packed_w / positions));

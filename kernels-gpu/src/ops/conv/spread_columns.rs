@@ -13,8 +13,8 @@ use kernel_abi::ops::conv::index::output_position;
 /// The host passes live tensors of these extents.
 #[inline(always)]
 pub unsafe fn pack(p: &ConvPackSpreadParams) {
-    schedule::wait_for_predecessors();
     schedule::launch_dependents();
+    schedule::wait_for_predecessors();
     for_each_index(p.n_elems, |i| {
         let (rest, k) = div_rem(i, p.k[1]);
         let (rest, j) = div_rem(rest, p.window[1]);

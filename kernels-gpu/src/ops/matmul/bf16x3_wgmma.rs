@@ -215,8 +215,8 @@ impl Out {
 /// The host passes live matrices and room for their parts.
 #[inline(always)]
 pub(super) unsafe fn parts(p: &MatmulPackParams) {
-    schedule::wait_for_predecessors();
     schedule::launch_dependents();
+    schedule::wait_for_predecessors();
     let elems = i64::from(MatmulPackParams::ELEMS);
     let (rows, chunks) = (p.part_rows as i64, p.pitch as i64 / elems);
     let [d0, d1, d2] = p.batch_dims;

@@ -17,8 +17,8 @@ const COLUMNS: i64 = 4;
 #[inline(always)]
 pub(super) unsafe fn add_up<T: Element<Acc = f32>, const BESIDE: bool>(p: &MatmulPartialsParams) {
     if BESIDE {
-        schedule::wait_for_predecessors();
         schedule::launch_dependents();
+        schedule::wait_for_predecessors();
     }
     let (gemm_m, gemm_n, pitch) = (i64::from(p.gemm_m), i64::from(p.gemm_n), i64::from(p.partial_pitch));
     let groups = pitch / COLUMNS;

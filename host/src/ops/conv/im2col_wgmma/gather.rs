@@ -148,7 +148,7 @@ pub(in crate::ops::conv) struct Spread {
 }
 
 impl View {
-    fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+    pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
         let data_type = tma_type(problem.x().dtype())?;
         let shape = problem.shape();
         let (group_read, group_written, read, (written, planes)) = if problem.conv_pass() == ConvPass::Fprop {
@@ -232,12 +232,12 @@ impl View {
         let mut cycles = 0.0;
         let mut longest: f64 = 0.0;
         for class in &self.classes {
-            let panels = class.n_taps() * (self.group_read as u64).div_ceil(tile.panel_k.into()) as i64;
-            let stages = (panels as u64).div_ceil(tile.k_panels().into()) as f64;
+            let (n_tiles, panels) = self.tiles_of(class, tile);
+            let stages = panels.div_ceil(tile.k_panels().into()) as f64;
             // In turns, the longer of both counts.
             let of_tile =
                 if tile.in_turns { (stages * stage).max(epilogue) + 150.0 } else { stages * stage + epilogue };
-            cycles += self.n_tiles(class, tile) as f64 * of_tile;
+            cycles += n_tiles as f64 * of_tile;
             longest = longest.max(of_tile);
         }
         // Whole rounds where all tiles are alike; the classes of a strided dgrad fill each other's gaps.
@@ -254,11 +254,17 @@ impl View {
         gemm_m.div_ceil(tile.cluster_rows().into()) * self.n_blocks(tile) * self.groups as u64
     }
 
+    /// Tiles of a class, and how many panels of the sum each has.
+    pub(super) fn tiles_of(&self, class: &Class, tile: ConvTile) -> (u64, u64) {
+        let panels = class.n_taps() as u64 * (self.group_read as u64).div_ceil(tile.panel_k.into());
+        (self.n_tiles(class, tile), panels)
+    }
+
     fn n_blocks(&self, tile: ConvTile) -> u64 {
         (self.group_written as u64).div_ceil(tile.gemm_n.into())
     }
 
-    fn params(&self, classes: &[Class], tile: ConvTile, n_tiles: u32) -> ConvGatherParams {
+    pub(super) fn params(&self, classes: &[Class], tile: ConvTile, n_tiles: u32) -> ConvGatherParams {
         let mut params = ConvGatherParams {
             a_maps: [[0; 16]; MAX_CLASSES],
             out_maps: [[0; 16]; MAX_CLASSES],
@@ -306,37 +312,33 @@ impl View {
         params
     }
 
-    /// The maps of one class: of what it reads and what it writes.
-    fn maps(
+    /// The map of what a class reads.
+    pub(super) fn a_map(
         &self,
         context: &GpuContext,
         class: &Class,
         tile: ConvTile,
-        [read, written]: [u64; 2],
-    ) -> Result<[[u64; 16]; 2], Error> {
-        let a = if self.a_access == access::LINEAR {
-            self.read.linear_map(context, self.data_type, read, tile.gemm_m, tile.panel_k)?
-        } else {
-            // A class without taps reads nothing, but has a map like the others.
-            let nothing = Window { first: [0; 3], last: [0; 3], step: [1; 3] };
-            let window = if class.n_taps() > 0 { class.window(self.step) } else { nothing };
-            let access = self.a_access;
-            self.read.im2col_map(context, self.data_type, read, access, &window, tile.gemm_m, tile.panel_k)?
-        };
+        read: u64,
+    ) -> Result<[u64; 16], Error> {
+        if self.a_access == access::LINEAR {
+            return self.read.linear_map(context, self.data_type, read, tile.gemm_m, tile.panel_k);
+        }
+        // A class without taps reads nothing, but has a map like the others.
+        let nothing = Window { first: [0; 3], last: [0; 3], step: [1; 3] };
+        let window = if class.n_taps() > 0 { class.window(self.step) } else { nothing };
+        self.read.im2col_map(context, self.data_type, read, self.a_access, &window, tile.gemm_m, tile.panel_k)
+    }
+
+    /// The map of what a class writes.
+    fn out_map(&self, context: &GpuContext, class: &Class, written: u64) -> Result<[u64; 16], Error> {
         let positions = class.positions(&self.written);
-        let out = if matches!(self.out_access, access::SPREAD | access::PLANES) {
-            // Written without a map, but the kernel fetches one.
-            a
-        } else if self.out_access == access::LINEAR {
-            positions.linear_map(context, self.data_type, written, SUBTILE, PANEL)?
-        } else {
-            let offset: i64 = (0..3).map(|i| class.axes[i].first * self.written.strides[i]).sum();
-            let all = Window { first: [0; 3], last: positions.extents.map(|extent| extent - 1), step: [1; 3] };
-            let address = written + (offset * ELEMENT_BYTES) as u64;
-            let access = self.out_access;
-            positions.im2col_map(context, self.data_type, address, access, &all, SUBTILE, PANEL)?
-        };
-        Ok([a, out])
+        if self.out_access == access::LINEAR {
+            return positions.linear_map(context, self.data_type, written, SUBTILE, PANEL);
+        }
+        let offset: i64 = (0..3).map(|i| class.axes[i].first * self.written.strides[i]).sum();
+        let all = Window { first: [0; 3], last: positions.extents.map(|extent| extent - 1), step: [1; 3] };
+        let address = written + (offset * ELEMENT_BYTES) as u64;
+        positions.im2col_map(context, self.data_type, address, self.out_access, &all, SUBTILE, PANEL)
     }
 }
 
@@ -382,8 +384,13 @@ impl Product {
         for part in &self.parts {
             let mut params = part.params;
             for (i, class) in part.classes.iter().enumerate() {
-                let maps = self.view.maps(context, class, self.tile, [read, written])?;
-                [params.a_maps[i], params.out_maps[i]] = maps;
+                params.a_maps[i] = self.view.a_map(context, class, self.tile, read)?;
+                params.out_maps[i] = if matches!(self.view.out_access, access::SPREAD | access::PLANES) {
+                    // Written without a map, but the kernel fetches one.
+                    params.a_maps[i]
+                } else {
+                    self.view.out_map(context, class, written)?
+                };
             }
             params.b_map = b_map;
             params.out = written;

@@ -6,11 +6,13 @@
 //! since another kernel would be slower by an order of magnitude without a word.
 
 mod classes;
+mod cluster;
 mod gather;
 mod tensors;
 mod wgrad;
 
-pub(super) use classes::{AxisClass, Class};
+pub(super) use classes::{AxisClass, Class, classes};
+pub(super) use cluster::Cluster;
 pub(super) use gather::{Gather, KERNELS, Product, Row, Spread, View, row};
 pub(super) use tensors::{Filter, Positions, Window, check_window};
 pub(super) use wgrad::{MULTIPROCESSORS, SplitSum, WGRAD_KERNELS, Wgrad, WgradRow, WgradView, wgrad_row};

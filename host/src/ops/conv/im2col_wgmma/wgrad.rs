@@ -2,7 +2,7 @@
 
 use super::tensors::{Filter, Positions, Window, check_window};
 use super::{CYCLES_PER_US, ENDS_US, check_addresses, check_device, stage_cycles, tma_type, unsupported};
-use crate::driver::{Function, TmaType};
+use crate::driver::{Function, GpuContext, TmaType};
 use crate::launch::{LaunchConfig, launch, linear_grid};
 use crate::ops::conv::{ConvMode, ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
@@ -108,7 +108,7 @@ pub(in crate::ops::conv) struct WgradView {
 }
 
 impl WgradView {
-    fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+    pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
         let data_type = tma_type(problem.x().dtype())?;
         let shape = problem.shape();
         let x = Positions::of("x", problem.x(), false)?;
@@ -173,11 +173,11 @@ impl WgradView {
         self.n_panels().div_ceil((tile.gemm_n / PANEL).into())
     }
 
-    fn tiles(&self, tile: ConvTile) -> u64 {
+    pub(super) fn tiles(&self, tile: ConvTile) -> u64 {
         self.m_blocks(tile) * self.n_blocks(tile) * self.groups as u64
     }
 
-    fn k_blocks(&self) -> u64 {
+    pub(super) fn k_blocks(&self) -> u64 {
         (self.dy.count() as u64).div_ceil(GEMM_K.into())
     }
 
@@ -202,14 +202,17 @@ impl WgradView {
         const PARTIALS: f64 = 3.0e6;
         /// From the end of the first kernel to that of the second, without its work.
         const SECOND_KERNEL_US: f64 = 2.5;
-        /// Cycles from a tile's last product to its last store.
+        /// Cycles from a tile's last product to its last store, when sums are stored as they are.
         const EPILOGUE: f64 = 1500.0;
+        /// Cycles for a column of a tile that goes to dw by pairs of elements.
+        const PAIRS: f64 = 20.0;
         /// Bytes from memory in a microsecond.
         const MEMORY: f64 = 4.0e6;
         let stage = stage_cycles(tile, tile.consumer_columns(), tile.stage_bytes());
         let rounds = (self.tiles(tile) * splits).div_ceil(n_units) as f64;
         let stages = self.k_blocks().div_ceil(splits) as f64;
-        let products = rounds * (stages * stage + EPILOGUE) / CYCLES_PER_US;
+        let pairs = if splits > 1 { 0.0 } else { PAIRS * f64::from(tile.consumer_columns()) };
+        let products = rounds * (stages * stage + EPILOGUE + pairs) / CYCLES_PER_US;
         let bytes = 2.0 * (self.x.count() * self.x.channels + self.dy.count() * self.dy.channels) as f64;
         let sums = if splits > 1 {
             let bytes = (splits * self.tiles(tile) * u64::from(tile.partials()) * 4) as f64;
@@ -228,7 +231,7 @@ impl WgradView {
         }
     }
 
-    fn params(&self, tile: ConvTile, splits: u64) -> ConvWgradParams {
+    pub(super) fn params(&self, tile: ConvTile, splits: u64) -> ConvWgradParams {
         let (packed_c, real_c, c_stride, s_stride) = self.packed.unwrap_or_default();
         ConvWgradParams {
             dy_map: [0; 16],
@@ -260,6 +263,19 @@ impl WgradView {
             alpha: 1.0,
             beta: 0.0,
         }
+    }
+}
+
+impl WgradView {
+    /// The maps of dy and x.
+    pub(super) fn maps(&self, context: &GpuContext, x: u64, dy: u64) -> Result<[[u64; 16]; 2], Error> {
+        let dy_map = self.dy.linear_map(context, self.data_type, dy, GEMM_K, PANEL)?;
+        let x_map = if self.x_access == access::LINEAR {
+            self.x.linear_map(context, self.data_type, x, GEMM_K, PANEL)?
+        } else {
+            self.x.im2col_map(context, self.data_type, x, self.x_access, &self.window, GEMM_K, PANEL)?
+        };
+        Ok([dy_map, x_map])
     }
 }
 
@@ -323,14 +339,8 @@ impl SplitSum {
         let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
             return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
         };
-        let view = &self.view;
         let mut params = self.params;
-        params.dy_map = view.dy.linear_map(context, view.data_type, dy, GEMM_K, PANEL)?;
-        params.x_map = if view.x_access == access::LINEAR {
-            view.x.linear_map(context, view.data_type, x, GEMM_K, PANEL)?
-        } else {
-            view.x.im2col_map(context, view.data_type, x, view.x_access, &view.window, GEMM_K, PANEL)?
-        };
+        [params.dy_map, params.x_map] = self.view.maps(context, x, dy)?;
         (params.alpha, params.beta) = (alpha as f32, beta as f32);
         params.dw = dw;
         params.partials = partials;

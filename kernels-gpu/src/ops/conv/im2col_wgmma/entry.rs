@@ -1,9 +1,12 @@
-//! Hopper's convolution kernels: the rows of `conv_im2col_gather_kernels!`, `conv_im2col_wgrad_kernels!` and
-//! `conv_im2col_sum_kernels!`.
+//! Hopper's convolution kernels: the rows of `conv_im2col_gather_kernels!`, `conv_im2col_wgrad_kernels!`,
+//! `conv_im2col_sum_kernels!`, `conv_cluster_gather_kernels!` and `conv_cluster_wgrad_kernels!`.
 
-use super::{Bf16, F16, Product, gather, sum, wgrad};
+use super::{Bf16, F16, Product, cluster, gather, sum, wgrad};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, param_tensor_map};
+use kernel_abi::ops::conv::im2col_cluster::{
+    CLUSTER_64X32, CLUSTER_64X64, CLUSTER_128X64, CLUSTER_WGRAD_64X64, CLUSTER_WGRAD_64X128,
+};
 use kernel_abi::ops::conv::im2col_wgmma::*;
 
 macro_rules! gather_entries {
@@ -44,6 +47,40 @@ macro_rules! wgrad_entries {
             product!(This, wgrad, $dtype, $tile);
             let maps = wgrad::Maps { dy: param_tensor_map!($symbol, 0), x: param_tensor_map!($symbol, 1) };
             wgrad::run::<This, element!($dtype), { ($tile.consumer_columns() / 2) as usize }>(&params, maps)
+        }
+    )* };
+}
+
+// Registers for three blocks a multiprocessor.
+macro_rules! cluster_gather_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $tile:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes maps and extents of live tensors in `params`.
+        #[kernel(arch = "sm_90a", threads = 160, min_blocks = 3, tensor_maps = 17)]
+        pub unsafe fn $symbol(params: ConvGatherParams) {
+            struct This;
+            product!(This, $pass, $dtype, $tile);
+            let at = gather::Address(param_tensor_map!($symbol, 0).0);
+            cluster::gather::run::<
+                This,
+                element!($dtype),
+                { ($tile.gemm_n / 2) as usize },
+                { ($tile.gemm_m / SUBTILE) as usize },
+            >(&params, at)
+        }
+    )* };
+}
+
+macro_rules! cluster_wgrad_entries {
+    ($(($symbol:ident, $dtype:ident, $tile:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes maps and extents of live tensors in `params`.
+        #[kernel(arch = "sm_90a", threads = 160, min_blocks = 3, tensor_maps = 2)]
+        pub unsafe fn $symbol(params: ConvWgradParams) {
+            struct This;
+            product!(This, wgrad, $dtype, $tile);
+            let maps = wgrad::Maps { dy: param_tensor_map!($symbol, 0), x: param_tensor_map!($symbol, 1) };
+            cluster::wgrad::run::<This, element!($dtype), { ($tile.gemm_n / 2) as usize }>(&params, maps)
         }
     )* };
 }
@@ -123,6 +160,25 @@ macro_rules! product {
     };
     ($this:ident, $pass:ident, $dtype:ident, WGRAD_64X128) => {
         product!(@pass $pass, $this, $dtype, WGRAD_64X128, 64, 32, 1);
+    };
+    ($this:ident, $pass:ident, $dtype:ident, CLUSTER_64X64) => {
+        product!(@pass $pass, $this, $dtype, CLUSTER_64X64, 64, 32, 1);
+    };
+    ($this:ident, fprop, $dtype:ident, CLUSTER_64X32) => {
+        product!(@pass fprop, $this, $dtype, CLUSTER_64X32, 32, 16, 1);
+    };
+    // Rows of 32 columns are half as wide.
+    ($this:ident, dgrad, $dtype:ident, CLUSTER_64X32) => {
+        product!(@wide $this, $dtype, CLUSTER_64X32, 32, 16, 1, 0, 2, 1, 64);
+    };
+    ($this:ident, $pass:ident, $dtype:ident, CLUSTER_128X64) => {
+        product!(@pass $pass, $this, $dtype, CLUSTER_128X64, 64, 32, 2);
+    };
+    ($this:ident, $pass:ident, $dtype:ident, CLUSTER_WGRAD_64X64) => {
+        product!(@pass $pass, $this, $dtype, CLUSTER_WGRAD_64X64, 64, 32, 1);
+    };
+    ($this:ident, $pass:ident, $dtype:ident, CLUSTER_WGRAD_64X128) => {
+        product!(@pass $pass, $this, $dtype, CLUSTER_WGRAD_64X128, 128, 64, 1);
     };
     (@pass fprop, $($row:tt),*) => {
         product!(@wide $($row),*, 0, 2, 0, 2);
@@ -210,3 +266,5 @@ macro_rules! product {
 kernel_abi::conv_im2col_gather_kernels!(gather_entries);
 kernel_abi::conv_im2col_wgrad_kernels!(wgrad_entries);
 kernel_abi::conv_im2col_sum_kernels!(sum_entries);
+kernel_abi::conv_cluster_gather_kernels!(cluster_gather_entries);
+kernel_abi::conv_cluster_wgrad_kernels!(cluster_wgrad_entries);

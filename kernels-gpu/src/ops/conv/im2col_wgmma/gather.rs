@@ -28,7 +28,7 @@ pub(super) struct Address(pub(super) u64);
 impl Address {
     /// The map of the tensor that is read, for a class.
     #[inline(always)]
-    fn a_map(self, class: u32) -> MapAddress {
+    pub(super) fn a_map(self, class: u32) -> MapAddress {
         MapAddress(self.0 + 128 * u64::from(class))
     }
 
@@ -40,13 +40,13 @@ impl Address {
 
     /// The filter's map.
     #[inline(always)]
-    fn b_map(self) -> MapAddress {
+    pub(super) fn b_map(self) -> MapAddress {
         MapAddress(self.0 + offset_of!(ConvGatherParams, b_map) as u64)
     }
 
     /// A class.
     #[inline(always)]
-    unsafe fn class<'a>(self, index: u32) -> &'a ConvClass {
+    pub(super) unsafe fn class<'a>(self, index: u32) -> &'a ConvClass {
         &*((self.0 + offset_of!(ConvGatherParams, classes) as u64) as *const ConvClass).add(index as usize)
     }
 }
@@ -131,7 +131,7 @@ impl Tiles {
 /// Panels of the sum of a class: the taps of a panel of channels, panel after panel, since neighbouring taps read
 /// nearly the same positions.
 #[inline(always)]
-fn k_panels(p: &ConvGatherParams, class: &ConvClass, tile: ConvTile) -> u32 {
+pub(super) fn k_panels(p: &ConvGatherParams, class: &ConvClass, tile: ConvTile) -> u32 {
     class.taps[0] * class.taps[1] * class.taps[2] * p.channels.div_ceil(tile.panel_k)
 }
 

@@ -8,6 +8,7 @@
 //! The copy engine gathers: a tile's rows are a run of positions that may begin and end anywhere in an image and go on
 //! into the next one; where a tap meets the padding it delivers zeros.
 
+mod cluster;
 mod entry;
 mod gather;
 mod sum;
@@ -40,7 +41,7 @@ trait Product<const R: usize, const S: usize> {
 }
 
 /// A 16-bit element type.
-trait Half {
+pub(super) trait Half {
     /// Two numbers as elements, the first in the low half.
     fn pack(low: f32, high: f32) -> u32;
 
@@ -49,9 +50,9 @@ trait Half {
 }
 
 /// bf16.
-struct Bf16;
+pub(super) struct Bf16;
 /// f16.
-struct F16;
+pub(super) struct F16;
 
 impl Half for Bf16 {
     #[inline(always)]
@@ -156,6 +157,7 @@ impl Ring {
     /// All threads of the cluster call it, before any uses a barrier.
     #[inline(always)]
     unsafe fn start(self) {
+        schedule::launch_dependents();
         if thread_idx_x() == 0 {
             let mut each = self;
             while each.parity == 0 {
@@ -171,9 +173,8 @@ impl Ring {
         } else {
             sync_threads()
         }
-        // All of the above may run beside the kernel before this one.
+        // Also those who only write: what they write may still be read.
         schedule::wait_for_predecessors();
-        schedule::launch_dependents();
     }
 
     /// Signals that this warp has read a stage, to the producers of all blocks that load into it.

@@ -15,8 +15,8 @@ use kernel_abi::ops::conv::im2col_wgmma::{CONSUMERS, ConvTile, ConvWgradSumParam
 /// The host passes what it gave to the first kernel.
 #[inline(always)]
 pub(super) unsafe fn run<E: Half>(p: &ConvWgradSumParams) {
-    schedule::wait_for_predecessors();
     schedule::launch_dependents();
+    schedule::wait_for_predecessors();
     let tile = ConvTile { gemm_m: p.tile_m, gemm_n: p.tile_n, ..WGRAD_128X128 };
     let threads = CONSUMERS * WARPGROUP;
     let quads = tile.partials() / 4 / threads;

@@ -47,30 +47,54 @@ pub(super) unsafe fn run<P: Product<R, 1>, E: Half, const R: usize>(p: &ConvWgra
 }
 
 /// Where the positions of a stage lie in x.
-struct Window {
+pub(super) struct Window {
     linear: i32,
     image: i32,
     base: [i32; 3],
 }
 
+impl Window {
+    /// The window of a stage whose first position is `first`.
+    #[inline(always)]
+    pub(super) fn new(p: &ConvWgradParams, first: u32) -> Self {
+        let (n, at) = position(first, p.extents);
+        let base = |axis: usize| (at[axis] * p.step[axis]) as i32 + p.base[axis];
+        Window { linear: first as i32, image: n as i32, base: [base(0), base(1), base(2)] }
+    }
+
+    /// The same, computed where this stands and not where it is first needed.
+    #[inline(always)]
+    pub(super) fn here(self) -> Self {
+        let here = |value: i32| schedule::opaque(value as u32) as i32;
+        Window { linear: here(self.linear), image: here(self.image), base: self.base.map(here) }
+    }
+}
+
 /// 64 channels of x at one tap. Found once a tile: the divisions take longer than a stage's products.
-struct Panel {
+pub(super) struct Panel {
     channel: i32,
     offset: [u16; 3],
 }
 
 impl Panel {
     #[inline(always)]
-    fn new(p: &ConvWgradParams, group: u32, index: u32) -> Self {
+    pub(super) fn new(p: &ConvWgradParams, group: u32, index: u32) -> Self {
         let (tap, c) = p.tap_and_channel(index);
         let offset = |axis: usize| (tap[axis] * p.tap_offset[axis]) as u16;
         Panel { channel: (group * p.group_c + c) as i32, offset: [offset(0), offset(1), offset(2)] }
     }
 
+    /// As [`Window::here`].
+    #[inline(always)]
+    pub(super) fn here(self) -> Self {
+        let here = |value: u16| schedule::opaque(value.into()) as u16;
+        Panel { channel: schedule::opaque(self.channel as u32) as i32, offset: self.offset.map(here) }
+    }
+
     /// # Safety
     /// As [`produce`].
     #[inline(always)]
-    unsafe fn load(&self, p: &ConvWgradParams, map: MapAddress, to: u32, bar: u32, window: &Window) {
+    pub(super) unsafe fn load(&self, p: &ConvWgradParams, map: MapAddress, to: u32, bar: u32, window: &Window) {
         let (c, [d, h, w], [od, oh, ow]) = (self.channel, window.base, self.offset);
         match p.x_access {
             access::LINEAR => tma::load_2d(to, map, bar, [c, window.linear]),
@@ -98,9 +122,7 @@ unsafe fn produce<P: Product<R, 1>, const R: usize>(p: &ConvWgradParams, maps: &
         let (mut block, end) = p.k_range(place.split);
         while block < end {
             let first = block * GEMM_K;
-            let (n, at) = position(first, p.extents);
-            let base = |axis: usize| (at[axis] * p.step[axis]) as i32 + p.base[axis];
-            let window = Window { linear: first as i32, image: n as i32, base: [base(0), base(1), base(2)] };
+            let window = Window::new(p, first);
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
             mbarrier::arrive_expect_bytes(ring.full(), tile.a_bytes() + n_panels * PANEL_BYTES);
             let bar = ring.full();

@@ -120,6 +120,7 @@ impl Ring {
 /// As [`run`]; all threads, once.
 #[inline(always)]
 pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool) -> (Ring, u32) {
+    schedule::launch_dependents();
     let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
     let ring = Ring::new(base, tile);
     let thread = thread_idx_x();
@@ -147,7 +148,6 @@ pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool) -
     }
     // All of the above may run beside the kernel before this one.
     schedule::wait_for_predecessors();
-    schedule::launch_dependents();
     (ring, warpgroup)
 }
 

@@ -11,8 +11,8 @@ use kernel_abi::ops::matmul::MatmulPackParams;
 /// The host passes live matrices and room for their copy.
 #[inline(always)]
 pub unsafe fn pack(p: &MatmulPackParams) {
-    schedule::wait_for_predecessors();
     schedule::launch_dependents();
+    schedule::wait_for_predecessors();
     let elems = i64::from(MatmulPackParams::ELEMS);
     let chunks = p.pitch as i64 / elems;
     let [d0, d1, d2] = p.batch_dims;

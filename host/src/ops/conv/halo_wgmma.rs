@@ -1,0 +1,420 @@
+//! Convolution on Hopper's tensor cores that reads a tile of positions with its halo once for all taps.
+//!
+//! `fprop` and `dgrad` of stride 1. Where [`im2col_wgmma`] copies a tile once for every tap, this kernel lets the
+//! product instruction begin its positions wherever a tap has them, so that a filter of 3 × 3 taps reads a fifth of the
+//! bytes from the caches; with few channels those are what limits the other one. What it computes for nothing are
+//! positions behind the end of a row and of a plane: it wants wide images.
+//!
+//! A strided `dgrad` of few channels is one of stride 1 whose columns are positions and channels: [`spread_columns`]
+//! uses the same launches.
+//!
+//! [`im2col_wgmma`]: super::im2col_wgmma
+//! [`spread_columns`]: super::spread_columns
+
+use super::im2col_wgmma::{
+    Class, Filter, Positions, Spread, check_address, check_device, classes, tma_type, unsupported,
+};
+use super::{ConvPass, ConvProblem};
+use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
+use crate::launch::{LaunchConfig, launch};
+use crate::plan::{Call, Launch};
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
+use kernel_abi::division::Divisor;
+use kernel_abi::ops::conv::halo_wgmma::{ConvHaloParams, HaloShared, MAX_STAGES, POSITION_BYTES, THREADS, TILE_M};
+
+/// A row of the kernel list.
+pub(super) struct Row {
+    pub(super) symbol: &'static str,
+    pub(super) pass: &'static str,
+    pub(super) dtype: DType,
+    pub(super) form: Form,
+}
+
+/// How a kernel is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Form {
+    /// Columns of a tile: channels that are written.
+    gemm_n: u32,
+    /// Bytes that the product instructions read from shared memory for each tap and 64 channels of a tile.
+    operand_bytes: u32,
+    /// Whether the filter is resident, and each consumer has tiles of its own.
+    resident: bool,
+}
+
+macro_rules! rows {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $form:ident)),* $(,)?) => {
+        &[$(Row {
+            symbol: stringify!($symbol),
+            pass: stringify!($pass),
+            dtype: kernel_abi::dtype_of!($dtype),
+            form: $form,
+        }),*]
+    };
+}
+
+/// Four steps of four instructions with 64 positions as rows.
+const P256_C16: Form = Form { gemm_n: 16, operand_bytes: 16 * (64 + 16) * 32, resident: false };
+const P256_C16_RESIDENT: Form = Form { resident: true, ..P256_C16 };
+/// Four steps of two instructions with 64 channels as rows and half of the positions as columns.
+const C64_P256: Form = Form { gemm_n: 64, operand_bytes: 8 * (64 + 128) * 32, resident: false };
+/// Four steps of an instruction with all positions.
+const C64_P256_RESIDENT: Form = Form { gemm_n: 64, operand_bytes: 4 * (64 + 256) * 32, resident: true };
+/// Four steps of two instructions with half of the channels and all positions.
+const C128_P256: Form = Form { gemm_n: 128, operand_bytes: 8 * (64 + 256) * 32, resident: false };
+
+pub(super) const KERNELS: &[Row] = kernel_abi::conv_halo_kernels!(rows);
+
+/// Channels of a panel, and columns of one.
+const PANEL: i64 = 64;
+/// Size of an element.
+const ELEMENT_BYTES: i64 = 2;
+/// The largest extent of a copy.
+const MAX_BOX: i64 = 256;
+/// Stages of the filter's ring below which a block waits for it.
+const MIN_STAGES: i64 = 3;
+/// Stages of a resident filter that no shared memory holds.
+const MAX_RESIDENT: i64 = 128;
+
+/// `fprop` and `dgrad` with the halo in shared memory.
+pub(super) struct HaloWgmma;
+
+impl Algorithm<ConvProblem> for HaloWgmma {
+    fn name(&self) -> &'static str {
+        "halo_wgmma"
+    }
+
+    fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        check_device(context)?;
+        let view = View::of(problem)?;
+        let fits = |row: &&Row| row.pass == problem.pass() && row.dtype == problem.x().dtype() && view.fits(row.form);
+        let configs: Vec<_> = KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect();
+        if configs.is_empty() {
+            return Err(Refusal::new(format!(
+                "needs rows whose halo fits in shared memory, given {} positions and {:?} taps",
+                view.extents[2], view.filter.taps
+            )));
+        }
+        Ok(configs)
+    }
+
+    fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {
+        0
+    }
+
+    fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
+        let Ok(view) = View::of(problem) else { return f64::INFINITY };
+        let streaming = crate::select::cost::streaming_us(problem, context);
+        streaming.max(view.products_us(row(config).form, context))
+    }
+
+    fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let view = View::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let names = if problem.conv_pass() == ConvPass::Fprop { ["x", "w"] } else { ["dy", "w"] };
+        Ok(Box::new(HaloLaunch { product: Product::new(view, config, context)?, names }))
+    }
+}
+
+pub(super) fn row(config: Config) -> &'static Row {
+    KERNELS.iter().find(|row| row.symbol == config.0).expect("configs come from the kernel list")
+}
+
+/// A problem as the kernels see it.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub(super) data_type: TmaType,
+    pub(super) read: Positions,
+    pub(super) filter: Filter,
+    /// All positions that are written: they meet the same taps.
+    pub(super) class: Class,
+    /// D, H and W of the positions that are computed.
+    pub(super) extents: [i64; 3],
+    /// Channels that are read.
+    pub(super) channels: i64,
+    /// Columns.
+    pub(super) columns: i64,
+    /// Whether the filter lies with the dimension of the sum contiguous, as in `fprop`.
+    pub(super) sum_is_contiguous: bool,
+    /// Distances in the tensor that is written between images and along D, in elements.
+    pub(super) strides: [i64; 2],
+    /// What a column is, and the distances along H and W and between channels.
+    pub(super) spread: Spread,
+}
+
+/// How a plane is cut into tiles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Cut {
+    strips: i64,
+    strip_w: i64,
+    pitch: i64,
+    rows: i64,
+    tail: i64,
+    m_blocks: i64,
+    shared: HaloShared,
+}
+
+impl View {
+    fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+        let data_type = tma_type(problem.x().dtype())?;
+        let shape = problem.shape();
+        let fprop = match problem.conv_pass() {
+            ConvPass::Fprop => true,
+            ConvPass::Dgrad => false,
+            ConvPass::Wgrad => return Err(Refusal::new("computes fprop and dgrad, the pass is wgrad")),
+        };
+        let strides = shape.axes.map(|axis| axis.stride);
+        if strides != [1; 3] {
+            return Err(Refusal::new(format!("takes stride 1, given {strides:?}")));
+        }
+        if shape.groups != 1 {
+            return Err(Refusal::new(format!("takes one group, given {}", shape.groups)));
+        }
+        let (read, written) = if fprop { (problem.x(), problem.y()) } else { (problem.y(), problem.x()) };
+        let read = Positions::of(if fprop { "x" } else { "dy" }, read, false)?;
+        let (classes, _) = classes(problem);
+        let class = classes[0];
+        if class.n_taps() < 2 {
+            return Err(Refusal::new("takes filters of several taps, given one"));
+        }
+        let [image, d, h, w] = spatial_strides(written);
+        Ok(View {
+            data_type,
+            filter: Filter::of("w", problem.w())?,
+            extents: class.axes.map(|axis| axis.extent),
+            channels: read.channels,
+            columns: written.dims()[1],
+            sum_is_contiguous: fprop,
+            strides: [image, d],
+            spread: Spread {
+                counts: [1, 1, written.dims()[1]],
+                extents: [class.axes[1].extent, class.axes[2].extent],
+                strides: [h, w, written.strides()[1]],
+            },
+            read,
+            class,
+        })
+    }
+
+    /// Whether a kernel takes it, without columns that nobody needs.
+    pub(super) fn fits(&self, form: Form) -> bool {
+        let wasteful = match form.gemm_n {
+            16 => self.columns > 16,
+            64 => self.columns <= 16,
+            _ => self.columns <= 64,
+        };
+        !wasteful && self.cut(form).is_some()
+    }
+
+    /// The cut with the fewest tiles, unless none fits shared memory.
+    fn cut(&self, form: Form) -> Option<Cut> {
+        let [_, h, w] = self.extents;
+        let [_, row_axis, axis] = self.class.axes;
+        let span = |axis: super::im2col_wgmma::AxisClass| (axis.n_taps - 1) * axis.tap_offset;
+        let (span_h, span_w) = (span(row_axis), span(axis));
+        let (least, most) = match form.resident {
+            true => (self.n_products(), self.n_products()),
+            false => (MIN_STAGES, i64::from(MAX_STAGES)),
+        };
+        if form.resident && self.columns > i64::from(form.gemm_n) || most > MAX_RESIDENT {
+            return None;
+        }
+        let mut best: Option<Cut> = None;
+        for strips in 1..=w.min(64) {
+            let strip_w = (w + strips - 1) / strips;
+            let pitch = if strips == 1 {
+                // A row's padding at the end is the next one's at the begin.
+                (self.read.extents[2] - axis.base).max(w + span_w + axis.base).max(w).min(w + span_w)
+            } else {
+                strip_w + span_w
+            };
+            let m_blocks = (h * pitch + i64::from(TILE_M) - 1) / i64::from(TILE_M);
+            let rows = (pitch - 1 + i64::from(TILE_M) + pitch - 1) / pitch + span_h;
+            if pitch > MAX_BOX || rows > MAX_BOX || rows * pitch * i64::from(POSITION_BYTES) > 1 << 17 {
+                continue;
+            }
+            let stage_bytes = form.gemm_n * POSITION_BYTES;
+            let shared = HaloShared::new(rows as u32, pitch as u32, span_w as u32, stage_bytes, most as u32);
+            let cut = Cut { strips, strip_w, pitch, rows, tail: span_w, m_blocks, shared };
+            if i64::from(shared.stages) >= least
+                && best.is_none_or(|best| strips * m_blocks < best.strips * best.m_blocks)
+            {
+                best = Some(cut);
+            }
+        }
+        best
+    }
+
+    fn n_tiles(&self, cut: &Cut, gemm_n: u32) -> i64 {
+        let n_blocks = (self.columns + i64::from(gemm_n) - 1) / i64::from(gemm_n);
+        self.read.images * self.extents[0] * cut.strips * cut.m_blocks * n_blocks
+    }
+
+    /// Products of a tile: one for each tap and 64 channels.
+    fn n_products(&self) -> i64 {
+        self.class.n_taps() * ((self.channels + PANEL - 1) / PANEL)
+    }
+
+    /// Time of the products alone.
+    pub(super) fn products_us(&self, form: Form, context: &Context) -> f64 {
+        /// Multiply-adds of a multiprocessor's tensor cores in a cycle.
+        const RATE: f64 = 2048.0;
+        /// Bytes that product instructions were seen to read from shared memory in a cycle.
+        const SHARED: f64 = 88.0;
+        /// Bytes that the second-level cache delivers to a multiprocessor in a cycle.
+        const CACHE: f64 = 56.0;
+        /// Cycles from a tile's last product to its last store, in which its consumers do not compute.
+        const EPILOGUE: f64 = 900.0;
+        const CYCLES_PER_US: f64 = 1600.0;
+        const ENDS_US: f64 = 3.0;
+        let Some(cut) = self.cut(form) else { return f64::INFINITY };
+        let n = f64::from(form.gemm_n);
+        let m = f64::from(TILE_M);
+        let taps = (self.class.axes[1].n_taps * self.class.axes[2].n_taps) as f64;
+        let filter = if form.resident { 0.0 } else { n * 128.0 };
+        let loaded = f64::from(cut.shared.buffer_bytes) / taps + filter;
+        let product = (m * n * 64.0 / RATE).max(f64::from(form.operand_bytes) / SHARED).max(loaded / CACHE) / 0.93;
+        // Where each consumer has tiles of its own, one computes while the other stores.
+        let tile = self.n_products() as f64 * product + if form.resident { 0.0 } else { EPILOGUE };
+        let rounds = (self.n_tiles(&cut, form.gemm_n) as f64 / context.info().n_units as f64).ceil();
+        ENDS_US + rounds * tile / CYCLES_PER_US
+    }
+
+    fn params(&self, cut: &Cut, gemm_n: u32) -> ConvHaloParams {
+        let [_, r, s] = self.filter.taps;
+        let linear = [r * s, s, 1];
+        let axes = self.class.axes;
+        let [row, column, channel] = self.spread.strides;
+        let whole = self.spread.counts[..2] == [1, 1]
+            && channel == 1
+            && self.columns % 8 == 0
+            && [self.strides[0], self.strides[1], row, column].iter().all(|stride| stride % 8 == 0);
+        let divisor = |value: i64| Divisor::new(value as u32);
+        ConvHaloParams {
+            a_map: [0; 16],
+            b_map: [0; 16],
+            shared: cut.shared,
+            pitch: divisor(cut.pitch),
+            rows: cut.rows as u32,
+            tail: cut.tail as u32,
+            n_tiles: self.n_tiles(cut, gemm_n) as u32,
+            n_blocks: divisor((self.columns + i64::from(gemm_n) - 1) / i64::from(gemm_n)),
+            m_blocks: divisor(cut.m_blocks),
+            strips: divisor(cut.strips),
+            strip_w: cut.strip_w as u32,
+            extents: self.extents.map(|extent| extent as u32),
+            planes: divisor(self.extents[0]),
+            base: axes.map(|axis| axis.base as i32),
+            taps: axes.map(|axis| axis.n_taps as u32),
+            tap_offset: axes.map(|axis| axis.tap_offset as u32),
+            first_tap: (0..3).map(|i| axes[i].first_tap * linear[i]).sum::<i64>() as i32,
+            tap_step: std::array::from_fn(|i| (axes[i].tap_step * linear[i]) as i32),
+            panels: ((self.channels + PANEL - 1) / PANEL) as u32,
+            gemm_n: self.columns as u32,
+            spread: self.spread.counts.map(divisor),
+            spread_extents: self.spread.extents.map(|extent| extent as u32),
+            stores_whole: u32::from(whole),
+            out: 0,
+            strides: [self.strides[0], self.strides[1], row, column, channel],
+            alpha: 1.0,
+            beta: 0.0,
+        }
+    }
+
+    /// A map of boxes of whole rows, with their padding.
+    fn read_map(&self, context: &GpuContext, address: u64, cut: &Cut) -> Result<[u64; 16], Error> {
+        let Positions { channels, extents: [d, h, w], strides: [sd, sh, sw], images, image_stride } = self.read;
+        let tiled = Tiled {
+            data_type: self.data_type,
+            address,
+            dims: &[channels, w, h, d, images].map(|dim| dim as u64),
+            strides_bytes: &[sw, sh, sd, image_stride].map(|stride| (stride * ELEMENT_BYTES) as u64),
+            box_dims: &[PANEL as u32, cut.pitch as u32, cut.rows as u32, 1, 1],
+            swizzle: Swizzle::B128,
+        };
+        Ok(TensorMap::tiled(context, &tiled)?.words())
+    }
+}
+
+/// Strides of images, D, H and W; 0 where there is no such axis.
+pub(super) fn spatial_strides(desc: &TensorDesc) -> [i64; 4] {
+    let strides = desc.strides();
+    let absent = 5 - strides.len();
+    std::array::from_fn(|i| match i {
+        0 => strides[0],
+        _ if i > absent => strides[1 + i - absent],
+        _ => 0,
+    })
+}
+
+/// Launches whose parameters are complete but for addresses, and so maps, and scalars.
+pub(super) struct Product {
+    function: Function,
+    config: LaunchConfig,
+    view: View,
+    cut: Cut,
+    form: Form,
+    params: ConvHaloParams,
+}
+
+impl Product {
+    /// The launches of a view by a kernel that [`View::fits`].
+    pub(super) fn new(view: View, config: Config, context: &Context) -> Result<Self, Error> {
+        let form = row(config).form;
+        let cut = view.cut(form).expect("configs are those that fit");
+        let params = view.params(&cut, form.gemm_n);
+        let function = context.function(config.0)?;
+        function.set_max_dynamic_shared(cut.shared.bytes() as usize)?;
+        // Where each consumer has tiles of its own, a block takes two at a time.
+        let n_tiles = params.n_tiles.max(1).div_ceil(if form.resident { 2 } else { 1 });
+        let n_units = context.info().n_units as u32;
+        // As few blocks as do it in the same number of rounds: the others would only draw power.
+        let blocks = n_tiles.div_ceil(n_tiles.div_ceil(n_units));
+        let config = LaunchConfig {
+            grid: [blocks, 1, 1],
+            block: [THREADS, 1, 1],
+            shared_bytes: cut.shared.bytes(),
+            cluster: None,
+            programmatic: true,
+        };
+        Ok(Product { function, config, view, cut, form, params })
+    }
+
+    /// Queues the product of what lies at these addresses: the tensor that is read, the filter, the tensor that is
+    /// written.
+    pub(super) fn launch(
+        &self,
+        stream: &Stream,
+        [read, filter, written]: [u64; 3],
+        alpha: f64,
+        beta: f64,
+    ) -> Result<(), Error> {
+        let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
+            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
+        };
+        // Rows of the filter's box: of the columns where the sum is contiguous, else of the sum.
+        let rows = if self.view.sum_is_contiguous { self.form.gemm_n } else { PANEL as u32 };
+        let mut params = self.params;
+        params.a_map = self.view.read_map(context, read, &self.cut)?;
+        params.b_map = self.view.filter.map(context, self.view.data_type, filter, rows, PANEL as u32)?;
+        params.out = written;
+        params.stores_whole &= u32::from(written.is_multiple_of(16));
+        (params.alpha, params.beta) = (alpha as f32, beta as f32);
+        launch(&self.function, &self.config, stream, &params)
+            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
+    }
+}
+
+/// One product between the operands as they are.
+struct HaloLaunch {
+    product: Product,
+    names: [&'static str; 2],
+}
+
+impl Launch for HaloLaunch {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let addresses = [0, 1, 2].map(|operand| call.address(operand));
+        check_address(self.names[0], addresses[0])?;
+        check_address(self.names[1], addresses[1])?;
+        self.product.launch(stream, addresses, call.alpha, call.beta)
+    }
+}

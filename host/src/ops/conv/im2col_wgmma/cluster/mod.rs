@@ -1,0 +1,190 @@
+//! Few tiles, as at small batches: the blocks of a cluster share the sum of a tile.
+
+mod cost;
+mod launch;
+
+use super::gather::View;
+use super::wgrad::WgradView;
+use super::{check_device, unsupported};
+use crate::ops::conv::{ConvPass, ConvProblem};
+use crate::plan::Launch;
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, DType, Error, Problem};
+use cost::Work;
+use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
+use launch::{GatherLaunch, WgradLaunch};
+
+/// A kernel, and how many blocks share a sum.
+#[derive(Clone, Copy, Debug)]
+struct Variant {
+    name: &'static str,
+    symbol: &'static str,
+    pass: &'static str,
+    dtype: DType,
+    tile: ConvTile,
+    splits: u32,
+}
+
+macro_rules! gather_rows {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $tile:ident)),* $(,)?) => {
+        &[$(variants!($symbol, stringify!($pass), $dtype, $tile)),*]
+    };
+}
+
+macro_rules! wgrad_rows {
+    ($(($symbol:ident, $dtype:ident, $tile:ident)),* $(,)?) => {
+        &[$(variants!($symbol, "wgrad", $dtype, $tile)),*]
+    };
+}
+
+macro_rules! variants {
+    ($symbol:ident, $pass:expr, $dtype:ident, $tile:ident) => {
+        [
+            variant!(stringify!($symbol), 1, $symbol, $pass, $dtype, $tile),
+            variant!(concat!(stringify!($symbol), "+cluster2"), 2, $symbol, $pass, $dtype, $tile),
+            variant!(concat!(stringify!($symbol), "+cluster4"), 4, $symbol, $pass, $dtype, $tile),
+            variant!(concat!(stringify!($symbol), "+cluster8"), 8, $symbol, $pass, $dtype, $tile),
+        ]
+    };
+}
+
+macro_rules! variant {
+    ($name:expr, $splits:literal, $symbol:ident, $pass:expr, $dtype:ident, $tile:ident) => {
+        Variant {
+            name: $name,
+            symbol: stringify!($symbol),
+            pass: $pass,
+            dtype: kernel_abi::dtype_of!($dtype),
+            tile: kernel_abi::ops::conv::im2col_cluster::$tile,
+            splits: $splits,
+        }
+    };
+}
+
+const GATHER_VARIANTS: &[[Variant; 4]] = kernel_abi::conv_cluster_gather_kernels!(gather_rows);
+const WGRAD_VARIANTS: &[[Variant; 4]] = kernel_abi::conv_cluster_wgrad_kernels!(wgrad_rows);
+
+fn variants() -> impl Iterator<Item = &'static Variant> {
+    GATHER_VARIANTS.iter().chain(WGRAD_VARIANTS).flatten()
+}
+
+fn variant(config: Config) -> &'static Variant {
+    variants().find(|variant| variant.name == config.0).expect("configs come from the kernel lists")
+}
+
+/// All passes of channels-last tensors of 16-bit types.
+pub(in crate::ops::conv) struct Cluster;
+
+impl Algorithm<ConvProblem> for Cluster {
+    fn name(&self) -> &'static str {
+        "im2col_wgmma_cluster"
+    }
+
+    fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        check_device(context)?;
+        let operation = Operation::of(problem)?;
+        let (n_units, dtype) = (context.info().n_units as u64, problem.x().dtype());
+        let of_pass = |variant: &&Variant| variant.pass == problem.pass() && variant.dtype == dtype;
+        let fitting: Vec<_> = variants().filter(of_pass).filter(|variant| operation.fits(variant.tile)).collect();
+        if fitting.is_empty() {
+            let shape = problem.shape();
+            let (k, c) = (shape.group_k(), shape.group_c());
+            return Err(Refusal::new(format!("takes groups of multiples of 64 channels, given {k} and {c}")));
+        }
+        let works = fitting.iter().map(|variant| (variant, operation.work(variant)));
+        let configs: Vec<_> = works
+            .clone()
+            .filter(|(_, work)| work.is_sensible(n_units))
+            .map(|(variant, _)| Config(variant.name))
+            .collect();
+        if configs.is_empty() {
+            let tiles = works.map(|(_, work)| work.blocks).min().unwrap_or(0);
+            let most = Work::most_tiles(n_units);
+            return Err(Refusal::new(format!("is for up to {most} tiles, given {tiles}")));
+        }
+        Ok(configs)
+    }
+
+    fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {
+        0
+    }
+
+    fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
+        let Ok(operation) = Operation::of(problem) else { return f64::INFINITY };
+        let info = context.info();
+        let memory_us = problem.bytes() / info.bytes_per_us;
+        operation.work(variant(config)).time_us(info.n_units as u64, memory_us)
+    }
+
+    fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let operation = Operation::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let variant = variant(config);
+        let function = context.function(variant.symbol)?;
+        function.set_max_dynamic_shared(variant.tile.cluster_smem_bytes(variant.tile.stages) as usize)?;
+        Ok(match operation {
+            Operation::Gather { view, fprop } => Box::new(GatherLaunch::new(function, variant, view, fprop)),
+            Operation::Wgrad(view) => Box::new(WgradLaunch::new(function, variant, view)),
+        })
+    }
+}
+
+/// A problem as the kernels see it.
+#[derive(Debug)]
+enum Operation {
+    Gather { view: View, fprop: bool },
+    Wgrad(WgradView),
+}
+
+impl Operation {
+    fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+        if problem.conv_pass() != ConvPass::Wgrad {
+            let fprop = problem.conv_pass() == ConvPass::Fprop;
+            let view = View::of(problem)?;
+            if view.out_access == access::PLANES {
+                let name = if fprop { "y" } else { "dx" };
+                return Err(Refusal::new(format!("writes {name} channels-last, its channels are planes")));
+            }
+            return Ok(Operation::Gather { view, fprop });
+        }
+        let group_c = problem.shape().group_c();
+        if group_c % 8 != 0 {
+            return Err(Refusal::new(format!("writes channels by 8, a group of dw has {group_c}")));
+        }
+        Ok(Operation::Wgrad(WgradView::of(problem)?))
+    }
+
+    fn fits(&self, tile: ConvTile) -> bool {
+        match self {
+            Operation::Gather { view, .. } => view.fits(tile),
+            Operation::Wgrad(view) => view.fits(tile),
+        }
+    }
+
+    /// Tiles of each class, and how many panels each has.
+    fn tiles(&self, tile: ConvTile) -> Vec<(u64, u64)> {
+        match self {
+            Operation::Gather { view, .. } => view.classes.iter().map(|class| view.tiles_of(class, tile)).collect(),
+            Operation::Wgrad(view) => vec![(view.tiles(tile), view.k_blocks())],
+        }
+    }
+
+    fn work(&self, variant: &Variant) -> Work {
+        Work::new(variant.tile, variant.splits, &self.tiles(variant.tile))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_their_variants() {
+        for each in variants() {
+            let found = variant(Config(each.name));
+            assert_eq!((found.symbol, found.splits), (each.symbol, each.splits));
+            let (m, n) = (each.tile.gemm_m, each.tile.gemm_n);
+            assert_eq!(each.symbol, format!("convcluster_{}_wgmma_{}_{m}x{n}_sm90", each.pass, each.dtype));
+            assert!(each.splits <= each.tile.units());
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What launcher and kernels of `halo_wgmma` agree on.
+//!
+//! A tile is [`TILE_M`] neighbouring positions, counted along rows of the tensor that is read, `pitch` a row:
+//! what the tile reads, for all taps of an image plane, lies in shared memory once, and a tap is a shift of
+//! addresses. Positions of a row behind its last output are computed for nothing.
+//!
+//! Either the two consumers share a tile, and the filter is streamed through a ring; or, where the whole filter fits,
+//! it is resident and each consumer has tiles of its own, so that one computes while the other stores.
+
+use crate::division::Divisor;
+
+/// Positions of a tile.
+pub const TILE_M: u32 = 256;
+/// Threads of a block: one producer warpgroup and two consumers.
+pub const THREADS: u32 = 384;
+/// Buffers for what is read.
+pub const BUFFERS: u32 = 2;
+/// The most stages of the filter's ring that are of use.
+pub const MAX_STAGES: u32 = 12;
+/// Bytes of a position: 64 channels.
+pub const POSITION_BYTES: u32 = 128;
+/// Bytes through which the results of one consumer leave: 64 positions of 64 channels, or 32 of f32.
+pub const OUT_BYTES: u32 = 64 * 128;
+/// Warpgroups that compute.
+const CONSUMERS: u32 = 2;
+/// What the shared buffers are aligned to: the period of the 128-byte swizzle.
+const ALIGN: u32 = 1024;
+/// The most dynamic shared memory a block of compute capability 9.0 may have.
+pub const MAX_SHARED_BYTES: u32 = 232_448;
+
+/// How shared memory is shared out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct HaloShared {
+    /// Bytes of a buffer for what is read.
+    pub buffer_bytes: u32,
+    /// Bytes of a stage of the filter's ring.
+    pub stage_bytes: u32,
+    /// Its stages; where the filter is resident, one for each tap and 64 channels.
+    pub stages: u32,
+}
+
+impl HaloShared {
+    /// Buffers for `rows` rows of `pitch` positions with `tail` zeros behind, and as many stages up to `most` as there
+    /// is room for.
+    pub const fn new(rows: u32, pitch: u32, tail: u32, stage_bytes: u32, most: u32) -> Self {
+        let buffer_bytes = ((rows * pitch + tail) * POSITION_BYTES).next_multiple_of(ALIGN);
+        let fixed = BUFFERS * buffer_bytes + CONSUMERS * OUT_BYTES + 16 * BUFFERS + ALIGN;
+        let room = if fixed < MAX_SHARED_BYTES { MAX_SHARED_BYTES - fixed } else { 0 };
+        let stages = room / (stage_bytes + 16);
+        HaloShared { buffer_bytes, stage_bytes, stages: if stages < most { stages } else { most } }
+    }
+
+    /// Where the filter's ring begins.
+    #[inline(always)]
+    pub const fn ring_at(self) -> u32 {
+        BUFFERS * self.buffer_bytes
+    }
+
+    /// Where results pass on their way out.
+    #[inline(always)]
+    pub const fn out_at(self) -> u32 {
+        self.ring_at() + self.stages * self.stage_bytes
+    }
+
+    /// Where the barriers begin: a full and an empty one a buffer, then a full and an empty one a stage.
+    #[inline(always)]
+    pub const fn barriers_at(self) -> u32 {
+        self.out_at() + CONSUMERS * OUT_BYTES
+    }
+
+    /// Dynamic shared memory of a block, with room for aligning its start.
+    pub const fn bytes(self) -> u32 {
+        self.barriers_at() + 16 * (BUFFERS + self.stages) + ALIGN
+    }
+}
+
+crate::abi_struct! {
+    /// Launch parameters of the kernels.
+    ///
+    /// The maps stand first: the hardware wants each at an address that is a multiple of 64.
+    pub struct ConvHaloParams {
+        /// Map of the tensor that is read, `[C, W, H, D, N]`, fastest first.
+        pub a_map: [u64; 16],
+        /// Map of the filter, `[C, taps, K]`, fastest first.
+        pub b_map: [u64; 16],
+        /// How shared memory is shared out.
+        pub shared: HaloShared,
+        /// Positions from row to row of what is read.
+        pub pitch: Divisor,
+        /// Rows that are read.
+        pub rows: u32,
+        /// Positions behind them that are zero.
+        pub tail: u32,
+        /// All tiles.
+        pub n_tiles: u32,
+        /// Tiles along the columns.
+        pub n_blocks: Divisor,
+        /// Tiles of a strip.
+        pub m_blocks: Divisor,
+        /// Strips of a plane.
+        pub strips: Divisor,
+        /// Output positions of a row of a strip.
+        pub strip_w: u32,
+        /// Extents of the tensor that is written: D, H, W.
+        pub extents: [u32; 3],
+        /// D again.
+        pub planes: Divisor,
+        /// Where position 0 reads with its first tap.
+        pub base: [i32; 3],
+        /// Taps along each axis.
+        pub taps: [u32; 3],
+        /// Distance between neighbouring taps in what is read, along each axis.
+        pub tap_offset: [u32; 3],
+        /// The filter element of the first tap of all axes, as a linear index.
+        pub first_tap: i32,
+        /// From one tap to the next, along each axis.
+        pub tap_step: [i32; 3],
+        /// Panels of 64 channels that are read.
+        pub panels: u32,
+        /// Columns.
+        pub gemm_n: u32,
+        /// What a column is: `(a · spread[1] + b) · spread[2] + c` is channel c of position
+        /// `(spread[0] · row + a, spread[1] · column + b)`.
+        pub spread: [Divisor; 3],
+        /// H and W of the tensor that is written, in positions of its own.
+        pub spread_extents: [u32; 2],
+        /// 1 where columns are neighbouring channels that may be written by 8.
+        pub stores_whole: u32,
+        /// The tensor that is written.
+        pub out: u64,
+        /// Distances in it between images, along D, H and W, and between channels, in elements.
+        pub strides: [i64; 5],
+        /// Factor of the result.
+        pub alpha: f32,
+        /// Factor of the prior value.
+        pub beta: f32,
+    }
+}
+
+/// A tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HaloPlace {
+    /// Image.
+    pub image: u32,
+    /// Position along D.
+    pub plane: u32,
+    /// First output position along W.
+    pub strip: u32,
+    /// First position within the strip.
+    pub m: u32,
+    /// First column.
+    pub n: u32,
+}
+
+impl ConvHaloParams {
+    /// The place of a tile: columns first, since they read the same positions, then neighbours, which share rows.
+    #[inline(always)]
+    pub const fn place(&self, channels: u32, index: u32) -> HaloPlace {
+        let (rest, n) = self.n_blocks.div_rem(index);
+        let (rest, m) = self.m_blocks.div_rem(rest);
+        let (rest, strip) = self.strips.div_rem(rest);
+        let (image, plane) = self.planes.div_rem(rest);
+        HaloPlace { image, plane, strip: strip * self.strip_w, m: m * TILE_M, n: n * channels }
+    }
+}

@@ -1,0 +1,324 @@
+//! What launcher and kernels of `overlap_wgmma` agree on: how windows lie in shared memory, launch parameters.
+//!
+//! Of each input row, shared memory has *entries* of 8 elements: entry i begins where the window of output column i
+//! does, in the row with its padding written out and its channels filled up. An unswizzled operand of `wgmma` is made
+//! of rows of 16 bytes, 8 of them one behind the other; so entry i is the first part of row i, and its next parts are
+//! entries too: windows overlap, and so do the operand's rows.
+//!
+//! Output positions are counted as if each row had as many columns as it has entries, so that rows of the product run
+//! on from one output row into the next. Input rows lie by class, those that a tap of the filter meets together, so
+//! that a tap is a constant distance.
+
+use crate::division::Divisor;
+
+/// Warpgroups that bring x to shared memory.
+pub const PRODUCERS: u32 = 2;
+/// Warpgroups that compute.
+pub const CONSUMERS: u32 = 2;
+/// Threads of a block.
+pub const THREADS: u32 = 128 * (PRODUCERS + CONSUMERS);
+/// Output channels of a block in `wgrad`: the rows of a product instruction.
+pub const WGRAD_K: u32 = 64;
+/// Instructions that `wgrad` queues for a tap at a time.
+pub const WGRAD_STEPS: u32 = 4;
+/// Positions that these sum over.
+pub const WGRAD_POSITIONS: u32 = WGRAD_STEPS * STEP_ELEMS;
+/// The most dynamic shared memory a block of compute capability 9.0 may have.
+pub const MAX_SHARED_BYTES: u32 = 232_448;
+/// Bytes of an entry.
+pub const ENTRY_BYTES: u32 = 16;
+/// Elements of an entry.
+pub const ENTRY_ELEMS: u32 = 8;
+/// Elements of the sum of one product instruction.
+pub const STEP_ELEMS: u32 = 16;
+/// Whether `wgrad`'s instructions of so many columns read every second part of a window, those of one plane: 2, else 1.
+#[inline(always)]
+pub const fn wgrad_planes(columns: u32) -> u32 {
+    if columns == 24 { 2 } else { 1 }
+}
+
+/// What buffers are aligned to: the period of the 128-byte swizzle.
+const ALIGN: u32 = 1024;
+/// Entries behind a buffer that rows of a product instruction without a position may read.
+const SLACK_ENTRIES: u32 = 64;
+
+/// A tile of output positions with the input rows that it reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct OverlapTile {
+    /// Entries of an input row; also positions from one output row to the next.
+    pub row_entries: Divisor,
+    /// Input rows of a class.
+    pub class_rows: Divisor,
+    /// Classes of input rows: tap r along h is of class `r % n_classes`.
+    pub n_classes: Divisor,
+    /// Input rows of a class from one of its taps to the next.
+    pub jump: u32,
+    /// 2 where windows begin 16 elements behind one another: even and odd parts of windows apart. Else 1.
+    pub planes: u32,
+    /// Entries from one part of a window to the next, of the same plane.
+    pub part_entries: u32,
+    /// Output rows.
+    pub rows: u32,
+    /// Output columns.
+    pub columns: u32,
+    /// Taps along d and h. Each tap along d has rows of its own.
+    pub taps: [u32; 2],
+    /// Product instructions along a window.
+    pub steps: u32,
+    /// Tiles of x in shared memory at a time.
+    pub buffers: u32,
+}
+
+impl OverlapTile {
+    /// Input rows of a tap along d.
+    #[inline(always)]
+    pub const fn depth_rows(&self) -> u32 {
+        self.n_classes.divisor * self.class_rows.divisor
+    }
+
+    /// Entries of a plane.
+    #[inline(always)]
+    pub const fn plane_entries(&self) -> u32 {
+        self.taps[0] * self.depth_rows() * self.row_entries.divisor
+    }
+
+    /// Taps along d and h.
+    #[inline(always)]
+    pub const fn n_taps(&self) -> u32 {
+        self.taps[0] * self.taps[1]
+    }
+
+    /// The taps along d and h that the one with this number is.
+    #[inline(always)]
+    pub const fn tap(&self, number: u32) -> [u32; 2] {
+        let t = match number.checked_div(self.taps[1]) {
+            Some(t) => t,
+            None => 0,
+        };
+        [t, number - t * self.taps[1]]
+    }
+
+    /// Entries of a buffer.
+    #[inline(always)]
+    pub const fn entries(&self) -> u32 {
+        self.planes * self.plane_entries()
+    }
+
+    /// Bytes of a buffer of x.
+    #[inline(always)]
+    pub const fn x_bytes(&self) -> u32 {
+        ((self.entries() + SLACK_ENTRIES) * ENTRY_BYTES).next_multiple_of(ALIGN)
+    }
+
+    /// Positions of so many output rows and columns, with those between rows that are none.
+    #[inline(always)]
+    pub const fn positions(&self, rows: u32, columns: u32) -> u32 {
+        (rows - 1) * self.row_entries.divisor + columns
+    }
+
+    /// Entries from a window of the first tap to that of the tap with this number.
+    #[inline(always)]
+    pub const fn tap_entries(&self, number: u32) -> u32 {
+        let [t, r] = self.tap(number);
+        let (later, class) = self.n_classes.div_rem(r);
+        (t * self.depth_rows() + class * self.class_rows.divisor + later * self.jump) * self.row_entries.divisor
+    }
+
+    /// Bytes from the first to the second part of a window that an instruction reads.
+    #[inline(always)]
+    pub const fn part_bytes(&self) -> u32 {
+        if self.planes == 2 { self.plane_entries() * ENTRY_BYTES } else { self.part_entries * ENTRY_BYTES }
+    }
+
+    /// Bytes from one instruction along a window to the next.
+    #[inline(always)]
+    pub const fn step_bytes(&self) -> u32 {
+        if self.planes == 2 { self.part_entries * ENTRY_BYTES } else { 2 * self.part_entries * ENTRY_BYTES }
+    }
+
+    /// Parts of a window, each of 8 elements.
+    #[inline(always)]
+    pub const fn window_parts(&self) -> u32 {
+        2 * self.steps
+    }
+
+    /// Entries of a row beyond one for each column: what the last windows read.
+    #[inline(always)]
+    pub const fn extra_entries(&self) -> u32 {
+        (self.window_parts() / self.planes - 1) * self.part_entries
+    }
+
+    /// Bytes of the filter for a block of `columns` output channels: `[taps][parts][columns][8 elements]`.
+    #[inline(always)]
+    pub const fn filter_bytes(&self, columns: u32) -> u32 {
+        self.n_taps() * self.window_parts() * columns * ENTRY_BYTES
+    }
+
+    /// `fprop`: where the filter begins.
+    #[inline(always)]
+    pub const fn filter_at(&self) -> u32 {
+        self.buffers * self.x_bytes()
+    }
+
+    /// `fprop`: where the barriers begin.
+    #[inline(always)]
+    pub const fn fprop_barriers_at(&self, columns: u32, blocks: u32) -> u32 {
+        self.filter_at() + blocks * self.filter_bytes(columns)
+    }
+
+    /// `fprop`: dynamic shared memory, with room for aligning its start.
+    pub const fn fprop_smem_bytes(&self, columns: u32, blocks: u32) -> u32 {
+        self.fprop_barriers_at(columns, blocks) + 16 * self.buffers + ALIGN
+    }
+
+    /// `wgrad`: positions of dy in a buffer.
+    #[inline(always)]
+    pub const fn dy_positions(&self) -> u32 {
+        (self.rows * self.row_entries.divisor).next_multiple_of(WGRAD_POSITIONS)
+    }
+
+    /// `wgrad`: bytes that one copy of dy brings.
+    #[inline(always)]
+    pub const fn dy_copy_bytes(&self) -> u32 {
+        self.rows * self.row_entries.divisor * 2 * WGRAD_K
+    }
+
+    /// `wgrad`: bytes of a buffer, x and behind it dy.
+    #[inline(always)]
+    pub const fn wgrad_buffer_bytes(&self) -> u32 {
+        self.x_bytes() + (self.dy_positions() * 2 * WGRAD_K).next_multiple_of(ALIGN)
+    }
+
+    /// `wgrad`: where the barriers begin.
+    #[inline(always)]
+    pub const fn wgrad_barriers_at(&self) -> u32 {
+        self.buffers * self.wgrad_buffer_bytes()
+    }
+
+    /// `wgrad`: dynamic shared memory, with room for aligning its start.
+    pub const fn wgrad_smem_bytes(&self) -> u32 {
+        self.wgrad_barriers_at() + 16 * self.buffers + ALIGN
+    }
+}
+
+crate::abi_struct! {
+    /// Launch parameters, both passes.
+    ///
+    /// The map stands first: the hardware wants it at an address that is a multiple of 64.
+    pub struct OverlapParams {
+        /// `wgrad`: map of dy, `[K, Q of a tile, tiles along Q, P, N · Z]`, fastest first.
+        pub dy_map: [u64; 16],
+        /// The tile.
+        pub tile: OverlapTile,
+        /// C.
+        pub c: u32,
+        /// Logarithm of the channels of a position in shared memory.
+        pub packed_c_log2: u32,
+        /// D, H, W.
+        pub image: [u32; 3],
+        /// Taps along w.
+        pub filter_w: u32,
+        /// K.
+        pub k: u32,
+        /// P, Q.
+        pub output: [u32; 2],
+        /// Padding at the begin, along d, h and w.
+        pub padding: [i32; 3],
+        /// Stride along d, h and w.
+        pub stride: [u32; 3],
+        /// Dilation along d and h.
+        pub dilation: [u32; 2],
+        /// Tiles along Q.
+        pub q_tiles: Divisor,
+        /// Tiles along P.
+        pub p_tiles: Divisor,
+        /// Z.
+        pub z_tiles: Divisor,
+        /// All tiles.
+        pub n_tiles: u32,
+        /// `fprop`: blocks of columns that a block of threads computes of each tile.
+        pub column_blocks: u32,
+        /// `fprop`: 1 when y's channels are written 8 at a time.
+        pub y_runs: u32,
+        /// `wgrad`: parts of the grid that share the taps; others share K.
+        pub tap_parts: Divisor,
+        /// x.
+        pub x: u64,
+        /// Distances of x along N, D and H, in elements.
+        pub x_strides: [i64; 3],
+        /// Distances of x along W and C, in elements.
+        pub x_inner: [i32; 2],
+        /// w.
+        pub w: u64,
+        /// Distances of w, or dw, along K, C, T, R and S, in elements; negative where the filter is read from its far end.
+        pub w_strides: [i64; 5],
+        /// Where the first tap lies in it, in elements.
+        pub w_first: i64,
+        /// y.
+        pub y: u64,
+        /// Distances of y along N, K, Z, P and Q, in elements.
+        pub y_strides: [i64; 5],
+        /// `wgrad`: partial sums, f32 `[block][element of dw as it lies]`.
+        pub partials: u64,
+        /// Elements of dw.
+        pub dw_elems: u64,
+        /// Factor of the result.
+        pub alpha: f32,
+        /// Factor of the prior value.
+        pub beta: f32,
+    }
+}
+
+const _: () = assert!(size_of::<OverlapParams>() <= 4096);
+
+/// A tile's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverlapPlace {
+    /// Image.
+    pub n: u32,
+    /// Output plane.
+    pub z: u32,
+    /// First output row.
+    pub p: u32,
+    /// First output column.
+    pub q: u32,
+    /// Tile along Q.
+    pub strip: u32,
+}
+
+impl OverlapParams {
+    /// Where tile `index` lies: along Q, then P, Z and N.
+    #[inline(always)]
+    pub const fn place(&self, index: u32) -> OverlapPlace {
+        let (rest, strip) = self.q_tiles.div_rem(index);
+        let (rest, p) = self.p_tiles.div_rem(rest);
+        let (n, z) = self.z_tiles.div_rem(rest);
+        OverlapPlace { n, z, p: p * self.tile.rows, q: strip * self.tile.columns, strip }
+    }
+
+    /// Output rows and columns of the tile at a place.
+    #[inline(always)]
+    pub const fn extents(&self, place: OverlapPlace) -> [u32; 2] {
+        let [rows, columns] = [self.output[0] - place.p, self.output[1] - place.q];
+        [
+            if rows < self.tile.rows { rows } else { self.tile.rows },
+            if columns < self.tile.columns { columns } else { self.tile.columns },
+        ]
+    }
+
+    /// The input plane and row, and the first input column, that an entry holds, for a tile at a place: `entry` counts
+    /// the entries of a buffer.
+    #[inline(always)]
+    pub const fn source(&self, place: OverlapPlace, entry: u32) -> [i32; 3] {
+        let plane = (entry >= self.tile.plane_entries()) as u32;
+        let entry = entry - plane * self.tile.plane_entries();
+        let (row, i) = self.tile.row_entries.div_rem(entry);
+        let (rest, row) = self.tile.class_rows.div_rem(row);
+        let (t, class) = self.tile.n_classes.div_rem(rest);
+        let d = place.z * self.stride[0] + t * self.dilation[0];
+        let h = (place.p + row) * self.stride[1] + class * self.dilation[1];
+        let w = (place.q + i) * self.stride[2] + (plane * ENTRY_ELEMS >> self.packed_c_log2);
+        [d as i32 - self.padding[0], h as i32 - self.padding[1], w as i32 - self.padding[2]]
+    }
+}

@@ -1,0 +1,267 @@
+//! The way of a tile's sums out: through the shared memory of the cluster's blocks, or straight from the registers.
+//!
+//! Register i of thread t (warp w = t / 32, lane l = t % 32) is the sum of row 16 w + 8 ((i / 2) % 2) + l / 4 and column
+//! 8 (i / 4) + 2 (l % 4) + i % 2. So eight rows, a unit, are half of a warp's registers, and a thread sends those of 16
+//! columns of its row at a time: four sums. They arrive as the threads held them, one warp's 512 bytes behind another's,
+//! and are added up and written by a warp each. The sums of the own rows take the same way.
+
+use super::super::Half;
+use super::Ring;
+use cuda_std::memory::{X2, X4};
+use cuda_std::thread::thread_idx_x;
+use cuda_std::{cluster, mbarrier, shared, warp};
+use kernel_abi::ops::conv::im2col_cluster::{UNIT_ROWS, WARPGROUP};
+use kernel_abi::ops::conv::im2col_wgmma::SUBTILE;
+
+/// Bytes that a warp sends at a time.
+const RUN_BYTES: u32 = 32 * 16;
+
+/// Where a tile is written: `alpha · sum + beta · prior`.
+pub(super) trait Target {
+    /// Address of the tile's row `row`; 0 where there is none.
+    fn row(&self, row: u32) -> u64;
+
+    /// Bytes from a row's address to the tile's column `column`, a multiple of 4; negative where there is none. Eight
+    /// columns from a multiple of 8 on are there together.
+    fn column(&self, column: u32) -> i64;
+
+    /// Factors of the result and of the prior value.
+    fn factors(&self) -> [f32; 2];
+}
+
+/// The most rows that a thread writes.
+const MAX_ROWS: usize = 8;
+
+/// What a thread does with its sums: `S` × `R` of them, of a tile that `N` blocks share.
+#[derive(Clone, Copy)]
+pub(super) struct Exchange<const R: usize, const S: usize, const N: usize> {
+    ring: Ring,
+    rank: u32,
+    warp: u32,
+    lane: u32,
+    /// Addresses of the rows that it writes; found before there are sums, when there is time.
+    rows: [u64; MAX_ROWS],
+}
+
+impl<const R: usize, const S: usize, const N: usize> Exchange<R, S, N> {
+    /// What a warp sends of a unit, as a count.
+    const RUNS: u32 = R as u32 / 8;
+    /// Units of a slice.
+    const UNITS: u32 = (S * 8 / N) as u32;
+    /// Runs that a warp writes, or rows of a thread where nothing is sent.
+    const TURNS: usize = if N == 1 { 2 * S } else { (Self::UNITS * Self::RUNS).div_ceil(WARPGROUP / 32) as usize };
+
+    #[inline(always)]
+    pub(super) unsafe fn new<T: Target>(ring: Ring, rank: u32, target: &T) -> Self {
+        const { assert!(Self::TURNS <= MAX_ROWS) };
+        let warp = warp::uniform(thread_idx_x() / 32);
+        let lane = thread_idx_x() % 32;
+        let mut this = Exchange { ring, rank, warp, lane, rows: [0; MAX_ROWS] };
+        let mut turn = 0;
+        while turn < Self::TURNS {
+            let unit = if N == 1 {
+                (turn / 2) as u32 * (SUBTILE / UNIT_ROWS) + 2 * warp + turn as u32 % 2
+            } else {
+                rank * Self::UNITS + this.run(turn) / Self::RUNS
+            };
+            *this.rows.get_unchecked_mut(turn) = target.row(unit * UNIT_ROWS + lane / 4);
+            turn += 1;
+        }
+        this
+    }
+
+    /// The run that this warp adds up in a turn, counted within the slice.
+    #[inline(always)]
+    fn run(&self, turn: usize) -> u32 {
+        self.warp + turn as u32 * (WARPGROUP / 32)
+    }
+
+    /// Sends a tile's sums on their way.
+    ///
+    /// # Safety
+    /// All threads of the warpgroup call it, in all blocks of the cluster; the target's addresses are those of live
+    /// tensors.
+    #[inline(always)]
+    pub(super) unsafe fn leave<E: Half, T: Target>(&self, d: &[[f32; R]; S], target: &T) {
+        if N == 1 {
+            self.write::<E, T>(d.get_unchecked(0), 0, target);
+            if S > 1 {
+                self.write::<E, T>(d.get_unchecked(S - 1), 1, target);
+            }
+        } else {
+            // All blocks have their barriers ready.
+            cluster::wait();
+            self.send(d);
+            self.receive::<E, T>(target);
+        }
+    }
+
+    /// Sends the sums to the blocks that write them. Half of the blocks begin with what goes to one half of them and
+    /// half with the rest, so that none is sent to by all at once.
+    ///
+    /// # Safety
+    /// As [`Exchange::leave`].
+    #[inline(always)]
+    unsafe fn send(&self, d: &[[f32; R]; S]) {
+        let (first, last) = (d.get_unchecked(0), d.get_unchecked(S - 1));
+        if S > 1 && 2 * self.rank >= N as u32 {
+            self.send_unit::<0>(last, 1);
+            self.send_unit::<1>(last, 1);
+            self.send_unit::<0>(first, 0);
+            self.send_unit::<1>(first, 0);
+        } else if S > 1 {
+            self.send_unit::<0>(first, 0);
+            self.send_unit::<1>(first, 0);
+            self.send_unit::<0>(last, 1);
+            self.send_unit::<1>(last, 1);
+        } else if Self::UNITS == 1 && self.rank % 2 > 0 {
+            self.send_unit::<1>(first, 0);
+            self.send_unit::<0>(first, 0);
+        } else {
+            self.send_unit::<0>(first, 0);
+            self.send_unit::<1>(first, 0);
+        }
+    }
+
+    /// Sends the sums of instruction `subtile` of one half of the warp's rows.
+    ///
+    /// # Safety
+    /// As [`Exchange::leave`].
+    #[inline(always)]
+    unsafe fn send_unit<const HALF: usize>(&self, d: &[f32; R], subtile: u32) {
+        let unit = subtile * (SUBTILE / UNIT_ROWS) + 2 * self.warp + HALF as u32;
+        let (to, slot) = (unit / Self::UNITS, unit % Self::UNITS);
+        let offset = (self.rank * Self::UNITS + slot) * Self::RUNS * RUN_BYTES + self.lane * 16;
+        let buffer = cluster::map_address(self.ring.exchange() + offset, to);
+        let barrier = cluster::map_address(self.ring.exchange_barrier(), to);
+        let mut run = 0;
+        while run < R / 8 {
+            let bits = |i: usize| d.get_unchecked(8 * run + 2 * HALF + i).to_bits();
+            let sums = [bits(0), bits(1), bits(4), bits(5)];
+            cluster::store_async_x4(buffer + run as u32 * RUN_BYTES, sums, barrier);
+            run += 1;
+        }
+    }
+
+    /// Adds up what the blocks sent and writes it.
+    ///
+    /// # Safety
+    /// As [`Exchange::leave`].
+    #[inline(always)]
+    unsafe fn receive<E: Half, T: Target>(&self, target: &T) {
+        let [alpha, beta] = target.factors();
+        // Also the warps that write nothing: a block must not end before all that is sent to it is there.
+        mbarrier::wait_cluster(self.ring.exchange_barrier(), 0);
+        let mut turn = 0;
+        while turn < Self::TURNS {
+            let run = self.run(turn);
+            if run >= Self::UNITS * Self::RUNS {
+                return;
+            }
+            let from = self.ring.exchange() + run * RUN_BYTES + self.lane * 16;
+            let mut parts = [[0u32; 4]; N];
+            let mut block = 0;
+            while block < N {
+                let part = from + block as u32 * Self::UNITS * Self::RUNS * RUN_BYTES;
+                *parts.get_unchecked_mut(block) = shared::load_x4(part);
+                block += 1;
+            }
+            let mut v = [0.0f32; 4];
+            let mut block = 0;
+            while block < N {
+                let part = parts.get_unchecked(block).map(f32::from_bits);
+                v = [v[0] + part[0], v[1] + part[1], v[2] + part[2], v[3] + part[3]];
+                block += 1;
+            }
+            v = [alpha * v[0], alpha * v[1], alpha * v[2], alpha * v[3]];
+            let row = *self.rows.get_unchecked(turn);
+            let first = 16 * (run % Self::RUNS);
+            if beta != 0.0 {
+                let [low, high] = prior::<E>(row, target.column(first), self.lane);
+                (v[0], v[1]) = (v[0] + beta * low, v[1] + beta * high);
+                let [low, high] = prior::<E>(row, target.column(first + 8), self.lane);
+                (v[2], v[3]) = (v[2] + beta * low, v[3] + beta * high);
+            }
+            let words = self.neighbours_of_two(E::pack(v[0], v[1]), E::pack(v[2], v[3]));
+            let column = target.column(first + self.lane % 4 * 4);
+            if row != 0 && column >= 0 {
+                *((row + column as u64) as *mut X2<u32>) = X2(words);
+            }
+            turn += 1;
+        }
+    }
+
+    /// Writes the sums of instruction `subtile`, which nobody else has a part of.
+    ///
+    /// # Safety
+    /// As [`Exchange::leave`].
+    #[inline(always)]
+    unsafe fn write<E: Half, T: Target>(&self, d: &[f32; R], subtile: usize, target: &T) {
+        let [alpha, beta] = target.factors();
+        let mut half = 0;
+        while half < 2 {
+            let row = *self.rows.get_unchecked(2 * subtile + half);
+            let mut four = 0;
+            while four < R / 16 {
+                let first = 32 * four as u32;
+                let mut words = [0u32; 4];
+                let mut i = 0;
+                while i < 4 {
+                    let sum = |j: usize| alpha * *d.get_unchecked(16 * four + 4 * i + 2 * half + j);
+                    let (mut v, mut w) = (sum(0), sum(1));
+                    if beta != 0.0 {
+                        let [low, high] = prior::<E>(row, target.column(first + 8 * i as u32), self.lane);
+                        (v, w) = (v + beta * low, w + beta * high);
+                    }
+                    *words.get_unchecked_mut(i) = E::pack(v, w);
+                    i += 1;
+                }
+                let words = self.neighbours_of_four(words);
+                let column = target.column(first + self.lane % 4 * 8);
+                if row != 0 && column >= 0 {
+                    *((row + column as u64) as *mut X4<u32>) = X4(words);
+                }
+                four += 1;
+            }
+            half += 1;
+        }
+    }
+
+    /// Word g of a quarter's lane c, c of 4, is piece c of group g. Gives lane c pieces 2 (c % 2) and the next one of
+    /// group c / 2.
+    #[inline(always)]
+    fn neighbours_of_two(&self, first: u32, second: u32) -> [u32; 2] {
+        let (first, second) = self.exchange(2, first, second);
+        let (first, second) = self.exchange(1, first, second);
+        [first, second]
+    }
+
+    /// Word g of a quarter's lane c, c of 4, is piece c of group g. Gives lane c the pieces of group c.
+    #[inline(always)]
+    fn neighbours_of_four(&self, [a, b, c, d]: [u32; 4]) -> [u32; 4] {
+        let ((a, b), (c, d)) = (self.exchange(1, a, b), self.exchange(1, c, d));
+        let ((a, c), (b, d)) = (self.exchange(2, a, c), self.exchange(2, b, d));
+        [a, b, c, d]
+    }
+
+    /// Exchanges the second word of the lanes in which `bit` is 0 with the first of those in which it is 1.
+    #[inline(always)]
+    fn exchange(&self, bit: u32, first: u32, second: u32) -> (u32, u32) {
+        let upper = self.lane & bit != 0;
+        let theirs = warp::shuffle_xor(if upper { first } else { second }, bit);
+        if upper { (theirs, second) } else { (first, theirs) }
+    }
+}
+
+/// This lane's two prior values of eight columns; 0 where there are none.
+///
+/// # Safety
+/// As [`Exchange::leave`].
+#[inline(always)]
+unsafe fn prior<E: Half>(row: u64, column: i64, lane: u32) -> [f32; 2] {
+    if row == 0 || column < 0 {
+        return [0.0; 2];
+    }
+    let word = *((row + column as u64 + u64::from(lane % 4 * 4)) as *const u32);
+    [E::unpack(word as u16), E::unpack((word >> 16) as u16)]
+}

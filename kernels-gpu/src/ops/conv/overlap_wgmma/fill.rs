@@ -1,0 +1,141 @@
+//! From global to shared memory: entries of x, and the filter.
+
+use super::{CONSUMER_THREADS, PRODUCER_THREADS};
+use cuda_std::{guarded, shared};
+use kernel_abi::ops::conv::overlap_wgmma::{ENTRY_BYTES, ENTRY_ELEMS, OverlapParams, OverlapPlace};
+
+/// Entries whose loads are under way together.
+const BATCH: usize = 4;
+
+/// Where a thread's eight elements of an entry lie in x, relative to the first.
+pub(super) struct Entries {
+    offsets: [i32; 8],
+    /// The elements that are channels, as bits.
+    channels: u32,
+}
+
+impl Entries {
+    #[inline(always)]
+    pub(super) fn new(p: &OverlapParams) -> Self {
+        let log2 = p.packed_c_log2;
+        let mask = (1u32 << log2) - 1;
+        let of = |j: u32| 2 * ((j >> log2) as i32 * p.x_inner[0] + (j & mask) as i32 * p.x_inner[1]);
+        let is = |j: u32| u32::from(j & mask < p.c) << j;
+        Entries {
+            offsets: [of(0), of(1), of(2), of(3), of(4), of(5), of(6), of(7)],
+            channels: is(0) | is(1) | is(2) | is(3) | is(4) | is(5) | is(6) | is(7),
+        }
+    }
+
+    /// Fills a buffer with the input rows of a tile; elements that are no element of x are zero.
+    ///
+    /// # Safety
+    /// The host passes a live x; all producer threads call it for an empty buffer.
+    #[inline(always)]
+    pub(super) unsafe fn fill(&self, p: &OverlapParams, place: OverlapPlace, buffer: u32, thread: u32) {
+        let total = p.tile.entries();
+        let image = p.x as i64 + 2 * i64::from(place.n) * p.x_strides[0];
+        let positions = (ENTRY_ELEMS >> p.packed_c_log2) as i32;
+        let mut first = thread;
+        while first < total {
+            let mut values = [[0u16; 8]; BATCH];
+            let mut u = 0;
+            while u < BATCH {
+                let entry = first + u as u32 * PRODUCER_THREADS;
+                let [d, h, w] = p.source(place, entry);
+                // Elements of positions from `low` to `high` lie in the image.
+                let low = (-w).max(0).min(positions) as u32;
+                let high = (p.image[2] as i32 - w).max(0).min(positions) as u32;
+                let inside = (1u32 << (high << p.packed_c_log2)) - 1 & !((1u32 << (low << p.packed_c_log2)) - 1);
+                let there = entry < total && (d as u32) < p.image[0] && (h as u32) < p.image[1];
+                let mask = if there { inside & self.channels } else { 0 };
+                let at = image
+                    + 2 * (i64::from(d) * p.x_strides[1]
+                        + i64::from(h) * p.x_strides[2]
+                        + i64::from(w) * i64::from(p.x_inner[0]));
+                let mut j = 0;
+                while j < 8 {
+                    let from = (at + i64::from(*self.offsets.get_unchecked(j))) as u64;
+                    *values.get_unchecked_mut(u).get_unchecked_mut(j) = guarded::load_u16(from, mask & 1 << j);
+                    j += 1;
+                }
+                u += 1;
+            }
+            u = 0;
+            while u < BATCH {
+                let entry = first + u as u32 * PRODUCER_THREADS;
+                if entry < total {
+                    shared::store_x4(buffer + entry * ENTRY_BYTES, packed(values.get_unchecked(u)));
+                }
+                u += 1;
+            }
+            first += BATCH as u32 * PRODUCER_THREADS;
+        }
+    }
+}
+
+/// Eight elements in four registers.
+#[inline(always)]
+fn packed(v: &[u16; 8]) -> [u32; 4] {
+    let pair = |low: u16, high: u16| u32::from(low) | u32::from(high) << 16;
+    [pair(v[0], v[1]), pair(v[2], v[3]), pair(v[4], v[5]), pair(v[6], v[7])]
+}
+
+/// Writes the filter of all blocks of `columns` output channels from `first_k` on to shared memory:
+/// `[block][taps][parts][columns][8 elements]`, zeros where a window has no element.
+///
+/// # Safety
+/// The host passes a live w; all consumer threads call it.
+#[inline(always)]
+pub(super) unsafe fn filter(p: &OverlapParams, columns: u32, first_k: u32, to: u32, thread: u32) {
+    let per_block = p.tile.n_taps() * p.tile.window_parts();
+    let total = p.column_blocks * per_block * columns;
+    let mask = (1u32 << p.packed_c_log2) - 1;
+    let mut first = thread;
+    while first < total {
+        let mut values = [[0u16; 8]; BATCH];
+        let mut u = 0;
+        while u < BATCH {
+            let chunk = first + u as u32 * CONSUMER_THREADS;
+            let (rest, column) = (chunk / columns, chunk % columns);
+            let (block, rest) = div_rem(rest, per_block);
+            let (number, part) = div_rem(rest, p.tile.window_parts());
+            let [t, r] = p.tile.tap(number);
+            let k = first_k + block * columns + column;
+            let there = chunk < total && k < p.k;
+            let row = p.w_first
+                + i64::from(k) * p.w_strides[0]
+                + i64::from(t) * p.w_strides[2]
+                + i64::from(r) * p.w_strides[3];
+            let mut j = 0;
+            while j < 8 {
+                let element = part * ENTRY_ELEMS + j as u32;
+                let (s, c) = (element >> p.packed_c_log2, element & mask);
+                let at = row + i64::from(c) * p.w_strides[1] + i64::from(s) * p.w_strides[4];
+                let condition = u32::from(there && s < p.filter_w && c < p.c);
+                let from = (p.w as i64 + 2 * at) as u64;
+                *values.get_unchecked_mut(u).get_unchecked_mut(j) = guarded::load_u16(from, condition);
+                j += 1;
+            }
+            u += 1;
+        }
+        u = 0;
+        while u < BATCH {
+            let chunk = first + u as u32 * CONSUMER_THREADS;
+            if chunk < total {
+                shared::store_x4(to + chunk * ENTRY_BYTES, packed(values.get_unchecked(u)));
+            }
+            u += 1;
+        }
+        first += BATCH as u32 * CONSUMER_THREADS;
+    }
+}
+
+/// Quotient and remainder; numbers to divide by are at least 1.
+#[inline(always)]
+pub(super) fn div_rem(a: u32, b: u32) -> (u32, u32) {
+    match a.checked_div(b) {
+        Some(quotient) => (quotient, a - quotient * b),
+        None => (0, 0),
+    }
+}
