@@ -10,6 +10,7 @@
 
 mod cluster;
 mod entry;
+mod epilogue;
 mod gather;
 mod sum;
 mod wgrad;
