@@ -15,7 +15,7 @@ use crate::driver::{Function, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, DType, Error, Problem, Stream};
+use crate::{Context, DType, Error, Stream};
 use geometry::{Cut, Windows};
 use kernel_abi::ops::conv::overlap_wgmma::{
     MAX_SHARED_BYTES, OverlapParams, STEP_ELEMS, THREADS, WGRAD_K, wgrad_planes,

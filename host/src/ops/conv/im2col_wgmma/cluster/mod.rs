@@ -11,7 +11,7 @@ use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem};
 use cost::Work;
-use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
+use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, access};
 use launch::{GatherLaunch, WgradLaunch};
 
 /// A kernel, and how many blocks share a sum.
