@@ -337,9 +337,11 @@ impl Launch for TransposedLaunch {
         };
         let workspace = *workspace;
         let prior = call.beta != 0.0;
+        let mut launched = false;
         for (i, moved) in self.moved.iter().enumerate() {
             if let Some(moved) = moved.as_ref().filter(|_| i < 2 || prior) {
-                moved.there.launch(gpu_stream, call.address(i), workspace.address() + moved.at)?;
+                moved.there.launch(gpu_stream, call.address(i), workspace.address() + moved.at, launched)?;
+                launched = true;
             }
         }
         let operands = call.operands.iter().zip(&self.moved).map(|(operand, moved)| {
@@ -362,7 +364,7 @@ impl Launch for TransposedLaunch {
         self.convolution.launch(stream, &mut inner)?;
         let output = self.moved[2].as_ref();
         match output.and_then(|moved| Some((moved.back.as_ref()?, moved.at))) {
-            Some((back, at)) => back.launch(gpu_stream, workspace.address() + at, call.address(2)),
+            Some((back, at)) => back.launch(gpu_stream, workspace.address() + at, call.address(2), false),
             None => Ok(()),
         }
     }

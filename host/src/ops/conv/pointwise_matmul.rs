@@ -208,7 +208,7 @@ impl Launch for PlanesLaunch {
             check_address(self.names[1], b)?;
         }
         if let (Some(deal), Some(stream)) = (&self.deal, stream.gpu_stream()) {
-            deal.launch(stream, a, workspace)?;
+            deal.launch(stream, a, workspace, false)?;
             a = workspace;
         }
         self.product.run(stream, [a, b, c], workspace + self.dealt_bytes, call.alpha, call.beta)

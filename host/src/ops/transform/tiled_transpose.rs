@@ -95,7 +95,7 @@ impl Launch for TransposeLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         match stream.gpu_stream() {
             Some(stream) if call.alpha == 1.0 && call.beta == 0.0 => {
-                self.transposition.launch(stream, call.address(0), call.address(1))
+                self.transposition.launch(stream, call.address(0), call.address(1), false)
             }
             _ => self.fallback.launch(stream, call),
         }
@@ -134,12 +134,13 @@ impl Transposition {
         })
     }
 
-    /// Queues it.
-    pub(in crate::ops) fn launch(&self, stream: &GpuStream, from: u64, to: u64) -> Result<(), Error> {
+    /// Queues it; `beside` if the launch before was of another transposition, of other memory.
+    pub(in crate::ops) fn launch(&self, stream: &GpuStream, from: u64, to: u64, beside: bool) -> Result<(), Error> {
         let aligned = from.is_multiple_of(CHUNK) && to.is_multiple_of(CHUNK);
         let tiling = if aligned { &self.geometry.aligned } else { &self.geometry.any };
         let mut params = tiling.params;
         (params.from, params.from_end, params.to) = (from, from + self.geometry.from_bytes, to);
+        params.beside = u32::from(beside && self.programmatic);
         let config = LaunchConfig {
             grid: [tiling.blocks, 1, 1],
             block: [TRANSPOSE_THREADS, 1, 1],
@@ -299,6 +300,7 @@ impl Tiling {
             row_chunks: Divisor::new(row_chunks),
             col_chunks: Divisor::new(col_chunks),
             store,
+            beside: 0,
         };
         Ok(Tiling { params, blocks: blocks as u32 })
     }
