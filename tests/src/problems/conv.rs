@@ -126,6 +126,73 @@ pub fn for_tensor_cores(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<
     )
 }
 
+/// f32 convolutions as `bf16x3_wgmma` wants them, and as it does not: channels of any number around its panels of 32 and
+/// tiles of 64 and 128, mostly channels-last, with gaps, and positions of a few tiles.
+pub fn single(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    /// Products that the reference may be asked for.
+    const MAX_PRODUCTS: f64 = 2_000_000.0;
+    let width =
+        || prop_oneof![2 => 1i64..=20, 3 => prop::sample::select(&[31i64, 32, 33, 36, 61, 64, 67, 128, 131][..])];
+    let channels = prop_oneof![
+        4 => (1i64..=5, Just(1i64), width(), width()),
+        1 => (1i64..=3, 2i64..=3, width(), 1i64..=40),
+    ];
+    // Up to two plain axes, so that there are positions enough, or any.
+    let plain = (5i64..=19, 1i64..=3, 0i64..=2, 0i64..=2, 1i64..=2, 1i64..=2).prop_map(
+        |(input, filter, before, behind, stride, dilation)| {
+            [input, filter, before, behind, stride, if filter == 1 { 1 } else { dilation }]
+        },
+    );
+    let spatial = prop_oneof![
+        3 => prop::collection::vec(plain, 1..=2),
+        2 => prop::collection::vec(axis(), 1..=3),
+    ];
+    let layouts = prop_oneof![4 => Just(true), 1 => Just(false)];
+    let gaps = [0i64..=5, 0i64..=5, 0i64..=1];
+    (pass, prop::sample::select(ConvMode::ALL), channels, spatial, layouts, gaps).prop_map(
+        |(pass, mode, (mut n, mut groups, mut group_c, mut group_k), axes, last, [x_gap, y_gap, w_gap])| {
+            let column = |i: usize| axes.iter().map(|axis| axis[i]).collect::<Vec<_>>();
+            loop {
+                let desc = ConvDesc::new()
+                    .padding(&column(2))
+                    .padding_end(&column(3))
+                    .stride(&column(4))
+                    .dilation(&column(5))
+                    .groups(groups)
+                    .mode(mode);
+                let tensor = |dims: &[i64], gap: i64| {
+                    if last {
+                        channels_last(DType::F32, dims, gap)
+                    } else {
+                        TensorDesc::packed(DType::F32, dims).expect("random extents are legal")
+                    }
+                };
+                let extents = |outer: [i64; 2], i: usize| outer.into_iter().chain(column(i)).collect::<Vec<_>>();
+                let x = tensor(&extents([n, groups * group_c], 0), x_gap);
+                let w = tensor(&extents([groups * group_k, group_c], 1), w_gap);
+                let y = tensor(&desc.output_dims(&x, &w).expect("random axes are legal"), y_gap);
+                let taps: i64 = column(1).iter().product();
+                if y.n_elems() as f64 * (taps * group_c) as f64 > MAX_PRODUCTS && n * groups * group_c * group_k > 1 {
+                    (n, groups, group_c, group_k) = if n > 1 {
+                        (n / 2, groups, group_c, group_k)
+                    } else if groups > 1 {
+                        (n, groups - 1, group_c, group_k)
+                    } else {
+                        (n, groups, (group_c + 1) / 2, (group_k + 1) / 2)
+                    };
+                    continue;
+                }
+                return match pass {
+                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
+                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
+                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
+                }
+                .expect("a random problem is legal");
+            }
+        },
+    )
+}
+
 /// Dense channels-last convolutions of 16-bit types with groups of many widths and with odd channels: 3 × 3 taps with
 /// the strides of residual networks, and windows of any kind.
 pub fn grouped(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {

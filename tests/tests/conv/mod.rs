@@ -4,3 +4,4 @@ mod depthwise;
 mod laws;
 mod reference;
 mod refusals;
+mod single;

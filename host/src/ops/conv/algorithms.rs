@@ -1,8 +1,9 @@
 //! The ordered list of convolution algorithms.
 
 use super::{
-    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, grouped_mma, halo_wgmma, im2col_wgmma, naive,
-    nchw_transposed, overlap_wgmma, packed_rows, pointwise_matmul, pointwise_strided, spread_columns,
+    ConvProblem, bf16x3_wgmma, cp_async_mma, cpu_direct, cpu_gemm, depthwise, ffma, grouped_mma, halo_wgmma,
+    im2col_wgmma, naive, nchw_transposed, overlap_wgmma, packed_rows, pointwise_matmul, pointwise_strided,
+    spread_columns,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -24,6 +25,8 @@ impl Operation for ConvProblem {
             &im2col_wgmma::Gather,
             &im2col_wgmma::Wgrad,
             &im2col_wgmma::Cluster,
+            &bf16x3_wgmma::Gather,
+            &bf16x3_wgmma::Wgrad,
             &depthwise::Depthwise,
             &overlap_wgmma::OverlapWgmma,
             &packed_rows::PackedRows,
@@ -31,6 +34,7 @@ impl Operation for ConvProblem {
             &pointwise_matmul::PointwiseMatmul,
             &pointwise_strided::PointwiseStrided,
             &nchw_transposed::NchwTransposed,
+            &ffma::Ffma,
             &naive::Naive,
         ]
     }

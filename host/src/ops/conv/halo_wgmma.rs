@@ -322,7 +322,7 @@ impl View {
 
     /// A map of boxes of whole rows, with their padding.
     fn read_map(&self, context: &GpuContext, address: u64, cut: &Cut) -> Result<[u64; 16], Error> {
-        let Positions { channels, extents: [d, h, w], strides: [sd, sh, sw], images, image_stride } = self.read;
+        let Positions { channels, extents: [d, h, w], strides: [sd, sh, sw], images, image_stride, .. } = self.read;
         let tiled = Tiled {
             data_type: self.data_type,
             address,

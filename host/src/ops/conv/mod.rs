@@ -25,11 +25,13 @@
 //! ```
 
 mod algorithms;
+mod bf16x3_wgmma;
 mod cp_async_mma;
 mod cpu_direct;
 mod cpu_gemm;
 mod cpu_geometry;
 mod depthwise;
+mod ffma;
 mod grouped_mma;
 mod halo_wgmma;
 mod im2col_wgmma;

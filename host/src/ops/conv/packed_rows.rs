@@ -96,7 +96,7 @@ impl Algorithm<ConvProblem> for PackedRows {
         let pack = context.function(PACK[0])?;
         if problem.conv_pass() == ConvPass::Wgrad {
             let view = packing.wgrad_view(problem).map_err(refused)?;
-            let sum = SplitSum::new(problem, view, config, context)?;
+            let sum = SplitSum::of(problem, view, config, context)?;
             return Ok(Box::new(PackedWgradLaunch { pack, sum, packing }));
         }
         let view = packing.view(problem).map_err(refused)?;
@@ -206,6 +206,7 @@ impl Packing {
     fn windows(&self, problem: &ConvProblem) -> Positions {
         let shape = problem.shape();
         Positions {
+            element_bytes: 2,
             channels: self.window_elems(problem),
             extents: [1, shape.image[1], shape.output[2]],
             strides: [self.x.dims[2] * self.x.row_elems(), self.x.row_elems(), self.stride_w * self.x.packed_c],

@@ -103,15 +103,15 @@ fn halo_view(view: &View) -> halo_wgmma::View {
 
 /// The window of dy that the positions of a step read, and the filter for it.
 #[derive(Clone, Copy, Debug)]
-struct Packing {
-    axes: [ConvAxis; 2],
+pub(super) struct Packing {
+    pub(super) axes: [ConvAxis; 2],
     /// Where the window begins, relative to the step.
-    first: [i64; 2],
+    pub(super) first: [i64; 2],
     /// Extents of the window.
-    window: [i64; 2],
-    columns: i64,
+    pub(super) window: [i64; 2],
+    pub(super) columns: i64,
     /// Elements for K.
-    packed_k: i64,
+    pub(super) packed_k: i64,
 }
 
 /// Where the window of dy that a step's positions read begins, relative to the step, and its extent.
@@ -126,12 +126,17 @@ fn window(axis: ConvAxis, filter: i64) -> [i64; 2] {
 
 impl Packing {
     fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+        tma_type(problem.x().dtype())?;
+        Packing::by(problem, 8)
+    }
+
+    /// Of any type, with K filled up to a multiple of `align`.
+    pub(super) fn by(problem: &ConvProblem, align: i64) -> Result<Self, Refusal> {
         /// Columns of the tile.
         const MAX_COLUMNS: i64 = 64;
         if problem.conv_pass() != ConvPass::Dgrad {
             return Err(Refusal::new(format!("computes dgrad, the pass is {}", problem.conv_pass())));
         }
-        tma_type(problem.x().dtype())?;
         let shape = problem.shape();
         if problem.axes().len() != 2 || shape.groups != 1 || problem.mode() == ConvMode::Convolution {
             let (axes, groups, mode) = (problem.axes().len(), shape.groups, problem.mode());
@@ -154,15 +159,15 @@ impl Packing {
             first: windows.map(|[first, _]| first),
             window: windows.map(|[_, extent]| extent),
             columns,
-            packed_k: (shape.k + 7) / 8 * 8,
+            packed_k: (shape.k + align - 1) / align * align,
         })
     }
 
-    fn n_elems(&self) -> i64 {
+    pub(super) fn n_elems(&self) -> i64 {
         self.columns * self.window[0] * self.window[1] * self.packed_k
     }
 
-    fn params(&self, problem: &ConvProblem) -> ConvPackSpreadParams {
+    pub(super) fn params(&self, problem: &ConvProblem) -> ConvPackSpreadParams {
         let (shape, w) = (problem.shape(), problem.w());
         ConvPackSpreadParams {
             from: 0,
@@ -183,15 +188,7 @@ impl Packing {
     fn view(&self, problem: &ConvProblem) -> Result<View, Refusal> {
         let shape = problem.shape();
         let read = Positions::of("dy", problem.y(), false)?;
-        let steps = [0, 1].map(|i| (shape.image[1 + i] + self.axes[i].stride - 1) / self.axes[i].stride);
-        let strides = problem.x().strides();
-        let written = Positions {
-            channels: self.columns,
-            extents: [1, steps[0], steps[1]],
-            strides: [1; 3],
-            images: shape.n,
-            image_stride: strides[0],
-        };
+        let written = self.steps(problem);
         let filter = Filter {
             k: self.columns,
             group_c: shape.k,
@@ -199,8 +196,7 @@ impl Packing {
             tap_stride: self.packed_k,
             k_stride: self.window[0] * self.window[1] * self.packed_k,
         };
-        let axis = |i: usize| AxisClass { n_taps: self.window[i], base: self.first[i], ..AxisClass::plain(steps[i]) };
-        let class = Class { axes: [AxisClass::plain(1), axis(0), axis(1)] };
+        let class = self.class(&written);
         check_window("dy", &read, &class.window([1; 3]), class.last_offset(), access::IM2COL_2D)?;
         if written.count() > i64::from(i32::MAX) {
             return Err(Refusal::new(format!("counts up to {} steps, given {}", i32::MAX, written.count())));
@@ -219,12 +215,42 @@ impl Packing {
             out_access: access::SPREAD,
             sum_is_contiguous: true,
             planes: None,
-            spread: Some(Spread {
-                counts: [self.axes[0].stride, self.axes[1].stride, shape.c],
-                extents: [shape.image[1], shape.image[2]],
-                strides: [strides[2], strides[3], strides[1]],
-            }),
+            spread: Some(self.spread(problem)),
         })
+    }
+
+    /// Where the columns go.
+    pub(super) fn spread(&self, problem: &ConvProblem) -> Spread {
+        let (shape, strides) = (problem.shape(), problem.x().strides());
+        Spread {
+            counts: [self.axes[0].stride, self.axes[1].stride, shape.c],
+            extents: [shape.image[1], shape.image[2]],
+            strides: [strides[2], strides[3], strides[1]],
+        }
+    }
+
+    /// What is written: for each image its steps, each as many columns.
+    pub(super) fn steps(&self, problem: &ConvProblem) -> Positions {
+        let shape = problem.shape();
+        let steps = [0, 1].map(|i| (shape.image[1 + i] + self.axes[i].stride - 1) / self.axes[i].stride);
+        Positions {
+            element_bytes: problem.x().dtype().size_bytes() as i64,
+            channels: self.columns,
+            extents: [1, steps[0], steps[1]],
+            strides: [1; 3],
+            images: shape.n,
+            image_stride: problem.x().strides()[0],
+        }
+    }
+
+    /// The only class: all steps, which read the same window.
+    pub(super) fn class(&self, steps: &Positions) -> Class {
+        let axis = |i: usize| AxisClass {
+            n_taps: self.window[i],
+            base: self.first[i],
+            ..AxisClass::plain(steps.extents[1 + i])
+        };
+        Class { axes: [AxisClass::plain(1), axis(0), axis(1)] }
     }
 }
 

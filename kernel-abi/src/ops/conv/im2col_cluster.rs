@@ -32,6 +32,8 @@ macro_rules! tiles {
             cluster: 1,
             out_panels: 0,
             in_turns: false,
+            parts: 1,
+            converted: 0,
         };
         // A second block, of this kernel or the next, starts beside the first.
         const _: () = assert!($name.cluster_smem_bytes($name.stages) <= MULTIPROCESSOR_BYTES / 2 - 1024);

@@ -15,7 +15,7 @@ pub struct ConvTile {
     pub gemm_m: u32,
     /// Columns.
     pub gemm_n: u32,
-    /// Elements of the sum that one row of shared memory holds: 64 (128 bytes), or 32 where there are few channels.
+    /// Elements that one row of shared memory holds: 64 (128 bytes), or 32 where there are few channels, or of f32.
     pub panel_k: u32,
     /// Tiles of both operands that are loaded ahead.
     pub stages: u32,
@@ -26,12 +26,19 @@ pub struct ConvTile {
     /// Whether consumers compute whole tiles in turns, so that one's result is on its way out while the other
     /// computes, instead of sharing each tile.
     pub in_turns: bool,
+    /// Parts of the second operand that are loaded: 1, or 3 of f32 (see [`super::bf16x3_wgmma`]).
+    pub parts: u32,
+    /// Buffers for the parts of a second operand that is taken apart in shared memory; 0 where it is loaded as it is
+    /// multiplied.
+    pub converted: u32,
 }
 
 /// Warpgroups that compute.
 pub const CONSUMERS: u32 = 2;
 /// Threads of a block: one producer warpgroup and the consumers.
 pub const THREADS: u32 = 128 * (1 + CONSUMERS);
+/// Bytes of a row of shared memory that is full.
+pub const ROW_BYTES: u32 = 128;
 /// Elements of the sum of one stage.
 pub const GEMM_K: u32 = 64;
 /// Columns of a panel: 64 elements are one swizzled row of 128 bytes.
@@ -50,7 +57,8 @@ macro_rules! tiles {
        out_panels $o:literal, in_turns $t:literal];)*) => { $(
         $(#[$meta])*
         pub const $name: ConvTile =
-            ConvTile { gemm_m: $m, gemm_n: $n, panel_k: $p, stages: $s, cluster: $c, out_panels: $o, in_turns: $t };
+            ConvTile { gemm_m: $m, gemm_n: $n, panel_k: $p, stages: $s, cluster: $c, out_panels: $o, in_turns: $t,
+                       parts: 1, converted: 0 };
         const _: () = assert!($name.smem_bytes() <= MAX_SHARED_BYTES);
     )* };
 }
@@ -89,7 +97,7 @@ tiles! {
 }
 
 /// The most dynamic shared memory a block of compute capability 9.0 may have.
-const MAX_SHARED_BYTES: u32 = 232_448;
+pub(super) const MAX_SHARED_BYTES: u32 = 232_448;
 
 impl ConvTile {
     /// Product instructions along the rows of one consumer.
@@ -117,14 +125,19 @@ impl ConvTile {
         if self.shares_columns() { self.gemm_n / CONSUMERS } else { self.gemm_n }
     }
 
+    /// Elements of the sum of one stage, where it is loaded in parts.
+    pub const fn stage_k(self) -> u32 {
+        if self.parts > 1 { self.panel_k } else { GEMM_K }
+    }
+
     /// Bytes of the first operand's tile in one stage.
     pub const fn a_bytes(self) -> u32 {
-        self.gemm_m * GEMM_K * ELEMENT_BYTES
+        self.gemm_m * ROW_BYTES
     }
 
     /// Bytes of the second operand's tile in one stage.
     pub const fn b_bytes(self) -> u32 {
-        self.gemm_n * GEMM_K * ELEMENT_BYTES
+        self.gemm_n * self.stage_k() * ELEMENT_BYTES * self.parts
     }
 
     /// Bytes of one stage.
@@ -137,14 +150,29 @@ impl ConvTile {
         self.stages * self.stage_bytes()
     }
 
-    /// Where the barriers begin: a full and an empty one of 8 bytes a stage.
-    pub const fn barriers_at(self) -> u32 {
+    /// Where the buffers of parts begin, behind the panels.
+    pub const fn converted_at(self) -> u32 {
         self.panels_at() + CONSUMERS * self.out_panels * PANEL_BYTES
+    }
+
+    /// Where the barriers begin: a full and an empty one of 8 bytes a stage, then the same a buffer of parts.
+    pub const fn barriers_at(self) -> u32 {
+        self.converted_at() + self.converted * self.converted_bytes()
     }
 
     /// Dynamic shared memory of a block, with room for aligning its start.
     pub const fn smem_bytes(self) -> u32 {
-        self.barriers_at() + 2 * 8 * self.stages + ALIGN
+        self.barriers_at() + 2 * 8 * (self.stages + self.converted) + ALIGN
+    }
+
+    /// Bytes of a buffer of parts: three bf16 for every f32 of the second operand's tile.
+    pub const fn converted_bytes(self) -> u32 {
+        self.b_bytes() / 4 * 3 * ELEMENT_BYTES
+    }
+
+    /// Threads of a block: those of [`THREADS`], and a warpgroup that takes operands apart.
+    pub const fn threads(self) -> u32 {
+        if self.converted > 0 { THREADS + 128 } else { THREADS }
     }
 
     /// Rows that a cluster computes at a time.
@@ -159,7 +187,7 @@ impl ConvTile {
 
     /// Panels of the sum in a stage.
     pub const fn k_panels(self) -> u32 {
-        GEMM_K / self.panel_k
+        self.stage_k() / self.panel_k
     }
 
     /// Bytes of one such panel of the first operand.
@@ -317,7 +345,7 @@ crate::abi_struct! {
         pub group_c: u32,
         /// Groups.
         pub groups: u32,
-        /// Panels of 64 input channels of a group.
+        /// Panels of input channels of a group: 64, or 32 of f32.
         pub c_panels: u32,
         /// Taps along each axis.
         pub taps: [u32; 3],
@@ -390,16 +418,16 @@ impl ConvWgradParams {
         let (split, index) = div_rem(index, self.tiles());
         let (rest, m) = div_rem(index, self.m_blocks);
         let (group, n) = div_rem(rest, self.n_blocks);
-        WgradPlace { split, group, m: m * tile.gemm_m, panel: n * (tile.gemm_n / PANEL) }
+        WgradPlace { split, group, m: m * tile.gemm_m, panel: n * (tile.gemm_n / tile.panel_k) }
     }
 
-    /// The tap along each axis and the first channel of a panel of a group's filter.
+    /// The tap along each axis and the first channel of a panel, `width` wide, of a group's filter.
     #[inline(always)]
-    pub const fn tap_and_channel(&self, panel: u32) -> ([u32; 3], u32) {
+    pub const fn tap_and_channel(&self, panel: u32, width: u32) -> ([u32; 3], u32) {
         let (linear, c_panel) = div_rem(panel, self.c_panels);
         let (rest, s) = div_rem(linear, self.taps[2]);
         let (t, r) = div_rem(rest, self.taps[1]);
-        ([t, r, s], c_panel * PANEL)
+        ([t, r, s], c_panel * width)
     }
 
     /// Stages `begin..end` of a split.

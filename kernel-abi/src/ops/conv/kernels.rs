@@ -324,3 +324,56 @@ macro_rules! conv_strided_planes_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per f32 kernel of `fprop` and `dgrad` on bf16 tensor cores: symbol, tile.
+#[macro_export]
+macro_rules! conv_bf16x3_gather_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convbf16x3_gather_f32_128x128_sm90, PARTS_GATHER_128X128),
+            (convbf16x3_gather_f32_256x64_sm90, PARTS_GATHER_256X64),
+            (convbf16x3_gather_f32_128x64_sm90, PARTS_GATHER_128X64),
+            (convbf16x3_gather_f32_256x16_sm90, PARTS_GATHER_256X16),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per f32 kernel of `wgrad` on bf16 tensor cores: symbol, tile.
+#[macro_export]
+macro_rules! conv_bf16x3_wgrad_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convbf16x3_wgrad_f32_128x128_sm90, PARTS_WGRAD_128X128),
+            (convbf16x3_wgrad_f32_128x64_sm90, PARTS_WGRAD_128X64),
+            (convbf16x3_wgrad_f32_64x128_sm90, PARTS_WGRAD_64X128),
+        }
+    };
+}
+
+/// Calls `$callback!` with the symbols of the kernels around them: the one that adds partial sums, the one that takes
+/// filters apart, the one that also spreads their columns, the one that copies tensors.
+#[macro_export]
+macro_rules! conv_bf16x3_side_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convbf16x3_sum_f32, sum, ConvWgradSumParams),
+            (convbf16x3_parts_f32, filter_parts, ConvFilterPartsParams),
+            (convbf16x3_spread_f32, spread_parts, ConvPackSpreadParams),
+            (convbf16x3_pack_f32, pack, ConvPackF32Params),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per scalar f32 kernel: symbol, what it computes, its launch parameters, rows and
+/// columns of its tile.
+#[macro_export]
+macro_rules! conv_ffma_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convffma_gather_f32_128, gather, ConvFfmaParams, 128),
+            (convffma_gather_f32_64, gather, ConvFfmaParams, 64),
+            (convffma_wgrad_f32_128, wgrad, ConvFfmaWgradParams, 128),
+            (convffma_wgrad_f32_64, wgrad, ConvFfmaWgradParams, 64),
+        }
+    };
+}

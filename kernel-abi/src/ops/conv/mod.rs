@@ -24,8 +24,10 @@
 //! each axis. Strides of all tensors are free, so NCHW, NHWC, KCRS and KRSC are all one kind of problem. Operands
 //! share an element type; sums are kept in its accumulator. Deterministic.
 
+pub mod bf16x3_wgmma;
 pub mod cp_async_mma;
 mod depthwise;
+pub mod ffma;
 pub mod grouped_mma;
 pub mod halo_wgmma;
 pub mod im2col_cluster;

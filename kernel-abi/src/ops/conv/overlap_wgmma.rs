@@ -31,6 +31,26 @@ pub const ENTRY_BYTES: u32 = 16;
 pub const ENTRY_ELEMS: u32 = 8;
 /// Elements of the sum of one product instruction.
 pub const STEP_ELEMS: u32 = 16;
+/// How `fprop` writes y.
+pub mod y_access {
+    /// Element by element, as threads hold them: channels apart or by 2.
+    pub const ELEMENTS: u32 = 0;
+    /// Channels by 8.
+    pub const RUNS: u32 = 1;
+    /// Element by element, neighbouring threads along Q: results are turned in shared memory. Where there is a prior
+    /// value to blend with, as [`ELEMENTS`].
+    pub const TURNED: u32 = 2;
+}
+
+/// Bytes from channel to channel of turned results: 64 positions, and a gap that spreads channels over the banks.
+pub const TURNED_ROW_BYTES: u32 = 2 * 72;
+
+/// Bytes of the turned results of an instruction of so many columns.
+#[inline(always)]
+pub const fn turned_bytes(columns: u32) -> u32 {
+    columns * TURNED_ROW_BYTES
+}
+
 /// Whether `wgrad`'s instructions of so many columns read every second part of a window, those of one plane: 2, else 1.
 #[inline(always)]
 pub const fn wgrad_planes(columns: u32) -> u32 {
@@ -161,15 +181,22 @@ impl OverlapTile {
         self.buffers * self.x_bytes()
     }
 
-    /// `fprop`: where the barriers begin.
+    /// `fprop`: where results are turned on their way out.
     #[inline(always)]
-    pub const fn fprop_barriers_at(&self, columns: u32, blocks: u32) -> u32 {
+    pub const fn turning_at(&self, columns: u32, blocks: u32) -> u32 {
         self.filter_at() + blocks * self.filter_bytes(columns)
     }
 
+    /// `fprop`: where the barriers begin.
+    #[inline(always)]
+    pub const fn fprop_barriers_at(&self, columns: u32, blocks: u32, y_access: u32) -> u32 {
+        let turned = if y_access == y_access::TURNED { CONSUMERS * turned_bytes(columns) } else { 0 };
+        self.turning_at(columns, blocks) + turned
+    }
+
     /// `fprop`: dynamic shared memory, with room for aligning its start.
-    pub const fn fprop_smem_bytes(&self, columns: u32, blocks: u32) -> u32 {
-        self.fprop_barriers_at(columns, blocks) + 16 * self.buffers + ALIGN
+    pub const fn fprop_smem_bytes(&self, columns: u32, blocks: u32, y_access: u32) -> u32 {
+        self.fprop_barriers_at(columns, blocks, y_access) + 16 * self.buffers + ALIGN
     }
 
     /// `wgrad`: positions of dy in a buffer.
@@ -239,8 +266,8 @@ crate::abi_struct! {
         pub n_tiles: u32,
         /// `fprop`: blocks of columns that a block of threads computes of each tile.
         pub column_blocks: u32,
-        /// `fprop`: 1 when y's channels are written 8 at a time.
-        pub y_runs: u32,
+        /// `fprop`: how y is written, of [`y_access`].
+        pub y_access: u32,
         /// `wgrad`: parts of the grid that share the taps; others share K.
         pub tap_parts: Divisor,
         /// x.
@@ -318,7 +345,7 @@ impl OverlapParams {
         let (t, class) = self.tile.n_classes.div_rem(rest);
         let d = place.z * self.stride[0] + t * self.dilation[0];
         let h = (place.p + row) * self.stride[1] + class * self.dilation[1];
-        let w = (place.q + i) * self.stride[2] + (plane * ENTRY_ELEMS >> self.packed_c_log2);
+        let w = (place.q + i) * self.stride[2] + ((plane * ENTRY_ELEMS) >> self.packed_c_log2);
         [d as i32 - self.padding[0], h as i32 - self.padding[1], w as i32 - self.padding[2]]
     }
 }

@@ -1,9 +1,10 @@
 //! Convolution kernels: the rows of `conv_kernels!`.
 
-use super::{cp_async_mma, grouped_mma, naive, packed_rows, pointwise_strided, spread_columns};
+use super::{cp_async_mma, ffma, grouped_mma, naive, packed_rows, pointwise_strided, spread_columns};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::conv::cp_async_mma::CpAsyncMmaParams;
+use kernel_abi::ops::conv::ffma::{ConvFfmaParams, ConvFfmaWgradParams, FfmaTile};
 use kernel_abi::ops::conv::grouped_mma::{GroupedMmaParams, SplitReduceParams};
 use kernel_abi::ops::conv::{ConvPackRowsParams, ConvPackSpreadParams, ConvParams, ConvStridedPlanesParams};
 
@@ -83,6 +84,30 @@ macro_rules! cp_async_mma_entries {
 }
 
 kernel_abi::conv_cp_async_mma_kernels!(cp_async_mma_entries);
+
+macro_rules! ffma_entries {
+    ($(($symbol:ident, $name:ident, $params:ident, $size:tt)),* $(,)?) => { $(
+        ffma_entries!(@$size $symbol, $name, $params);
+    )* };
+    (@128 $symbol:ident, $name:ident, $params:ident) => {
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`, and shared memory for the tile.
+        #[kernel(threads = 256, min_blocks = 1)]
+        pub unsafe fn $symbol(params: $params) {
+            ffma::$name::<4>(&params, FfmaTile(128))
+        }
+    };
+    (@64 $symbol:ident, $name:ident, $params:ident) => {
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`, and shared memory for the tile.
+        #[kernel(threads = 64, min_blocks = 4)]
+        pub unsafe fn $symbol(params: $params) {
+            ffma::$name::<8>(&params, FfmaTile(64))
+        }
+    };
+}
+
+kernel_abi::conv_ffma_kernels!(ffma_entries);
 
 macro_rules! pack_rows_entries {
     ($(($symbol:ident)),* $(,)?) => { $(

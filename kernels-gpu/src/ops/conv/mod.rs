@@ -1,8 +1,10 @@
 //! Convolution, formula in `kernel_abi::ops::conv`.
 
+mod bf16x3_wgmma;
 mod cp_async_mma;
 mod depthwise;
 mod entry;
+mod ffma;
 mod grouped_mma;
 mod halo_wgmma;
 mod im2col_wgmma;

@@ -7,6 +7,31 @@ use cuda_std::schedule;
 use kernel_abi::ops::conv::ConvPackSpreadParams;
 use kernel_abi::ops::conv::index::output_position;
 
+/// The tap that a column meets at a position of the window.
+pub struct Tap {
+    /// Whether there is one.
+    pub inside: bool,
+    /// Where it lies in w, for the first k.
+    pub offset: i64,
+}
+
+impl Tap {
+    /// The tap of `column` at position `window`.
+    #[inline(always)]
+    pub fn new(p: &ConvPackSpreadParams, column: i64, window: [i64; 2]) -> Self {
+        let (rest, c) = div_rem(column, p.c);
+        let (a, b) = div_rem(rest, p.stride[1]);
+        // Position a of a step reads dy's position first + i with tap r where a + padding - r · dilation is that many
+        // strides: solved for r, it is an output position of a convolution whose stride is the dilation.
+        let r = output_position(a - p.stride[0] * (p.first[0] + window[0]), 0, p.padding[0], p.dilation[0], 1);
+        let s = output_position(b - p.stride[1] * (p.first[1] + window[1]), 0, p.padding[1], p.dilation[1], 1);
+        Tap {
+            inside: r >= 0 && r < p.filter[0] && s >= 0 && s < p.filter[1],
+            offset: c * p.strides[1] + r * p.strides[2] + s * p.strides[3],
+        }
+    }
+}
+
 /// Elements of 2 bytes.
 ///
 /// # Safety
@@ -19,16 +44,9 @@ pub unsafe fn pack(p: &ConvPackSpreadParams) {
         let (rest, k) = div_rem(i, p.k[1]);
         let (rest, j) = div_rem(rest, p.window[1]);
         let (column, i_window) = div_rem(rest, p.window[0]);
-        let (rest, c) = div_rem(column, p.c);
-        let (a, b) = div_rem(rest, p.stride[1]);
-        // Position a of a step reads dy's position first + i with tap r where a + padding - r · dilation is that many
-        // strides: solved for r, it is an output position of a convolution whose stride is the dilation.
-        let r = output_position(a - p.stride[0] * (p.first[0] + i_window), 0, p.padding[0], p.dilation[0], 1);
-        let s = output_position(b - p.stride[1] * (p.first[1] + j), 0, p.padding[1], p.dilation[1], 1);
-        let inside = r >= 0 && r < p.filter[0] && s >= 0 && s < p.filter[1] && k < p.k[0];
-        let value = if inside {
-            let at = k * p.strides[0] + c * p.strides[1] + r * p.strides[2] + s * p.strides[3];
-            *(p.from as *const u16).offset(at as isize)
+        let tap = Tap::new(p, column, [i_window, j]);
+        let value = if tap.inside && k < p.k[0] {
+            *(p.from as *const u16).offset((tap.offset + k * p.strides[0]) as isize)
         } else {
             0
         };

@@ -189,14 +189,14 @@ pub(super) unsafe fn run(p: &MatmulBlockParams, tile: MatmulBlockTile, a_is_mn_m
 }
 
 #[inline(always)]
-fn floats(low: [u32; 4], high: [u32; 4]) -> [f32; 8] {
+pub(crate) fn floats(low: [u32; 4], high: [u32; 4]) -> [f32; 8] {
     let f = f32::from_bits;
     [f(low[0]), f(low[1]), f(low[2]), f(low[3]), f(high[0]), f(high[1]), f(high[2]), f(high[3])]
 }
 
 /// The products of one index of k. Written out: an array that is indexed by a variable would lie in local memory.
 #[inline(always)]
-fn multiply(sums: &mut [[f32; 8]; 8], a: [f32; 8], b: [f32; 8]) {
+pub(crate) fn multiply(sums: &mut [[f32; 8]; 8], a: [f32; 8], b: [f32; 8]) {
     macro_rules! rows {
         ($($i:literal)*) => { $( rows!(@row $i; 0 1 2 3 4 5 6 7); )* };
         (@row $i:literal; $($j:literal)*) => { $( sums[$i][$j] = fma_f32(a[$i], b[$j], sums[$i][$j]); )* };

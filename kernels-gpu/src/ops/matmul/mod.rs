@@ -3,7 +3,7 @@
 mod bf16x3_wgmma;
 mod cp_async_mma;
 mod entry;
-mod ffma;
+pub(super) mod ffma;
 mod naive;
 mod split;
 mod tma_wgmma;

@@ -210,8 +210,9 @@ impl View {
 
     /// Whether a tile's panels do not reach into other groups.
     pub(in crate::ops::conv) fn fits(&self, tile: ConvTile) -> bool {
-        // Where a panel holds 32 elements, wider ones would only make more of them.
-        let panels = if tile.panel_k < 64 { self.group_read <= 32 } else { true };
+        // Where a panel holds 32 elements, wider ones would only make more of them. A stage then has two: behind the last
+        // one of an odd number lie the channels of the next group.
+        let panels = tile.panel_k == 64 || self.group_read <= 32 && self.groups == 1;
         let alone = self.groups == 1
             || (self.group_read % i64::from(tile.panel_k) == 0 && self.group_written % i64::from(tile.gemm_n) == 0);
         // Columns that nobody needs cost as much as others.
@@ -249,7 +250,7 @@ impl View {
         ENDS_US + rounds / CYCLES_PER_US
     }
 
-    fn n_tiles(&self, class: &Class, tile: ConvTile) -> u64 {
+    pub(in crate::ops::conv) fn n_tiles(&self, class: &Class, tile: ConvTile) -> u64 {
         let gemm_m = class.positions(&self.written).count() as u64;
         gemm_m.div_ceil(tile.cluster_rows().into()) * self.n_blocks(tile) * self.groups as u64
     }
@@ -264,7 +265,7 @@ impl View {
         (self.group_written as u64).div_ceil(tile.gemm_n.into())
     }
 
-    pub(super) fn params(&self, classes: &[Class], tile: ConvTile, n_tiles: u32) -> ConvGatherParams {
+    pub(in crate::ops::conv) fn params(&self, classes: &[Class], tile: ConvTile, n_tiles: u32) -> ConvGatherParams {
         let mut params = ConvGatherParams {
             a_maps: [[0; 16]; MAX_CLASSES],
             out_maps: [[0; 16]; MAX_CLASSES],
@@ -313,7 +314,7 @@ impl View {
     }
 
     /// The map of what a class reads.
-    pub(super) fn a_map(
+    pub(in crate::ops::conv) fn a_map(
         &self,
         context: &GpuContext,
         class: &Class,

@@ -14,7 +14,7 @@ mod wgrad;
 pub(super) use classes::{AxisClass, Class, classes};
 pub(super) use cluster::Cluster;
 pub(super) use gather::{Gather, KERNELS, Product, Row, Spread, View, row};
-pub(super) use tensors::{Filter, Positions, Window, check_window};
+pub(super) use tensors::{Filter, Positions, Window, check_window, five};
 pub(super) use wgrad::{MULTIPROCESSORS, SplitSum, WGRAD_KERNELS, Wgrad, WgradRow, WgradView, wgrad_row};
 
 use super::ConvProblem;
@@ -28,16 +28,16 @@ use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
 const NAME: &str = "im2col_wgmma";
 
 /// What the hardware asks of addresses and strides.
-const ALIGN_BYTES: u64 = 16;
+pub(super) const ALIGN_BYTES: u64 = 16;
 
 /// Size of an element.
 const ELEMENT_BYTES: i64 = 2;
 
 /// Clock under load.
-const CYCLES_PER_US: f64 = 1600.0;
+pub(super) const CYCLES_PER_US: f64 = 1600.0;
 
 /// From a launch to the first product, and from the last product to the end.
-const ENDS_US: f64 = 3.0;
+pub(super) const ENDS_US: f64 = 3.0;
 
 /// The element type in tensor maps.
 pub(super) fn tma_type(dtype: DType) -> Result<TmaType, Refusal> {
@@ -100,6 +100,21 @@ fn stage_cycles(tile: ConvTile, instruction_n: u32, loaded_bytes: u32) -> f64 {
     let read = instructions * f64::from(64 * 32 + instruction_n * 32);
     let shared = (read + f64::from(tile.stage_bytes())) / SHARED;
     products.max(shared).max(f64::from(loaded_bytes) / CACHE) / 0.93
+}
+
+/// The same where operands come in parts of f32, for 32 terms of the sum.
+pub(super) fn parts_cycles(tile: ConvTile, instruction_n: u32) -> f64 {
+    const RATE: f64 = 2048.0;
+    const SHARED: f64 = 128.0;
+    /// What the products reach of the tensor cores' rate: they begin anew every 32 terms.
+    const REACHED: f64 = 0.8;
+    let products = f64::from(tile.gemm_m * tile.gemm_n) * 32.0 * 6.0 / RATE;
+    // Six pairs of two instructions each; the first operand comes from registers, which load it once a consumer.
+    let instructions = tile.gemm_m / 64 * tile.gemm_n / instruction_n * 12;
+    let first = tile.a_bytes() * if tile.shares_columns() { 2 } else { 1 };
+    let second = if tile.converted > 0 { tile.b_bytes() * 5 / 2 } else { 0 };
+    let bytes = instructions * instruction_n * 32 + first + second + tile.stage_bytes();
+    products.max(f64::from(bytes) / SHARED) / REACHED
 }
 
 #[cfg(test)]

@@ -9,12 +9,14 @@ use kernel_abi::ops::conv::im2col_wgmma::access;
 /// The largest extent whose indices the hardware's signed coordinates reach.
 const MAX_EXTENT: i64 = i32::MAX as i64;
 
-/// Strides must stay below this many elements.
-const MAX_STRIDE_ELEMS: i64 = (1 << 40) / ELEMENT_BYTES;
+/// Strides must stay below this many bytes.
+const MAX_STRIDE_BYTES: i64 = 1 << 40;
 
 /// A channels-last tensor `[N, C, D, H, W]`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ops::conv) struct Positions {
+    /// Size of an element.
+    pub(in crate::ops::conv) element_bytes: i64,
     pub(in crate::ops::conv) channels: i64,
     /// Extents of depth, height and width.
     pub(in crate::ops::conv) extents: [i64; 3],
@@ -53,12 +55,14 @@ impl Positions {
             let given = desc.strides()[1];
             return Err(Refusal::new(format!("needs {name} channels-last, the stride of its channels is {given}")));
         }
-        let align = ALIGN_BYTES as i64 / ELEMENT_BYTES;
+        let element_bytes = desc.dtype().size_bytes() as i64;
+        let align = ALIGN_BYTES as i64 / element_bytes;
         // Stores were seen to end with 16 bytes (H200, driver 580.159); loads end with the element.
         if written && channels % align != 0 {
             return Err(Refusal::new(format!("writes channels by {align}, {name} has {channels}")));
         }
         let mut positions = Positions {
+            element_bytes,
             channels,
             extents: [1; 3],
             strides: [0; 3],
@@ -79,10 +83,11 @@ impl Positions {
             positions.image_stride = behind;
         }
         for stride in positions.strides.into_iter().chain([positions.image_stride]) {
-            if stride % align != 0 || stride <= 0 || stride >= MAX_STRIDE_ELEMS {
+            let most = MAX_STRIDE_BYTES / element_bytes;
+            if stride % align != 0 || stride <= 0 || stride >= most {
                 let reason = format!(
-                    "needs {name} with strides of a multiple of {align} elements above 0 and below \
-                     {MAX_STRIDE_ELEMS}, one is {stride}"
+                    "needs {name} with strides of a multiple of {align} elements above 0 and below {most}, one is \
+                     {stride}"
                 );
                 return Err(Refusal::new(reason));
             }
@@ -93,6 +98,24 @@ impl Positions {
             }
         }
         Ok(positions)
+    }
+
+    /// Describes a tensor that threads access, of any strides.
+    pub(in crate::ops::conv) fn anyhow(desc: &TensorDesc) -> Self {
+        let [image_stride, _, d, h, w] = five(desc);
+        let mut extents = [1; 3];
+        let absent = 5 - desc.rank();
+        for (i, &extent) in desc.dims()[2..].iter().enumerate() {
+            extents[i + absent] = extent;
+        }
+        Positions {
+            element_bytes: desc.dtype().size_bytes() as i64,
+            channels: desc.dims()[1],
+            extents,
+            strides: [d, h, w],
+            images: desc.dims()[0],
+            image_stride,
+        }
     }
 
     /// Describes a tensor that is written: channels-last, or in planes.
@@ -106,6 +129,7 @@ impl Positions {
             std::array::from_fn(|axis| if axis < absent { of_absent } else { values[2 + axis - absent] })
         };
         let positions = Positions {
+            element_bytes: ELEMENT_BYTES,
             channels,
             extents: spatial(desc.dims(), 1),
             strides: spatial(desc.strides(), 0),
@@ -158,6 +182,11 @@ impl Positions {
         }
     }
 
+    /// How rows of so many channels lie in shared memory.
+    fn swizzle(&self, columns: u32) -> Swizzle {
+        if i64::from(columns) * self.element_bytes == 128 { Swizzle::B128 } else { Swizzle::B64 }
+    }
+
     /// A map of all positions one behind the other.
     pub(in crate::ops::conv) fn linear_map(
         &self,
@@ -171,9 +200,9 @@ impl Positions {
             data_type,
             address,
             dims: &[self.channels as u64, self.count() as u64],
-            strides_bytes: &[(self.linear_stride().unwrap_or(0) * ELEMENT_BYTES) as u64],
+            strides_bytes: &[(self.linear_stride().unwrap_or(0) * self.element_bytes) as u64],
             box_dims: &[columns, rows],
-            swizzle: if columns == 64 { Swizzle::B128 } else { Swizzle::B64 },
+            swizzle: self.swizzle(columns),
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())
     }
@@ -198,8 +227,8 @@ impl Positions {
         dims.extend(of_axes(&|axis| self.extents[axis]).into_iter().map(|extent| extent as u64));
         dims.push(self.images as u64);
         let mut strides_bytes: Vec<u64> =
-            of_axes(&|axis| self.strides[axis] * ELEMENT_BYTES).into_iter().map(|stride| stride as u64).collect();
-        strides_bytes.push((self.image_stride * ELEMENT_BYTES) as u64);
+            of_axes(&|axis| self.strides[axis] * self.element_bytes).into_iter().map(|stride| stride as u64).collect();
+        strides_bytes.push((self.image_stride * self.element_bytes) as u64);
         let mut element_strides = vec![1];
         element_strides.extend(of_axes(&|axis| window.step[axis]).into_iter().map(|step| step as u32));
         element_strides.push(1);
@@ -213,10 +242,20 @@ impl Positions {
             channels_per_pixel: columns,
             pixels_per_column: rows,
             element_strides: &element_strides,
-            swizzle: if columns == 64 { Swizzle::B128 } else { Swizzle::B64 },
+            swizzle: self.swizzle(columns),
         };
         Ok(TensorMap::im2col(context, &im2col)?.words())
     }
+}
+
+/// Strides along N, C, D, H, W, or K, C, T, R, S; 0 along axes that there are not.
+pub(in crate::ops::conv) fn five(desc: &TensorDesc) -> [i64; 5] {
+    let mut strides = [0; 5];
+    let absent = 5 - desc.rank();
+    for (i, &stride) in desc.strides().iter().enumerate() {
+        strides[if i < 2 { i } else { i + absent }] = stride;
+    }
+    strides
 }
 
 /// Refuses windows that the fields of an im2col map cannot hold.

@@ -1,7 +1,7 @@
 //! `wgrad`.
 
 use super::tensors::{Filter, Positions, Window, check_window};
-use super::{CYCLES_PER_US, ENDS_US, check_addresses, check_device, stage_cycles, tma_type, unsupported};
+use super::{CYCLES_PER_US, ENDS_US, check_addresses, check_device, parts_cycles, stage_cycles, tma_type, unsupported};
 use crate::driver::{Function, GpuContext, TmaType};
 use crate::launch::{LaunchConfig, launch, linear_grid};
 use crate::ops::conv::{ConvMode, ConvPass, ConvProblem};
@@ -9,9 +9,7 @@ use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Stream};
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::conv::im2col_wgmma::{
-    ConvTile, ConvWgradParams, ConvWgradSumParams, GEMM_K, PANEL, THREADS, access,
-};
+use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ConvWgradParams, ConvWgradSumParams, PANEL, ROW_BYTES, access};
 
 /// A row of the kernel list.
 pub(in crate::ops::conv) struct WgradRow {
@@ -74,7 +72,7 @@ impl Algorithm<ConvProblem> for Wgrad {
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let view = WgradView::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
-        Ok(Box::new(WgradLaunch(SplitSum::new(problem, view, config, context)?)))
+        Ok(Box::new(WgradLaunch(SplitSum::of(problem, view, config, context)?)))
     }
 }
 
@@ -103,7 +101,7 @@ pub(in crate::ops::conv) struct WgradView {
     pub(in crate::ops::conv) x_access: u32,
     pub(in crate::ops::conv) window: Window,
     /// How dw lies when x is packed: channels of a packed position, real ones, and the distances in dw between
-    /// channels and between taps along w.
+    /// channels and between taps along w. Of f32, the distance between channels counts where nothing is packed too.
     pub(in crate::ops::conv) packed: Option<(i64, i64, i64, i64)>,
 }
 
@@ -156,13 +154,18 @@ impl WgradView {
         })
     }
 
+    /// Elements in a row of shared memory: channels of a panel, and positions of a stage.
+    fn width(&self) -> u32 {
+        ROW_BYTES / self.x.element_bytes as u32
+    }
+
     /// Panels of a group's filter.
-    fn n_panels(&self) -> u64 {
+    pub(in crate::ops::conv) fn n_panels(&self) -> u64 {
         self.dw.n_taps() as u64 * self.c_panels()
     }
 
     fn c_panels(&self) -> u64 {
-        (self.group_c as u64).div_ceil(PANEL.into())
+        (self.group_c as u64).div_ceil(self.width().into())
     }
 
     fn m_blocks(&self, tile: ConvTile) -> u64 {
@@ -170,15 +173,15 @@ impl WgradView {
     }
 
     fn n_blocks(&self, tile: ConvTile) -> u64 {
-        self.n_panels().div_ceil((tile.gemm_n / PANEL).into())
+        self.n_panels().div_ceil((tile.gemm_n / tile.panel_k).into())
     }
 
-    pub(super) fn tiles(&self, tile: ConvTile) -> u64 {
+    pub(in crate::ops::conv) fn tiles(&self, tile: ConvTile) -> u64 {
         self.m_blocks(tile) * self.n_blocks(tile) * self.groups as u64
     }
 
-    pub(super) fn k_blocks(&self) -> u64 {
-        (self.dy.count() as u64).div_ceil(GEMM_K.into())
+    pub(in crate::ops::conv) fn k_blocks(&self) -> u64 {
+        (self.dy.count() as u64).div_ceil(self.width().into())
     }
 
     /// Whether the tile is no larger than it needs to be.
@@ -190,8 +193,10 @@ impl WgradView {
 
     /// How many parts the sum is split into: what is fastest by [`View::time_us`].
     pub(in crate::ops::conv) fn splits(&self, tile: ConvTile, n_units: u64) -> u64 {
-        // A part has some stages at least, and all parts are at work at once, or there is only one.
-        let most = (self.k_blocks() / 4).min(2 * n_units / self.tiles(tile).max(1)).max(1);
+        // A part has some stages at least, and all parts are at work at once, or there is only one. Stages of parts take
+        // six times as long, so that rounds that leave no multiprocessor idle are worth more partial sums.
+        let (stages, rounds) = if tile.converted > 0 { (12, 16) } else { (4, 2) };
+        let most = (self.k_blocks() / stages).min(rounds * n_units / self.tiles(tile).max(1)).max(1);
         let time = |splits: &u64| self.time_us(tile, *splits, n_units);
         (1..=most).min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(1)
     }
@@ -208,12 +213,17 @@ impl WgradView {
         const PAIRS: f64 = 20.0;
         /// Bytes from memory in a microsecond.
         const MEMORY: f64 = 4.0e6;
-        let stage = stage_cycles(tile, tile.consumer_columns(), tile.stage_bytes());
+        let stage = if tile.converted > 0 {
+            parts_cycles(tile, tile.consumer_columns())
+        } else {
+            stage_cycles(tile, tile.consumer_columns(), tile.stage_bytes())
+        };
         let rounds = (self.tiles(tile) * splits).div_ceil(n_units) as f64;
         let stages = self.k_blocks().div_ceil(splits) as f64;
         let pairs = if splits > 1 { 0.0 } else { PAIRS * f64::from(tile.consumer_columns()) };
         let products = rounds * (stages * stage + EPILOGUE + pairs) / CYCLES_PER_US;
-        let bytes = 2.0 * (self.x.count() * self.x.channels + self.dy.count() * self.dy.channels) as f64;
+        let bytes = self.x.element_bytes as f64
+            * (self.x.count() * self.x.channels + self.dy.count() * self.dy.channels) as f64;
         let sums = if splits > 1 {
             let bytes = (splits * self.tiles(tile) * u64::from(tile.partials()) * 4) as f64;
             SECOND_KERNEL_US + 2.0 * bytes / PARTIALS
@@ -269,11 +279,12 @@ impl WgradView {
 impl WgradView {
     /// The maps of dy and x.
     pub(super) fn maps(&self, context: &GpuContext, x: u64, dy: u64) -> Result<[[u64; 16]; 2], Error> {
-        let dy_map = self.dy.linear_map(context, self.data_type, dy, GEMM_K, PANEL)?;
+        let width = self.width();
+        let dy_map = self.dy.linear_map(context, self.data_type, dy, width, width)?;
         let x_map = if self.x_access == access::LINEAR {
-            self.x.linear_map(context, self.data_type, x, GEMM_K, PANEL)?
+            self.x.linear_map(context, self.data_type, x, width, width)?
         } else {
-            self.x.im2col_map(context, self.data_type, x, self.x_access, &self.window, GEMM_K, PANEL)?
+            self.x.im2col_map(context, self.data_type, x, self.x_access, &self.window, width, width)?
         };
         Ok([dy_map, x_map])
     }
@@ -291,24 +302,33 @@ pub(in crate::ops::conv) struct SplitSum {
 }
 
 impl SplitSum {
-    /// The launches of a view.
-    pub(in crate::ops::conv) fn new(
+    /// The launches of a view of 16-bit tensors.
+    pub(in crate::ops::conv) fn of(
         problem: &ConvProblem,
         view: WgradView,
         config: Config,
         context: &Context,
     ) -> Result<Self, Error> {
-        let tile = wgrad_row(config).tile;
-        let function = context.function(config.0)?;
+        let dtype = problem.x().dtype();
+        let (sum, _) = SUMS.iter().find(|(_, of)| *of == dtype).expect("configs are of the types of the list");
+        SplitSum::new(view, wgrad_row(config).tile, [config.0, sum], context)
+    }
+
+    /// The launches of a view: by the kernel of a tile, and the one that adds its parts.
+    pub(in crate::ops::conv) fn new(
+        view: WgradView,
+        tile: ConvTile,
+        [symbol, sum]: [&'static str; 2],
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let function = context.function(symbol)?;
         function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
         let splits = view.splits(tile, MULTIPROCESSORS);
         let blocks = (view.tiles(tile) * splits).min(context.info().n_units as u64);
         let sum = if splits > 1 {
-            let dtype = problem.x().dtype();
-            let (symbol, _) = SUMS.iter().find(|(_, of)| *of == dtype).expect("configs are of the types of the list");
             let quads = view.tiles(tile) * u64::from(tile.partials() / 4);
             let config = LaunchConfig { programmatic: true, ..linear_grid(quads as i64, 256) };
-            Some((context.function(symbol)?, config))
+            Some((context.function(sum)?, config))
         } else {
             None
         };
@@ -316,7 +336,7 @@ impl SplitSum {
             function,
             config: LaunchConfig {
                 grid: [blocks as u32, 1, 1],
-                block: [THREADS, 1, 1],
+                block: [tile.threads(), 1, 1],
                 shared_bytes: tile.smem_bytes(),
                 programmatic: true,
                 ..LaunchConfig::default()

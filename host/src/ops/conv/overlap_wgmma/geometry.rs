@@ -7,7 +7,7 @@ use crate::select::Refusal;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::overlap_wgmma::{
     ENTRY_ELEMS, MAX_SHARED_BYTES, OverlapParams, OverlapTile, STEP_ELEMS, THREADS, WGRAD_K, WGRAD_POSITIONS,
-    wgrad_planes,
+    wgrad_planes, y_access,
 };
 
 /// The most channels of an entry.
@@ -49,6 +49,8 @@ pub(super) struct Windows {
     part_entries: u32,
     /// Elements of a window, those of the channels that fill up among them.
     elements: i64,
+    /// How `fprop` writes y.
+    y_access: u32,
 }
 
 impl Windows {
@@ -86,6 +88,7 @@ impl Windows {
             planes: if step > MAX_C { 2 } else { 1 },
             part_entries: (MAX_C / step).max(1) as u32,
             elements: shape.filter[2].saturating_mul(packed_c as i64),
+            y_access: y_access_of(problem.y()),
         };
         windows.check(problem)?;
         Ok(windows)
@@ -188,7 +191,7 @@ impl Windows {
                 }
                 for buffers in [2, 1] {
                     let tile = self.tile(rows, width, steps, buffers);
-                    let bytes = u64::from(tile.fprop_smem_bytes(columns, 0))
+                    let bytes = u64::from(tile.fprop_smem_bytes(columns, 0, self.y_access))
                         + u64::from(blocks) * u64::from(tile.filter_bytes(columns));
                     least = least.min(bytes.min(u32::MAX.into()) as u32);
                     if bytes > MAX_SHARED_BYTES.into() || self.n_tiles(&tile) >= 1 << 30 {
@@ -336,7 +339,7 @@ impl Windows {
             z_tiles: Divisor::new(z as u32),
             n_tiles: cut.n_tiles,
             column_blocks: cut.column_blocks,
-            y_runs: u32::from(writes_runs(problem)),
+            y_access: self.y_access,
             tap_parts: Divisor::new(tap_parts),
             x: 0,
             x_strides: [x_n, x_d, x_h],
@@ -361,6 +364,11 @@ impl Windows {
     /// Taps along d and h.
     pub(super) fn taps(&self) -> i64 {
         self.filter[0].saturating_mul(self.filter[1])
+    }
+
+    /// How `fprop` writes y.
+    pub(super) fn y_access(&self) -> u32 {
+        self.y_access
     }
 
     /// 2 where windows begin 16 elements behind one another, else 1.
@@ -399,12 +407,18 @@ fn strides(desc: &TensorDesc) -> [i64; 5] {
     }
 }
 
-/// Whether y's channels can be written 8 at a time, at an address that is a multiple of 16.
-fn writes_runs(problem: &ConvProblem) -> bool {
-    let y = problem.y();
+/// How `fprop` writes y, where its address is a multiple of 16.
+fn y_access_of(y: &TensorDesc) -> u32 {
     let run = i64::from(ENTRY_ELEMS);
+    let [_, channel_stride, .., column_stride] = strides(y);
     let whole = |(i, &stride): (usize, &i64)| i == 1 || y.dims()[i] == 1 || stride % run == 0;
-    y.strides()[1] == 1 && y.dims()[1] % run == 0 && y.strides().iter().enumerate().all(whole)
+    if channel_stride == 1 && y.dims()[1] % run == 0 && y.strides().iter().enumerate().all(whole) {
+        y_access::RUNS
+    } else if column_stride < channel_stride {
+        y_access::TURNED
+    } else {
+        y_access::ELEMENTS
+    }
 }
 
 /// Greatest common divisor of numbers that are at least 1.

@@ -18,7 +18,7 @@ use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Stream};
 use geometry::{Cut, Windows};
 use kernel_abi::ops::conv::overlap_wgmma::{
-    MAX_SHARED_BYTES, OverlapParams, STEP_ELEMS, THREADS, WGRAD_K, wgrad_planes,
+    MAX_SHARED_BYTES, OverlapParams, STEP_ELEMS, THREADS, WGRAD_K, wgrad_planes, y_access,
 };
 
 /// A row of the list of `fprop`.
@@ -201,7 +201,7 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
             }
             _ => {
                 let columns = FPROP_KERNELS.iter().find(|row| row.symbol == config.0).map_or(0, |row| row.columns);
-                (cut.tile.fprop_smem_bytes(columns, cut.column_blocks), 1, None)
+                (cut.tile.fprop_smem_bytes(columns, cut.column_blocks, windows.y_access()), 1, None)
             }
         };
         Ok(Box::new(OverlapLaunch {
@@ -276,7 +276,9 @@ impl Launch for OverlapLaunch {
         } else {
             params.w = call.address(1);
             params.y = call.address(2);
-            params.y_runs &= u32::from(params.y.is_multiple_of(RUN_BYTES));
+            if params.y_access == y_access::RUNS && !params.y.is_multiple_of(RUN_BYTES) {
+                params.y_access = y_access::ELEMENTS;
+            }
             (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
         }
         launch(&self.function, &self.config, gpu_stream, &params)

@@ -111,7 +111,7 @@ fn windows_of_fprop_hold_what_the_formula_says() {
         for row in FPROP_KERNELS {
             let cut =
                 windows.fprop_cut(row.columns, N_UNITS).unwrap_or_else(|refusal| panic!("{shape}: {}", refusal.0));
-            assert!(cut.tile.fprop_smem_bytes(row.columns, cut.column_blocks) <= MAX_SHARED_BYTES);
+            assert!(cut.tile.fprop_smem_bytes(row.columns, cut.column_blocks, windows.y_access()) <= MAX_SHARED_BYTES);
             let computed = cut.parts * cut.column_blocks * row.columns;
             assert!(i64::from(computed) >= problem.shape().k, "{shape}: {computed} channels");
             check(&problem, &windows.params(&problem, &cut, 1));

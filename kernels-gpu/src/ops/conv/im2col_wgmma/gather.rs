@@ -24,12 +24,12 @@ const TURN: u32 = 3;
 /// Maps are told to the copy engine by address, and what is indexed at run time is read through one too: a parameter
 /// that is indexed would be copied to local memory.
 #[derive(Clone, Copy)]
-pub(super) struct Address(pub(super) u64);
+pub(in crate::ops::conv) struct Address(pub(in crate::ops::conv) u64);
 
 impl Address {
     /// The map of the tensor that is read, for a class.
     #[inline(always)]
-    pub(super) fn a_map(self, class: u32) -> MapAddress {
+    pub(in crate::ops::conv) fn a_map(self, class: u32) -> MapAddress {
         MapAddress(self.0 + 128 * u64::from(class))
     }
 
@@ -41,7 +41,7 @@ impl Address {
 
     /// The filter's map.
     #[inline(always)]
-    pub(super) fn b_map(self) -> MapAddress {
+    pub(in crate::ops::conv) fn b_map(self) -> MapAddress {
         MapAddress(self.0 + offset_of!(ConvGatherParams, b_map) as u64)
     }
 
@@ -93,14 +93,14 @@ fn rank(tile: ConvTile) -> u32 {
 }
 
 /// The tiles of this block's cluster, one after the other.
-struct Tiles {
+pub(in crate::ops::conv) struct Tiles {
     index: u32,
     class: u32,
 }
 
 impl Tiles {
     #[inline(always)]
-    fn new(tile: ConvTile) -> Self {
+    pub(in crate::ops::conv) fn new(tile: ConvTile) -> Self {
         Tiles { index: block_idx_x() / tile.cluster, class: 0 }
     }
 
@@ -109,7 +109,7 @@ impl Tiles {
     /// # Safety
     /// As [`run`].
     #[inline(always)]
-    unsafe fn next<'a>(
+    pub(in crate::ops::conv) unsafe fn next<'a>(
         &mut self,
         p: &ConvGatherParams,
         at: Address,
@@ -132,25 +132,25 @@ impl Tiles {
 /// Panels of the sum of a class: the taps of a panel of channels, panel after panel, since neighbouring taps read
 /// nearly the same positions.
 #[inline(always)]
-pub(super) fn k_panels(p: &ConvGatherParams, class: &ConvClass, tile: ConvTile) -> u32 {
+pub(in crate::ops::conv) fn k_panels(p: &ConvGatherParams, class: &ConvClass, tile: ConvTile) -> u32 {
     class.taps[0] * class.taps[1] * class.taps[2] * p.channels.div_ceil(tile.panel_k)
 }
 
 /// A tap and a panel of channels, counting up.
-struct Panel {
-    channel: u32,
-    tap: [u32; 3],
-    linear_tap: i32,
+pub(in crate::ops::conv) struct Panel {
+    pub(in crate::ops::conv) channel: u32,
+    pub(in crate::ops::conv) tap: [u32; 3],
+    pub(in crate::ops::conv) linear_tap: i32,
 }
 
 impl Panel {
     #[inline(always)]
-    fn first(class: &ConvClass) -> Self {
+    pub(in crate::ops::conv) fn first(class: &ConvClass) -> Self {
         Panel { channel: 0, tap: [0; 3], linear_tap: class.first_tap }
     }
 
     #[inline(always)]
-    fn advance(&mut self, class: &ConvClass, panel_k: u32) {
+    pub(in crate::ops::conv) fn advance(&mut self, class: &ConvClass, panel_k: u32) {
         self.tap[2] += 1;
         self.linear_tap += class.tap_step[2];
         if self.tap[2] == class.taps[2] {

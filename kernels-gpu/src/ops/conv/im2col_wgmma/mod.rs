@@ -11,8 +11,8 @@
 mod cluster;
 mod entry;
 mod epilogue;
-mod gather;
-mod sum;
+pub(super) mod gather;
+pub(super) mod sum;
 mod wgrad;
 
 use cuda_std::thread::{sync_threads, thread_idx_x};
@@ -81,56 +81,56 @@ impl Half for F16 {
 ///
 /// The roles part where the registers are shared out and do not meet again before the end: otherwise the assembler
 /// finds the producer short of the registers that the consumers' code needs, and leaves all of them as they were.
-const PRODUCER_REGISTERS: u32 = 56;
+pub(super) const PRODUCER_REGISTERS: u32 = 56;
 const CONSUMER_REGISTERS: u32 = 224;
 /// Threads of a warpgroup.
-const WARPGROUP: u32 = 128;
+pub(super) const WARPGROUP: u32 = 128;
 /// Bytes of eight rows of 128: the period of the swizzle.
-const SWIZZLE_PERIOD: u32 = 1024;
+pub(super) const SWIZZLE_PERIOD: u32 = 1024;
 
 /// A ring of stages in shared memory, and where one role stands in it.
 #[derive(Clone, Copy)]
-struct Ring {
-    base: u32,
-    barriers: u32,
-    tile: ConvTile,
-    stage: u32,
-    parity: u32,
+pub(super) struct Ring {
+    pub(super) base: u32,
+    pub(super) barriers: u32,
+    pub(super) tile: ConvTile,
+    pub(super) stage: u32,
+    pub(super) parity: u32,
 }
 
 impl Ring {
     #[inline(always)]
-    fn new(tile: ConvTile) -> Self {
+    pub(super) fn new(tile: ConvTile) -> Self {
         let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
         Ring { base, barriers: base + tile.barriers_at(), tile, stage: 0, parity: 0 }
     }
 
     /// Address of the first operand's tile; the second's lies behind it.
     #[inline(always)]
-    fn a(&self) -> u32 {
+    pub(super) fn a(&self) -> u32 {
         self.base + self.stage * self.tile.stage_bytes()
     }
 
     /// Address of the second operand's tile.
     #[inline(always)]
-    fn b(&self) -> u32 {
+    pub(super) fn b(&self) -> u32 {
         self.a() + self.tile.a_bytes()
     }
 
     /// The barrier that counts what is loaded.
     #[inline(always)]
-    fn full(&self) -> u32 {
+    pub(super) fn full(&self) -> u32 {
         self.barriers + 8 * self.stage
     }
 
     /// The barrier that counts who has read.
     #[inline(always)]
-    fn empty(&self) -> u32 {
+    pub(super) fn empty(&self) -> u32 {
         self.barriers + 8 * (self.tile.stages + self.stage)
     }
 
     #[inline(always)]
-    fn advance(&mut self) {
+    pub(super) fn advance(&mut self) {
         self.stage += 1;
         if self.stage == self.tile.stages {
             self.stage = 0;
@@ -147,9 +147,22 @@ impl Ring {
         self.parity ^= rounds & 1;
     }
 
-    /// Arrivals that free a stage: one a warp of the consumers of every block that the stage's loads reach.
+    /// The barrier that counts who has written the parts of buffer `i`.
+    #[inline(always)]
+    pub(super) fn parts_full(&self, i: u32) -> u32 {
+        self.barriers + 8 * (2 * self.tile.stages + i)
+    }
+
+    /// The barrier that counts who has read them.
+    #[inline(always)]
+    pub(super) fn parts_empty(&self, i: u32) -> u32 {
+        self.parts_full(i) + 8 * self.tile.converted
+    }
+
+    /// Arrivals that free a stage: one a warp of the consumers of every block that the stage's loads reach, and of those
+    /// that take the second operand apart.
     const fn releases(tile: ConvTile) -> u32 {
-        4 * tile.sharers() * tile.cluster
+        4 * tile.sharers() * tile.cluster + if tile.converted > 0 { 4 } else { 0 }
     }
 
     /// Makes the barriers ready, and waits for the kernels before.
@@ -157,7 +170,7 @@ impl Ring {
     /// # Safety
     /// All threads of the cluster call it, before any uses a barrier.
     #[inline(always)]
-    unsafe fn start(self) {
+    pub(super) unsafe fn start(self) {
         schedule::launch_dependents();
         if thread_idx_x() == 0 {
             let mut each = self;
@@ -165,6 +178,12 @@ impl Ring {
                 mbarrier::init(each.full(), 1);
                 mbarrier::init(each.empty(), Ring::releases(self.tile));
                 each.advance();
+            }
+            let mut i = 0;
+            while i < self.tile.converted {
+                mbarrier::init(self.parts_full(i), 4);
+                mbarrier::init(self.parts_empty(i), 4 * self.tile.sharers());
+                i += 1;
             }
             mbarrier::fence_init();
         }
@@ -183,7 +202,7 @@ impl Ring {
     /// # Safety
     /// As [`Ring::start`]; `empty` is the barrier of a stage that was waited for.
     #[inline(always)]
-    unsafe fn release(tile: ConvTile, empty: u32, lane: u32) {
+    pub(super) unsafe fn release(tile: ConvTile, empty: u32, lane: u32) {
         if tile.cluster > 1 {
             if lane < tile.cluster {
                 mbarrier::arrive_remote_after_reads(empty, lane);
@@ -196,6 +215,6 @@ impl Ring {
 
 /// The number of this thread's warpgroup, uniform, so that addresses made of it are computed once a warp.
 #[inline(always)]
-fn warpgroup() -> u32 {
+pub(super) fn warpgroup() -> u32 {
     warp::uniform(thread_idx_x() / WARPGROUP)
 }

@@ -7,17 +7,40 @@ use super::wgrad::store_quad;
 use super::{Half, WARPGROUP};
 use crate::math::index::for_each_index;
 use cuda_std::schedule;
-use kernel_abi::ops::conv::im2col_wgmma::{CONSUMERS, ConvTile, ConvWgradSumParams, WGRAD_128X128};
+use kernel_abi::ops::conv::im2col_wgmma::{
+    CONSUMERS, ConvTile, ConvWgradParams, ConvWgradSumParams, WGRAD_128X128, WgradPlace,
+};
+
+/// How the threads of a kind of kernels hold sums.
+pub(in crate::ops::conv) trait Quads {
+    /// One of its tiles.
+    const TILE: ConvTile;
+
+    /// Writes four sums of a thread to dw.
+    ///
+    /// # Safety
+    /// As [`run`].
+    unsafe fn store(p: &ConvWgradParams, tile: ConvTile, place: WgradPlace, thread: u32, quad: u32, v: [f32; 4]);
+}
+
+impl<E: Half> Quads for E {
+    const TILE: ConvTile = WGRAD_128X128;
+
+    #[inline(always)]
+    unsafe fn store(p: &ConvWgradParams, tile: ConvTile, place: WgradPlace, thread: u32, quad: u32, v: [f32; 4]) {
+        store_quad::<E>(p, tile, place, thread, quad, v);
+    }
+}
 
 /// The kernel.
 ///
 /// # Safety
 /// The host passes what it gave to the first kernel.
 #[inline(always)]
-pub(super) unsafe fn run<E: Half>(p: &ConvWgradSumParams) {
+pub(in crate::ops::conv) unsafe fn run<E: Quads>(p: &ConvWgradSumParams) {
     schedule::launch_dependents();
     schedule::wait_for_predecessors();
-    let tile = ConvTile { gemm_m: p.tile_m, gemm_n: p.tile_n, ..WGRAD_128X128 };
+    let tile = ConvTile { gemm_m: p.tile_m, gemm_n: p.tile_n, ..E::TILE };
     let threads = CONSUMERS * WARPGROUP;
     let quads = tile.partials() / 4 / threads;
     let tiles = p.wgrad.tiles();
@@ -35,6 +58,6 @@ pub(super) unsafe fn run<E: Half>(p: &ConvWgradSumParams) {
         }
         let (rest, thread) = (i as u32 / threads, i as u32 % threads);
         let Some(index) = rest.checked_div(quads) else { return };
-        store_quad::<E>(&p.wgrad, tile, p.wgrad.place(tile, index), thread, rest - index * quads, sum);
+        E::store(&p.wgrad, tile, p.wgrad.place(tile, index), thread, rest - index * quads, sum);
     });
 }

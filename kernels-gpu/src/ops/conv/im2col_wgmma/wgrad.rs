@@ -79,7 +79,7 @@ pub(super) struct Panel {
 impl Panel {
     #[inline(always)]
     pub(super) fn new(p: &ConvWgradParams, group: u32, index: u32) -> Self {
-        let (tap, c) = p.tap_and_channel(index);
+        let (tap, c) = p.tap_and_channel(index, PANEL);
         let offset = |axis: usize| (tap[axis] * p.tap_offset[axis]) as u16;
         Panel { channel: (group * p.group_c + c) as i32, offset: [offset(0), offset(1), offset(2)] }
     }
@@ -271,7 +271,7 @@ pub(super) unsafe fn store_quad<E: Half>(
     if panel >= p.n_panels {
         return;
     }
-    let (tap, c) = p.tap_and_channel(panel);
+    let (tap, c) = p.tap_and_channel(panel, PANEL);
     let c = c + col % PANEL;
     if c >= p.group_c {
         return;

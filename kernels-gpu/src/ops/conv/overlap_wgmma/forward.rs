@@ -8,10 +8,12 @@ use crate::math::tensor_core::TensorCore;
 use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, block_idx_y, grid_dim_x, thread_idx_x};
 use cuda_std::wgmma::{Swizzle, descriptor};
-use cuda_std::{guarded, mbarrier, warp};
-use kernel_abi::ops::conv::overlap_wgmma::{CONSUMERS, ENTRY_BYTES, OverlapParams, OverlapPlace, PRODUCERS};
+use cuda_std::{guarded, mbarrier, shared, warp};
+use kernel_abi::ops::conv::overlap_wgmma::{
+    CONSUMERS, ENTRY_BYTES, OverlapParams, OverlapPlace, PRODUCERS, TURNED_ROW_BYTES, turned_bytes, y_access,
+};
 
-/// The barrier of the consumers.
+/// The barrier of the consumers; behind it are those of each one's own.
 const CONSUMERS_MEET: u32 = 1;
 /// Rows of a product instruction.
 const ROWS: u32 = 64;
@@ -40,7 +42,8 @@ pub(super) trait Product<const R: usize> {
 #[inline(always)]
 pub(super) unsafe fn run<P: Product<R>, T: TensorCore, const R: usize>(p: &OverlapParams) {
     let columns = 2 * R as u32;
-    let ring = Ring::start(p.tile.buffers, p.tile.x_bytes(), p.tile.fprop_barriers_at(columns, p.column_blocks));
+    let ring =
+        Ring::start(p.tile.buffers, p.tile.x_bytes(), p.tile.fprop_barriers_at(columns, p.column_blocks, p.y_access));
     let warpgroup = warpgroup();
     if warpgroup < PRODUCERS {
         produce(p, ring);
@@ -145,7 +148,12 @@ unsafe fn consume<P: Product<R>, T: TensorCore, const R: usize>(
                 ring.release();
             }
             let rows = Rows { place, extents, first, column: first_k + block * columns };
-            store::<T, R>(p, &d, &rows);
+            if p.y_access == y_access::TURNED && p.beta == 0.0 {
+                let at = ring.base + tile.turning_at(columns, p.column_blocks) + consumer * turned_bytes(columns);
+                turn::<T, R>(p, &d, &rows, at, CONSUMERS_MEET + 1 + consumer);
+            } else {
+                store::<T, R>(p, &d, &rows);
+            }
         }
         // The next tile's parts go on in turns where this one's end.
         task -= tasks;
@@ -164,6 +172,17 @@ struct Rows {
     column: u32,
 }
 
+impl Rows {
+    /// Where the first channel of an output row and column of the tile lies in y, in elements.
+    #[inline(always)]
+    fn offset(&self, p: &OverlapParams, row: u32, column: u32) -> i64 {
+        i64::from(self.place.n) * p.y_strides[0]
+            + i64::from(self.place.z) * p.y_strides[2]
+            + i64::from(self.place.p + row) * p.y_strides[3]
+            + i64::from(self.place.q + column) * p.y_strides[4]
+    }
+}
+
 /// Scales the sums, blends them with the prior values and writes them.
 ///
 /// # Safety
@@ -176,12 +195,8 @@ unsafe fn store<T: TensorCore, const R: usize>(p: &OverlapParams, d: &[f32; R], 
         let position = rows.first + thread / 32 * 16 + thread % 32 / 4 + 8 * half as u32;
         let (row, column) = p.tile.row_entries.div_rem(position);
         let there = row < rows.extents[0] && column < rows.extents[1];
-        let at = i64::from(rows.place.n) * p.y_strides[0]
-            + i64::from(rows.place.z) * p.y_strides[2]
-            + i64::from(rows.place.p + row) * p.y_strides[3]
-            + i64::from(rows.place.q + column) * p.y_strides[4];
-        let to = p.y as i64 + 2 * at;
-        if p.y_runs != 0 {
+        let to = p.y as i64 + 2 * rows.offset(p, row, column);
+        if p.y_access == y_access::RUNS {
             let mut quad = 0;
             while quad < R / 4 {
                 runs::<T, R>(p, d, half, quad, there, to, rows.column);
@@ -193,6 +208,47 @@ unsafe fn store<T: TensorCore, const R: usize>(p: &OverlapParams, d: &[f32; R], 
                 elements::<T, R>(p, d, half, group, there, to, rows.column);
                 group += 1;
             }
+        }
+        half += 1;
+    }
+}
+
+/// Scales the sums and writes them channel by channel, neighbouring threads neighbouring positions: they are turned in
+/// shared memory at `at`.
+///
+/// # Safety
+/// As [`consume`]; all threads of the warpgroup, at a barrier of its own.
+#[inline(always)]
+unsafe fn turn<T: TensorCore, const R: usize>(p: &OverlapParams, d: &[f32; R], rows: &Rows, at: u32, barrier: u32) {
+    let thread = thread_idx_x() % WARPGROUP;
+    let (warp, lane) = (thread / 32, thread % 32);
+    // The results before these are read.
+    sync_named(barrier, WARPGROUP);
+    let first = at + 2 * (warp * 16 + lane / 4) + lane % 4 * (2 * TURNED_ROW_BYTES);
+    let mut i = 0;
+    while i < R / 2 {
+        let packed = T::pack(p.alpha * *d.get_unchecked(2 * i), p.alpha * *d.get_unchecked(2 * i + 1));
+        let to = first + i as u32 / 2 * (8 * TURNED_ROW_BYTES) + i as u32 % 2 * 16;
+        shared::store_u16(to, packed as u16);
+        shared::store_u16(to + TURNED_ROW_BYTES, (packed >> 16) as u16);
+        i += 1;
+    }
+    sync_named(barrier, WARPGROUP);
+    let mut half = 0;
+    while half < 2 {
+        let position = lane + 32 * half;
+        let (row, column) = p.tile.row_entries.div_rem(rows.first + position);
+        let there = row < rows.extents[0] && column < rows.extents[1];
+        let mut to = p.y as i64 + 2 * (rows.offset(p, row, column) + i64::from(rows.column + warp) * p.y_strides[1]);
+        let mut from = at + 2 * position + warp * TURNED_ROW_BYTES;
+        let mut channel = warp;
+        while channel < 2 * R as u32 {
+            let condition = u32::from(there && rows.column + channel < p.k);
+            guarded::store_u16(to as u64, shared::load_u16(from), condition);
+            // The warps take the channels in turns.
+            to += 8 * p.y_strides[1];
+            from += 4 * TURNED_ROW_BYTES;
+            channel += 4;
         }
         half += 1;
     }

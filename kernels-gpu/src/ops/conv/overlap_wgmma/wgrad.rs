@@ -19,7 +19,7 @@ use kernel_abi::ops::conv::overlap_wgmma::{
 /// Bytes of a position of dy.
 const DY_BYTES: u32 = 2 * WGRAD_K;
 
-/// The product instructions of `T` taps: `R` sums a thread each.
+/// The instructions of `T` products, of a tap each or a plane of it: `R` sums a thread each.
 pub(super) trait Taps<const R: usize, const T: usize> {
     /// Queues four instructions a tap, for 64 positions; tap i's columns lie `taps[i]` entries behind the first's. `accumulate` is 0 to overwrite `d`, else 1.
     ///
@@ -37,7 +37,7 @@ pub(super) trait Taps<const R: usize, const T: usize> {
     unsafe fn finish(d: &mut [[f32; R]; T], a: &mut [[u32; 4]; 4]);
 }
 
-/// The kernel, of `T0` taps for the first consumer and `T1` for the second.
+/// The kernel, of `T0` products for the first consumer and `T1` for the second.
 ///
 /// # Safety
 /// The host passes live tensors of the extents in `p`, and launches `THREADS` threads with the tile's shared memory.
@@ -57,17 +57,17 @@ pub(super) unsafe fn run<P0: Taps<R, T0>, P1: Taps<R, T1>, const R: usize, const
     sync_threads();
     let (block, part) = p.tap_parts.div_rem(block_idx_y());
     let first_k = block * WGRAD_K;
-    let first_tap = part * (T0 + T1) as u32;
+    let first_product = part * (T0 + T1) as u32;
     let warpgroup = warpgroup();
     if warpgroup < PRODUCERS {
         produce(p, map, ring, first_k);
     } else if warpgroup == PRODUCERS {
-        consume::<P0, R, T0>(p, ring, first_k, first_tap);
+        consume::<P0, R, T0>(p, ring, first_k, first_product);
         // Keeps the compiler from sharing the last stores, and their register, between the consumers: the assembler
         // would then let no products overlap.
         warp::sync_warp();
     } else {
-        consume::<P1, R, T1>(p, ring, first_k, first_tap + T0 as u32);
+        consume::<P1, R, T1>(p, ring, first_k, first_product + T0 as u32);
     }
 }
 
@@ -106,7 +106,7 @@ unsafe fn consume<P: Taps<R, T>, const R: usize, const T: usize>(
     p: &OverlapParams,
     mut ring: Ring,
     first_k: u32,
-    first_tap: u32,
+    first_product: u32,
 ) {
     let tile = &p.tile;
     let thread = thread_idx_x() % WARPGROUP;
@@ -117,7 +117,7 @@ unsafe fn consume<P: Taps<R, T>, const R: usize, const T: usize>(
     let mut taps = [0u32; T];
     let mut t = 0;
     while t < T {
-        let (tap, plane) = div_rem(first_tap + t as u32, planes);
+        let (tap, plane) = div_rem(first_product + t as u32, planes);
         let entries = tile.tap_entries(tap) + plane * tile.plane_entries();
         *taps.get_unchecked_mut(t) = if tap < tile.n_taps() { entries } else { 0 };
         t += 1;
@@ -155,7 +155,7 @@ unsafe fn consume<P: Taps<R, T>, const R: usize, const T: usize>(
     }
     let mut t = 0;
     while t < T {
-        let (tap, plane) = div_rem(first_tap + t as u32, planes);
+        let (tap, plane) = div_rem(first_product + t as u32, planes);
         if tap < tile.n_taps() {
             store(p, d.get_unchecked(t), first_k, tap, plane);
         }

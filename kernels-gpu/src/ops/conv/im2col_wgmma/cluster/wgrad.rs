@@ -90,7 +90,7 @@ impl<'a> Out<'a> {
             if index >= p.n_panels {
                 return (0, 0);
             }
-            let (tap, c) = p.tap_and_channel(index);
+            let (tap, c) = p.tap_and_channel(index, PANEL);
             let mut tap = (tap[0] * p.taps[1] + tap[1]) * p.taps[2] + tap[2];
             if p.flip != 0 {
                 tap = p.taps[0] * p.taps[1] * p.taps[2] - 1 - tap;

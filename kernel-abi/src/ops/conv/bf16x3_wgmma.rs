@@ -1,0 +1,198 @@
+//! What launcher and kernels of `bf16x3_wgmma` agree on: f32 convolution as products of bf16 parts.
+//!
+//! An f32 element is the sum of three bf16 numbers, and a product of two elements the sum of nine products of parts, of
+//! which six are summed ([`PART_PAIRS`](crate::ops::matmul::PART_PAIRS)). Tiles, classes and places are those of
+//! [`im2col_wgmma`](super::im2col_wgmma); rows of shared memory hold 32 elements of f32.
+//!
+//! `fprop` and `dgrad` gather f32 as it lies; threads take it apart on its way from shared memory to the tensor cores.
+//! The filter is taken apart before, into `[part][row][tap][channels]`: rows are channels that are written, channels
+//! those that are summed over, of each group for itself and filled up with zeros to whole panels. Within each 16
+//! channels they stand in the order of [`part_channel`].
+
+use super::im2col_wgmma::{ConvGatherParams, ConvTile, MAX_SHARED_BYTES};
+
+/// Elements of f32 in a row of shared memory.
+pub const PARTS_PANEL: u32 = 32;
+/// Parts of an element.
+pub const PARTS: u32 = 3;
+/// Channels whose order is changed together: those of one product instruction.
+pub const PART_CHUNK: u32 = 16;
+
+macro_rules! tiles {
+    ($($(#[$meta:meta])* $name:ident = [$m:literal x $n:literal, stages $s:literal, parts $p:literal,
+       converted $c:literal];)*) => { $(
+        $(#[$meta])*
+        pub const $name: ConvTile = ConvTile {
+            gemm_m: $m,
+            gemm_n: $n,
+            panel_k: PARTS_PANEL,
+            stages: $s,
+            cluster: 1,
+            out_panels: 0,
+            in_turns: false,
+            parts: $p,
+            converted: $c,
+        };
+        const _: () = assert!($name.smem_bytes() <= MAX_SHARED_BYTES);
+    )* };
+}
+
+tiles! {
+    /// `fprop` and `dgrad`, many channels.
+    PARTS_GATHER_128X128 = [128 x 128, stages 5, parts 3, converted 0];
+    /// For 64 channels.
+    PARTS_GATHER_256X64 = [256 x 64, stages 5, parts 3, converted 0];
+    /// For 16 channels, or columns that are positions and channels.
+    PARTS_GATHER_256X16 = [256 x 16, stages 5, parts 3, converted 0];
+    /// For 64 channels and fewer positions.
+    PARTS_GATHER_128X64 = [128 x 64, stages 7, parts 3, converted 0];
+    /// `wgrad`, many channels.
+    PARTS_WGRAD_128X128 = [128 x 128, stages 5, parts 1, converted 2];
+    /// For 64 columns.
+    PARTS_WGRAD_128X64 = [128 x 64, stages 7, parts 1, converted 2];
+    /// For 64 rows: the consumers share the columns.
+    PARTS_WGRAD_64X128 = [64 x 128, stages 6, parts 1, converted 2];
+}
+
+crate::abi_struct! {
+    /// Launch parameters of the kernels for `fprop` and `dgrad`.
+    pub struct ConvPartsGatherParams {
+        /// As for 16-bit types; the filter's map is `[channels, taps, rows, parts]`, fastest first.
+        pub gather: ConvGatherParams,
+        /// Distance between channels of the tensor that is written, in elements.
+        pub channel_stride: i64,
+        /// Bytes that a thread stores at a time: 8 where that is always possible, else 4.
+        pub store_bytes: u32,
+        /// Nothing.
+        pub unused: u32,
+    }
+}
+
+const _: () = assert!(size_of::<ConvPartsGatherParams>() <= 4096);
+
+crate::abi_struct! {
+    /// Launch parameters of the kernel that takes filters apart.
+    pub struct ConvFilterPartsParams {
+        /// The filter.
+        pub from: u64,
+        /// Its parts.
+        pub to: u64,
+        /// Rows.
+        pub rows: i64,
+        /// Rows of a group.
+        pub group_rows: i64,
+        /// Distance between groups of rows, in elements.
+        pub group_stride: i64,
+        /// Distance between rows of a group.
+        pub row_stride: i64,
+        /// Taps.
+        pub taps: [i64; 3],
+        /// Distances between them.
+        pub tap_strides: [i64; 3],
+        /// Chunks of [`PART_CHUNK`] channels.
+        pub chunks: i64,
+        /// Channel i is `i % inner` of `i / inner`.
+        pub inner: i64,
+        /// How many there are of each.
+        pub counts: [i64; 2],
+        /// Distances between them: along `i / inner` and along `i % inner`.
+        pub strides: [i64; 2],
+        /// 1 when neighbouring threads take neighbouring rows, else neighbouring chunks.
+        pub rows_first: u32,
+        /// Nothing.
+        pub unused: u32,
+    }
+}
+
+crate::abi_struct! {
+    /// Launch parameters of the kernel that copies f32 tensors `[N, C, D, H, W]` of any strides to
+    /// `[N][D][H][packed W][packed C]`, with zeros where there is nothing.
+    pub struct ConvPackF32Params {
+        /// The tensor that is read.
+        pub from: u64,
+        /// The tensor that is written.
+        pub to: u64,
+        /// Distances of the tensor that is read along N, C, D, H, W, in elements.
+        pub strides: [i64; 5],
+        /// N, C, D, H, W.
+        pub dims: [i64; 5],
+        /// Where in a written row the first position of a read one lies.
+        pub padding: i64,
+        /// Written positions of a row.
+        pub packed_w: i64,
+        /// Written channels: a multiple of 4.
+        pub packed_c: i64,
+        /// 1 when neighbouring threads take neighbouring positions of a row, else neighbouring channels.
+        pub w_first: u32,
+        /// Nothing.
+        pub unused: u32,
+    }
+}
+
+/// Where, of the 16 channels of a product instruction, the one stands that counts as the i-th: a thread that loads four
+/// neighbours from shared memory then has what the instruction expects of it, the pairs i = 2 t and 2 t + 8.
+#[inline(always)]
+pub const fn part_channel(i: u32) -> u32 {
+    4 * (i % 8 / 2) + i / 8 * 2 + i % 2
+}
+
+/// Which row of eight a thread reads for row `g` of a product instruction, so that eight neighbouring threads, of two
+/// rows, read from all banks.
+#[inline(always)]
+pub const fn part_row(g: u32) -> u32 {
+    g / 2 + g % 2 * 4
+}
+
+/// Which of eight positions the `i`-th group of four threads takes apart: two neighbouring groups then read from all
+/// banks, and write to all.
+#[inline(always)]
+pub const fn part_position(i: u32) -> u32 {
+    let i = i % 8;
+    (i / 2) ^ (i % 2 * 5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_permutation(n: u32, of: fn(u32) -> u32) -> bool {
+        let mut seen: Vec<u32> = (0..n).map(of).collect();
+        seen.sort_unstable();
+        seen == (0..n).collect::<Vec<_>>()
+    }
+
+    #[test]
+    fn orders_leave_nothing_out() {
+        assert!(is_permutation(16, part_channel));
+        assert!(is_permutation(8, part_row));
+        assert!(is_permutation(8, part_position));
+    }
+
+    /// The fragment of A: thread t of four holds k = 2 t, 2 t + 1, 2 t + 8, 2 t + 9.
+    #[test]
+    fn a_thread_loads_neighbours() {
+        for t in 0..4 {
+            let held = [2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9].map(part_channel);
+            assert_eq!(held, [4 * t, 4 * t + 1, 4 * t + 2, 4 * t + 3]);
+        }
+    }
+
+    /// 16-byte chunks of rows of 128 bytes as they lie swizzled: eight threads meet eight.
+    fn all_banks(chunks: impl Iterator<Item = (u32, u32)>) -> bool {
+        let mut banks: Vec<u32> = chunks.map(|(row, chunk)| chunk ^ (row % 8)).collect();
+        banks.sort_unstable();
+        banks == [0, 1, 2, 3, 4, 5, 6, 7]
+    }
+
+    #[test]
+    fn no_bank_is_met_twice() {
+        for eight in 0..4 {
+            let lanes = || (0..8).map(move |i| 8 * eight + i);
+            // Fragments of A in K-major rows: four chunks of two rows.
+            assert!((0..2).all(|step| all_banks(lanes().map(|lane| (part_row(lane / 4), 4 * step + lane % 4)))));
+            // Taking apart: two chunks of four lanes' eight channels are read, one of each part is written.
+            assert!((0..2).all(|j| all_banks(lanes().map(|lane| (part_position(lane / 4), 2 * (lane % 4) + j)))));
+            assert!((0..2).all(|half| all_banks(lanes().map(|lane| (part_position(lane / 4), 4 * half + lane % 4)))));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! f32 kernels on bf16 tensor cores: the rows of `conv_bf16x3_gather_kernels!`, `conv_bf16x3_wgrad_kernels!` and
+//! `conv_bf16x3_side_kernels!`.
+
+use super::{PartsProduct, gather, pack, wgrad};
+use crate::ops::conv::im2col_wgmma::gather::Address;
+use cuda_std::wgmma::{wgmma, wgmma_wait};
+use cuda_std::{kernel, param_tensor_map};
+use kernel_abi::ops::conv::ConvPackSpreadParams;
+use kernel_abi::ops::conv::bf16x3_wgmma::*;
+use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ConvWgradParams, ConvWgradSumParams};
+
+macro_rules! gather_entries {
+    ($(($symbol:ident, $tile:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes maps and extents of live tensors in `params`.
+        #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, tensor_maps = 17)]
+        pub unsafe fn $symbol(params: ConvPartsGatherParams) {
+            struct This;
+            product!(This, $tile);
+            let at = Address(param_tensor_map!($symbol, 0).0);
+            gather::run::<This, { ($tile.gemm_n / 2) as usize }, { $tile.subtiles() as usize }>(&params, at)
+        }
+    )* };
+}
+
+macro_rules! wgrad_entries {
+    ($(($symbol:ident, $tile:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes maps and extents of live tensors in `params`.
+        #[kernel(arch = "sm_90a", threads = 512, min_blocks = 1, tensor_maps = 2)]
+        pub unsafe fn $symbol(params: ConvWgradParams) {
+            struct This;
+            product!(This, $tile);
+            let maps = wgrad::Maps { dy: param_tensor_map!($symbol, 0), x: param_tensor_map!($symbol, 1) };
+            wgrad::run::<This, { ($tile.consumer_columns() / 2) as usize }>(&params, maps)
+        }
+    )* };
+}
+
+macro_rules! side_entries {
+    ($(($symbol:ident, $name:ident, $params:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`.
+        #[kernel(arch = "sm_90a", threads = 256, min_blocks = 2)]
+        pub unsafe fn $symbol(params: $params) {
+            pack::$name(&params)
+        }
+    )* };
+}
+
+/// Implements [`PartsProduct`]: columns of an instruction, registers, whether B lies with the columns contiguous, and an
+/// instruction's step along it, must be literals.
+macro_rules! product {
+    ($this:ident, PARTS_GATHER_128X128) => {
+        product!(@of $this, PARTS_GATHER_128X128, 128, 64, 0, 2);
+    };
+    ($this:ident, PARTS_GATHER_256X64) => {
+        product!(@of $this, PARTS_GATHER_256X64, 64, 32, 0, 2);
+    };
+    ($this:ident, PARTS_GATHER_128X64) => {
+        product!(@of $this, PARTS_GATHER_128X64, 64, 32, 0, 2);
+    };
+    ($this:ident, PARTS_GATHER_256X16) => {
+        product!(@of $this, PARTS_GATHER_256X16, 16, 8, 0, 2);
+    };
+    ($this:ident, PARTS_WGRAD_128X128) => {
+        product!(@of $this, PARTS_WGRAD_128X128, 128, 64, 1, 128);
+    };
+    ($this:ident, PARTS_WGRAD_128X64) => {
+        product!(@of $this, PARTS_WGRAD_128X64, 64, 32, 1, 128);
+    };
+    ($this:ident, PARTS_WGRAD_64X128) => {
+        product!(@of $this, PARTS_WGRAD_64X128, 64, 32, 1, 128);
+    };
+    (@of $this:ident, $tile:ident, $n:tt, $registers:tt, $b_mn:tt, $b_step:tt) => {
+        impl PartsProduct<$registers> for $this {
+            const TILE: ConvTile = $tile;
+
+            #[inline(always)]
+            unsafe fn multiply(d: &mut [f32; $registers], a: &[[u32; 4]; 6], b: u64) {
+                /// From part to part, in a descriptor's units.
+                const PART: u64 = ($tile.gemm_n * PARTS_PANEL * 2 / 16) as u64;
+                let (first, second, third) = ([a[0], a[1]], [a[2], a[3]], [a[4], a[5]]);
+                // Small products first.
+                wgmma!(types = bf16, n = $n, steps = 2, d = &mut *d, a_registers = third, b = b, b_step = $b_step,
+                    transpose_b = $b_mn, accumulate = 0, commit = 0);
+                wgmma!(types = bf16, n = $n, steps = 2, d = &mut *d, a_registers = first, b = b + 2 * PART,
+                    b_step = $b_step, transpose_b = $b_mn, accumulate = 1, commit = 0, fence = 0);
+                wgmma!(types = bf16, n = $n, steps = 2, d = &mut *d, a_registers = second, b = b + PART,
+                    b_step = $b_step, transpose_b = $b_mn, accumulate = 1, commit = 0, fence = 0);
+                wgmma!(types = bf16, n = $n, steps = 2, d = &mut *d, a_registers = second, b = b, b_step = $b_step,
+                    transpose_b = $b_mn, accumulate = 1, commit = 0, fence = 0);
+                wgmma!(types = bf16, n = $n, steps = 2, d = &mut *d, a_registers = first, b = b + PART,
+                    b_step = $b_step, transpose_b = $b_mn, accumulate = 1, commit = 0, fence = 0);
+                wgmma!(types = bf16, n = $n, steps = 2, d = &mut *d, a_registers = first, b = b, b_step = $b_step,
+                    transpose_b = $b_mn, accumulate = 1, fence = 0);
+            }
+
+            #[inline(always)]
+            unsafe fn finish(d: &mut [f32; $registers], a: &mut [[u32; 4]; 6]) {
+                wgmma_wait!(d = d, registers = $registers, pending = 0, a_registers = a, steps = 6);
+            }
+        }
+    };
+}
+
+kernel_abi::conv_bf16x3_gather_kernels!(gather_entries);
+kernel_abi::conv_bf16x3_wgrad_kernels!(wgrad_entries);
+kernel_abi::conv_bf16x3_side_kernels!(side_entries);

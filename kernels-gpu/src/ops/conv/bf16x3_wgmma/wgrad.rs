@@ -1,0 +1,386 @@
+//! `wgrad`: see [`kernel_abi::ops::conv::im2col_wgmma`] for the product.
+//!
+//! Grid: any number of blocks, which share tiles and parts of the sum round-robin. Block: 512 threads: warpgroup 0
+//! loads, warpgroup 1 takes x apart, the others compute. Shared memory: dynamic, `ConvTile::smem_bytes`: the stages,
+//! buffers for x's parts, and barriers.
+//!
+//! A stage is panels of `[32 positions][32 channels]` of f32, dy's and then x's, each of x for its own tap. Consumers
+//! read dy transposed while they load fragments; the products read x's parts, panels of `[32 positions][64 channels]`,
+//! transposed. Sums are split and added as `im2col_wgmma` does it.
+
+use super::{
+    CONSUMER_REGISTERS, CONVERTER_REGISTERS, EXPONENT, LOADER_REGISTERS, PartsProduct, add, apart, apart_any, fragments,
+};
+use crate::ops::conv::im2col_wgmma::{Ring, SWIZZLE_PERIOD, WARPGROUP, warpgroup};
+use cuda_std::barrier::fence_proxy_async_shared;
+use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
+use cuda_std::tma::{self, MapAddress};
+use cuda_std::wgmma::{Swizzle, descriptor};
+use cuda_std::{mbarrier, schedule, shared, warp};
+use kernel_abi::ops::conv::bf16x3_wgmma::{PARTS_PANEL, part_position};
+use kernel_abi::ops::conv::im2col_wgmma::{
+    CONSUMERS, ConvTile, ConvWgradParams, ROW_BYTES, SUBTILE, WgradPlace, access, position,
+};
+
+/// Positions of a stage.
+const STAGE_K: u32 = PARTS_PANEL;
+/// Bytes of a panel: of 32 channels of f32, or of 64 of a part.
+const PANEL_BYTES: u32 = STAGE_K * ROW_BYTES;
+
+/// Where the tensor maps are.
+pub(super) struct Maps {
+    pub(super) dy: MapAddress,
+    pub(super) x: MapAddress,
+}
+
+/// The kernel.
+///
+/// # Safety
+/// The host passes maps and extents of live tensors, and launches `TILE.threads()` threads with `TILE.smem_bytes()`
+/// bytes of shared memory.
+#[inline(always)]
+pub(super) unsafe fn run<P: PartsProduct<R>, const R: usize>(p: &ConvWgradParams, maps: Maps) {
+    let ring = Ring::new(P::TILE);
+    if thread_idx_x() == 0 {
+        tma::prefetch_map(maps.dy);
+        tma::prefetch_map(maps.x);
+    }
+    ring.start();
+    let warpgroup = warpgroup();
+    if warpgroup == 0 {
+        schedule::release_registers::<LOADER_REGISTERS>();
+        if thread_idx_x() == 0 {
+            produce(p, P::TILE, &maps, ring);
+        }
+    } else if warpgroup == 1 {
+        schedule::release_registers::<CONVERTER_REGISTERS>();
+        convert(p, P::TILE, ring);
+    } else {
+        schedule::acquire_registers::<CONSUMER_REGISTERS>();
+        consume::<P, R>(p, ring, warpgroup - 2);
+    }
+}
+
+/// Which buffer of parts one role stands at.
+#[derive(Clone, Copy)]
+struct Buffer {
+    index: u32,
+    parity: u32,
+}
+
+impl Buffer {
+    #[inline(always)]
+    fn advance(&mut self, tile: ConvTile) {
+        self.index += 1;
+        if self.index == tile.converted {
+            self.index = 0;
+            self.parity ^= 1;
+        }
+    }
+
+    /// Its address.
+    #[inline(always)]
+    fn at(self, ring: &Ring) -> u32 {
+        ring.base + ring.tile.converted_at() + self.index * ring.tile.converted_bytes()
+    }
+}
+
+/// Where the positions of a stage lie in x.
+struct Window {
+    linear: i32,
+    image: i32,
+    base: [i32; 3],
+}
+
+/// 32 channels of x at one tap. Found once a tile.
+struct Panel {
+    channel: i32,
+    offset: [u16; 3],
+}
+
+impl Panel {
+    #[inline(always)]
+    fn new(p: &ConvWgradParams, group: u32, index: u32) -> Self {
+        let (tap, c) = p.tap_and_channel(index, PARTS_PANEL);
+        let offset = |axis: usize| (tap[axis] * p.tap_offset[axis]) as u16;
+        Panel { channel: (group * p.group_c + c) as i32, offset: [offset(0), offset(1), offset(2)] }
+    }
+
+    /// # Safety
+    /// As [`produce`].
+    #[inline(always)]
+    unsafe fn load(&self, p: &ConvWgradParams, map: MapAddress, to: u32, bar: u32, window: &Window) {
+        let (c, [d, h, w], [od, oh, ow]) = (self.channel, window.base, self.offset);
+        match p.x_access {
+            access::LINEAR => tma::load_2d(to, map, bar, [c, window.linear]),
+            access::IM2COL_2D => tma::load_im2col_4d(to, map, bar, [c, w, h, window.image], [ow, oh]),
+            _ => tma::load_im2col_5d(to, map, bar, [c, w, h, d, window.image], [ow, oh, od]),
+        }
+    }
+}
+
+/// Loads stage after stage, of tile after tile.
+///
+/// # Safety
+/// As [`run`]; one thread.
+#[inline(always)]
+unsafe fn produce(p: &ConvWgradParams, tile: ConvTile, maps: &Maps, mut ring: Ring) {
+    let mut index = block_idx_x();
+    while index < p.tiles() * p.splits {
+        let place = p.place(tile, index);
+        let left = p.n_panels - place.panel;
+        // Columns behind the last panel are never stored, so they need not be loaded.
+        let most = tile.gemm_n / PARTS_PANEL;
+        let n_panels = if left < most { left } else { most };
+        let panels = [0, 1, 2, 3].map(|i| Panel::new(p, place.group, place.panel + i));
+        let first_k = (place.group * p.group_k + place.m) as i32;
+        let (mut block, end) = p.k_range(place.split);
+        while block < end {
+            let first = block * STAGE_K;
+            let (n, at) = position(first, p.extents);
+            let base = |axis: usize| (at[axis] * p.step[axis]) as i32 + p.base[axis];
+            let window = Window { linear: first as i32, image: n as i32, base: [base(0), base(1), base(2)] };
+            mbarrier::wait(ring.empty(), ring.parity ^ 1);
+            mbarrier::arrive_expect_bytes(ring.full(), tile.a_bytes() + n_panels * PANEL_BYTES);
+            let bar = ring.full();
+            let mut i = 0;
+            while i < tile.gemm_m / PARTS_PANEL {
+                let k = first_k + (i * PARTS_PANEL) as i32;
+                tma::load_2d(ring.a() + i * PANEL_BYTES, maps.dy, bar, [k, first as i32]);
+                i += 1;
+            }
+            let [panel0, panel1, panel2, panel3] = &panels;
+            panel0.load(p, maps.x, ring.b(), bar, &window);
+            if n_panels > 1 {
+                panel1.load(p, maps.x, ring.b() + PANEL_BYTES, bar, &window);
+            }
+            if n_panels > 2 {
+                panel2.load(p, maps.x, ring.b() + 2 * PANEL_BYTES, bar, &window);
+            }
+            if n_panels > 3 {
+                panel3.load(p, maps.x, ring.b() + 3 * PANEL_BYTES, bar, &window);
+            }
+            ring.advance();
+            block += 1;
+        }
+        index += grid_dim_x();
+    }
+}
+
+/// Takes x's tiles apart, stage after stage: each warp some positions of 32 channels, each thread eight channels of a
+/// position at a time.
+///
+/// # Safety
+/// As [`run`]; all threads of one warpgroup.
+#[inline(always)]
+unsafe fn convert(p: &ConvWgradParams, tile: ConvTile, mut ring: Ring) {
+    let thread = thread_idx_x() % WARPGROUP;
+    let (lane, warp) = (thread % 32, thread / 32);
+    let panels = tile.gemm_n / PARTS_PANEL;
+    let rows = STAGE_K * panels / 4;
+    let (panel, first_row) = (warp % panels, warp / panels * rows);
+    let (eight, position) = (lane % 4, part_position(lane / 4));
+    let row = (first_row + position) * ROW_BYTES;
+    let from = panel * PANEL_BYTES + row + ((2 * eight) ^ position) * 16;
+    // Two panels of f32 make one of a part.
+    let to = panel / 2 * PANEL_BYTES + row + ((panel % 2 * 4 + eight) ^ position) * 16;
+    let mut buffer = Buffer { index: 0, parity: 0 };
+    let mut index = block_idx_x();
+    while index < p.tiles() * p.splits {
+        let (mut block, end) = p.k_range(p.place(tile, index).split);
+        while block < end {
+            mbarrier::wait(ring.full(), ring.parity);
+            mbarrier::wait(ring.parts_empty(buffer.index), buffer.parity ^ 1);
+            let (from, to) = (ring.b() + from, buffer.at(&ring) + to);
+            let mut i = 0;
+            while i < rows / 8 {
+                let at = i * 8 * ROW_BYTES;
+                eight_channels(from + at, to + at, tile.gemm_n * PARTS_PANEL * 2);
+                i += 1;
+            }
+            // The products read through another proxy.
+            fence_proxy_async_shared();
+            warp::sync_warp();
+            if lane == 0 {
+                mbarrier::arrive(ring.parts_full(buffer.index));
+                mbarrier::arrive(ring.empty());
+            }
+            buffer.advance(tile);
+            ring.advance();
+            block += 1;
+        }
+        index += grid_dim_x();
+    }
+}
+
+/// Takes eight neighbours apart, and writes their parts, `apart_bytes` from each other.
+///
+/// # Safety
+/// As [`convert`].
+#[inline(always)]
+unsafe fn eight_channels(from: u32, to: u32, part_bytes: u32) {
+    let ([a, b, c, d], [e, f, g, h]) = (shared::load_x4(from), shared::load_x4(from ^ 16));
+    let special = |x: u32| x & EXPONENT == EXPONENT;
+    let any = special(a) | special(b) | special(c) | special(d) | special(e) | special(f) | special(g) | special(h);
+    let [p0, p1, p2, p3] = if warp::any(any) {
+        [apart_any(a, b), apart_any(c, d), apart_any(e, f), apart_any(g, h)]
+    } else {
+        [apart(a, b), apart(c, d), apart(e, f), apart(g, h)]
+    };
+    shared::store_x4(to, [p0[0], p1[0], p2[0], p3[0]]);
+    shared::store_x4(to + part_bytes, [p0[1], p1[1], p2[1], p3[1]]);
+    shared::store_x4(to + 2 * part_bytes, [p0[2], p1[2], p2[2], p3[2]]);
+}
+
+/// A thread's fragments: of two channels of dy, neighbours, and of 32 positions, of which its own begin at `at`.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn load(at: u32) -> [[u32; 4]; 6] {
+    // The next position's chunks lie swizzled by one bit more, those of the eighth behind as here.
+    let step = |at: u32| {
+        // SAFETY: as the function's.
+        let (even, odd) = unsafe { (shared::load_x2(at), shared::load_x2(at ^ (ROW_BYTES + 16))) };
+        let behind = at + 8 * ROW_BYTES;
+        // SAFETY: as the function's.
+        let (even_behind, odd_behind) =
+            unsafe { (shared::load_x2(behind), shared::load_x2(behind ^ (ROW_BYTES + 16))) };
+        [[even[0], odd[0]], [even[1], odd[1]], [even_behind[0], odd_behind[0]], [even_behind[1], odd_behind[1]]]
+    };
+    fragments([step(at), step(at + 16 * ROW_BYTES)])
+}
+
+/// Computes tile after tile.
+///
+/// # Safety
+/// As [`run`]; all threads of one warpgroup.
+#[inline(always)]
+unsafe fn consume<P: PartsProduct<R>, const R: usize>(p: &ConvWgradParams, mut ring: Ring, consumer: u32) {
+    let tile = P::TILE;
+    let thread = thread_idx_x() % WARPGROUP;
+    let (lane, warp) = (thread % 32, thread / 32);
+    // Where it begins to read dy: rows of the product are channels, two neighbours a thread.
+    let row = if tile.shares_columns() { 0 } else { consumer * SUBTILE } + warp * 16;
+    let (pair, position) = (lane / 4, lane % 4 * 2);
+    let chunk = row % PARTS_PANEL / 4 + pair / 2;
+    let in_tile = row / PARTS_PANEL * PANEL_BYTES + position * ROW_BYTES + (chunk ^ position) * 16 + pair % 2 * 8;
+    let columns = if tile.shares_columns() { consumer * tile.consumer_columns() / 64 * PANEL_BYTES } else { 0 };
+    let mut buffer = Buffer { index: 0, parity: 0 };
+    let mut index = block_idx_x();
+    while index < p.tiles() * p.splits {
+        let place = p.place(tile, index);
+        let mut sums: [f32; R] = core::mem::zeroed();
+        let (mut block, end) = p.k_range(place.split);
+        while block < end {
+            mbarrier::wait(ring.full(), ring.parity);
+            let mut a = load(ring.a() + in_tile);
+            mbarrier::wait(ring.parts_full(buffer.index), buffer.parity);
+            let b = descriptor(buffer.at(&ring) + columns, PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128);
+            let mut d: [f32; R] = core::mem::zeroed();
+            P::multiply(&mut d, &a, b);
+            // All of the warp has read dy: the products have what it read.
+            Ring::release(tile, ring.empty(), lane);
+            P::finish(&mut d, &mut a);
+            if lane == 0 {
+                mbarrier::arrive(ring.parts_empty(buffer.index));
+            }
+            add(&mut sums, &d);
+            buffer.advance(tile);
+            ring.advance();
+            block += 1;
+        }
+        let out = Out { p, index, place, thread: consumer * WARPGROUP + thread };
+        quads::<P, R, 0>(&out, &sums);
+        if R > 32 {
+            quads::<P, R, 8>(&out, &sums);
+        }
+        index += grid_dim_x();
+    }
+}
+
+/// Where a thread's sums of a tile go.
+struct Out<'a> {
+    p: &'a ConvWgradParams,
+    index: u32,
+    place: WgradPlace,
+    thread: u32,
+}
+
+/// Quads `FROM` to `FROM + 7` of a thread's sums: few enough that the loop is unrolled, and the sums stay in registers.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn quads<P: PartsProduct<R>, const R: usize, const FROM: usize>(out: &Out<'_>, d: &[f32; R]) {
+    let threads = CONSUMERS * WARPGROUP;
+    let partials = out.p.partials as *mut [f32; 4];
+    let base = u64::from(out.index) * u64::from(P::TILE.partials() / 4) + u64::from(out.thread);
+    let mut i = FROM;
+    while i < FROM + 8 {
+        let sum = |j: usize| *d.get_unchecked(4 * i + j);
+        let v = [sum(0), sum(1), sum(2), sum(3)];
+        let quad = i as u32;
+        if out.p.splits > 1 {
+            let to = partials.add((base + u64::from(quad * threads)) as usize);
+            cuda_std::memory::store_x4(to as *mut u32, v.map(f32::to_bits));
+        } else {
+            store_quad(out.p, P::TILE, out.place, out.thread, quad, v);
+        }
+        i += 1;
+    }
+}
+
+/// Writes four sums of a thread to dw: two neighbouring columns of two neighbouring rows.
+///
+/// # Safety
+/// As [`run`].
+#[inline(always)]
+pub(super) unsafe fn store_quad(
+    p: &ConvWgradParams,
+    tile: ConvTile,
+    place: WgradPlace,
+    thread: u32,
+    quad: u32,
+    v: [f32; 4],
+) {
+    let consumer = thread / WARPGROUP;
+    let thread = thread % WARPGROUP;
+    let mut row = place.m + thread / 32 * 16 + thread % 32 / 4 * 2;
+    let mut col = 8 * quad + thread % 4 * 2;
+    if tile.shares_columns() {
+        col += consumer * tile.consumer_columns();
+    } else {
+        row += consumer * SUBTILE;
+    }
+    let panel = place.panel + col / PARTS_PANEL;
+    if panel >= p.n_panels {
+        return;
+    }
+    let (tap, c) = p.tap_and_channel(panel, PARTS_PANEL);
+    let c = c + col % PARTS_PANEL;
+    let mut tap = (tap[0] * p.taps[1] + tap[1]) * p.taps[2] + tap[2];
+    if p.flip != 0 {
+        tap = p.taps[0] * p.taps[1] * p.taps[2] - 1 - tap;
+    }
+    let mut i = 0;
+    while i < 4 {
+        let (row, column) = (row + i / 2, c + i % 2);
+        let s = column.checked_div(p.packed_c).unwrap_or(0);
+        let channel = column - s * p.packed_c;
+        if row < p.group_k && column < p.group_c && (p.packed_c == 0 || channel < p.real_c) {
+            let k = i64::from(place.group * p.group_k + row);
+            let offset = k * p.k_stride
+                + i64::from(tap) * p.tap_stride
+                + i64::from(s) * p.s_stride
+                + i64::from(channel) * p.c_stride;
+            let to = (p.dw as *mut f32).offset(offset as isize);
+            let mut sum = p.alpha * *v.get_unchecked(i as usize);
+            if p.beta != 0.0 {
+                sum += p.beta * *to;
+            }
+            *to = sum;
+        }
+        i += 1;
+    }
+}

@@ -1,0 +1,172 @@
+//! Single precision: against the reference, exactly, its laws, and its error against that of scalar arithmetic.
+
+use super::laws::{algorithms, dot, run};
+use super::reference::{any_pass, check_integers};
+use kernel_abi::DType;
+use kernel_abi::ops::conv::{ConvPass, ConvProblem};
+use oxidnn_tests::{Fill, check, contexts, problems};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(oxidnn_tests::config())]
+
+    #[test]
+    fn random_problems_match_the_reference(problem in problems::conv::single(any_pass()), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
+    #[test]
+    fn integers_come_out_exactly(problem in problems::conv::single(any_pass()), seed in any::<u64>()) {
+        check_integers(&problem, seed)?;
+    }
+
+    /// ⟨dy, fprop(x, w)⟩ = ⟨dgrad(dy, w), x⟩ = ⟨wgrad(x, dy), w⟩, exactly: integers so small that no sum is rounded.
+    #[test]
+    fn gradients_are_adjoints(problem in problems::conv::single(Just(ConvPass::Fprop)), seed in any::<u64>()) {
+        let [x, w, dy] = [problem.x(), problem.w(), problem.y()]
+            .map(|desc| Fill::Integers { max: 3 }.values(desc.n_elems() as usize, DType::F32, seed ^ desc.n_elems() as u64));
+        let [fprop, dgrad, wgrad] =
+            [ConvPass::Fprop, ConvPass::Dgrad, ConvPass::Wgrad].map(|pass| problems::conv::with_pass(&problem, pass));
+        for context in contexts() {
+            let mut sums = Vec::new();
+            for (problem, a, b, c) in [(&fprop, &x, &w, &dy), (&dgrad, &dy, &w, &x), (&wgrad, &x, &dy, &w)] {
+                for algorithm in algorithms(context, problem) {
+                    sums.push((algorithm, dot(c, &run(context, algorithm, problem, a, b))));
+                }
+            }
+            prop_assert!(sums.iter().all(|(_, sum)| *sum == sums[0].1), "{sums:?} {fprop}");
+        }
+    }
+}
+
+/// Several tiles with tails, every way of gathering and copying, in the networks' shapes.
+const SHAPES: &[&str] = &[
+    "pad=1x1 stride=1x1 x=3x64x9x10:f32:nhwc w=137x64x3x3:f32:nhwc",
+    "pad=1x1 stride=2x2 x=2x68x11x9:f32:nhwc w=261x68x3x3:f32:nhwc",
+    "pad=0x0 stride=1x1 x=2x128x8x8:f32:nhwc w=256x128x1x1:f32:nhwc",
+    "pad=0x0 stride=1x1 x=7x64x19x21:f32:nhwc w=64x64x1x1:f32:nhwc",
+    "pad=0x0 stride=2x2 x=2x64x9x9:f32:nhwc w=128x64x1x1:f32:nhwc",
+    "pad=1x1 stride=4x4 x=1x64x13x14:f32:nhwc w=64x64x3x3:f32:nhwc",
+    "pad=1x2 stride=3x2 dil=2x3 x=2x64x17x16:f32:nhwc w=64x64x3x4:f32:nhwc mode=convolution",
+    "pad=1x1 stride=2x2 groups=3 x=1x192x7x8:f32:nhwc w=387x64x3x3:f32:nhwc",
+    "pad=1x1 stride=1x1 groups=3 x=2x51x9x7:f32:nhwc w=57x17x3x3:f32:nhwc",
+    // Rows and channels as one: few channels, odd ones, strides.
+    "pad=3x3 stride=2x2 x=2x3x31x29:f32:nhwc w=64x3x7x7:f32:nhwc",
+    "pad=3x3 stride=2x2 x=2x3x31x29:f32 w=64x3x7x7:f32",
+    "pad=2x2 stride=4x4 x=2x3x27x30:f32:nhwc w=72x3x11x11:f32:nhwc",
+    "pad=1x0 stride=1x3 dil=2x1 x=2x11x14x17:f32:nhwc w=24x11x3x5:f32:nhwc",
+    "pad=2 stride=1 x=2x5x50:f32:nhwc w=70x5x5:f32:nhwc",
+    "pad=1x1x1 stride=1x2x1 x=1x3x5x6x7:f32:nhwc w=64x3x3x3x3:f32:nhwc",
+    // Channels that are no multiple of 16 bytes, or not contiguous.
+    "pad=1x1 stride=1x1 x=2x67x7x9:f32:nhwc w=71x67x3x3:f32:nhwc",
+    "pad=1x1 stride=1x1 x=2x40x7x9:f32 w=33x40x3x3:f32",
+    // One and three axes, slices, a sum that is split.
+    "pad=2 stride=1 x=2x64x50:f32:nhwc w=72x64x5:f32:nhwc",
+    "pad=1x1x1 stride=2x2x2 x=1x64x5x6x7:f32:nhwc w=64x64x3x3x3:f32:nhwc",
+    "pad=1x1 stride=1x1 x=2x64x7x5:f32:s3360x1x480x96 w=64x64x3x3:f32:nhwc",
+    "pad=1x1 stride=1x1 x=9x36x31x30:f32:nhwc w=34x36x3x3:f32:nhwc",
+];
+
+fn passes(shape: &str) -> impl Iterator<Item = ConvProblem> + use<> {
+    let fprop: ConvProblem = format!("conv:fprop {shape}").parse().unwrap();
+    ConvPass::ALL.iter().map(move |&pass| problems::conv::with_pass(&fprop, pass))
+}
+
+#[test]
+fn named_shapes_match_the_reference() {
+    for (i, shape) in SHAPES.iter().enumerate() {
+        for problem in passes(shape) {
+            check(&problem, i as u64).unwrap_or_else(|e| panic!("{e}"));
+            check_integers(&problem, i as u64).unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
+}
+
+/// Every run gives the same bits.
+#[test]
+fn bits_repeat() {
+    for shape in [SHAPES[0], SHAPES[9], SHAPES[20]] {
+        for problem in passes(shape) {
+            let operands = kernel_abi::Problem::operands(&problem);
+            let values = |i: usize| Fill::Normal.values(operands[i].desc.n_elems() as usize, DType::F32, i as u64);
+            let (a, b) = (values(0), values(1));
+            for context in contexts() {
+                for algorithm in algorithms(context, &problem) {
+                    let first = run(context, algorithm, &problem, &a, &b);
+                    for _ in 0..3 {
+                        assert!(first == run(context, algorithm, &problem, &a, &b), "{algorithm} {problem}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// f32 in bf16 parts is as exact as scalar f32, which the naive kernels are, against sums in f64.
+#[test]
+fn parts_are_as_exact_as_scalar_arithmetic() {
+    let Some(context) = oxidnn_tests::gpu("parts_are_as_exact_as_scalar_arithmetic") else { return };
+    if context.info().compute_capability != (9, 0) {
+        return;
+    }
+    for shape in [
+        "pad=0x0 stride=1x1 x=2x64x13x11:f32:nhwc w=72x64x1x1:f32:nhwc",
+        "pad=1x1 stride=1x1 x=2x64x13x11:f32:nhwc w=72x64x3x3:f32:nhwc",
+        "pad=1x1 stride=2x2 x=1x260x15x13:f32:nhwc w=136x260x3x3:f32:nhwc",
+        "pad=3x3 stride=2x2 x=2x3x41x39:f32:nhwc w=64x3x7x7:f32:nhwc",
+    ] {
+        for problem in passes(shape) {
+            let operands = kernel_abi::Problem::operands(&problem);
+            let values = |i: usize| Fill::Normal.values(operands[i].desc.n_elems() as usize, DType::F32, i as u64);
+            let (a, b) = (values(0), values(1));
+            let expected = oxidnn_reference::Judge::judge(&problem, &[a.clone(), b.clone(), vec![]]).remove(0);
+            let error = |name: &str| {
+                let got = run(&context, name, &problem, &a, &b);
+                let squares = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>();
+                let wrong = squares(&mut got.iter().zip(&expected).map(|(got, expected)| got - expected));
+                (wrong / squares(&mut expected.iter().copied())).sqrt()
+            };
+            let name = if problem.conv_pass() == ConvPass::Wgrad { "bf16x3_wgmma_split" } else { "bf16x3_wgmma" };
+            let (parts, scalar) = (error(name), error("naive"));
+            println!("{problem}: relative L2 error of {name} {parts:.2e}, of naive {scalar:.2e}");
+            assert!(parts <= 1.1 * scalar, "{problem}: {parts:e} against {scalar:e}");
+        }
+    }
+}
+
+/// Infinities, and numbers next to the largest, come out as scalar arithmetic has them.
+#[test]
+fn infinities_are_infinite() {
+    let Some(context) = oxidnn_tests::gpu("infinities_are_infinite") else { return };
+    let fprop: ConvProblem = "conv:fprop x=1x40x4x4:f32:nhwc w=68x40x1x1:f32:nhwc".parse().unwrap();
+    for pass in ConvPass::ALL {
+        let problem = problems::conv::with_pass(&fprop, *pass);
+        let operands = kernel_abi::Problem::operands(&problem);
+        let values = |i: usize| {
+            Fill::Uniform { low: 0.25, high: 0.9 }.values(operands[i].desc.n_elems() as usize, DType::F32, i as u64)
+        };
+        let (mut a, mut b) = (values(0), values(1));
+        // Exact as bf16 and not, with either sign; one of each operand meet.
+        (a[3], a[20], a[77]) = (f64::INFINITY, f64::NEG_INFINITY, f64::from(f32::MAX));
+        (b[5], b[6], b[40]) = (f64::NEG_INFINITY, 1.0, -1.0 - f64::from(f32::EPSILON));
+        (b[19], b[80]) = (f64::INFINITY, f64::INFINITY);
+        let class = |values: &[f64]| -> Vec<_> {
+            let of = |v: &f64| {
+                if v.is_nan() {
+                    2
+                } else if v.is_infinite() {
+                    v.signum() as i32
+                } else {
+                    0
+                }
+            };
+            values.iter().map(of).collect()
+        };
+        let expected = class(&run(&context, "naive", &problem, &a, &b));
+        for algorithm in algorithms(&context, &problem) {
+            if algorithm.starts_with("bf16x3") {
+                assert_eq!(class(&run(&context, algorithm, &problem, &a, &b)), expected, "{algorithm} {problem}");
+            }
+        }
+    }
+}
