@@ -208,13 +208,18 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
 const NCHW_SHAPES: &[&str] = &[
     // Plain products.
     "pad=0x0 stride=1x1 x=3x64x8x8:T w=136x64x1x1:T",
-    "pad=0x0 stride=1x1 x=2x72x14x14:T w=264x72x1x1:T",
+    "pad=0x0 stride=1x1 x=2x72x14x14:T w=136x72x1x1:T",
     "pad=0x0 stride=1x1 x=5x128x7x7:T w=64x128x1x1:T",
     "pad=0x0 stride=1x1 x=3x64x28x28:T w=40x64x1x1:T",
     "pad=0x0 stride=1x1 x=1x200x20x13:T w=130x200x1x1:T",
     "pad=0x0 stride=1x1 x=2x65x6x9:T w=33x65x1x1:T",
     "pad=0x0 stride=2x2 x=2x64x14x14:T w=128x64x1x1:T",
     "pad=0x0 stride=2x2 x=2x64x7x7:T w=72x64x1x1:T",
+    "pad=0x0 stride=2x2 x=1x64x16x56:T w=72x64x1x1:T",
+    "pad=0x0 stride=2x2 x=3x72x16x28:T w=64x72x1x1:T",
+    "pad=0x0 stride=3x2 x=2x64x10x15:T w=64x64x1x1:T",
+    "pad=0x0 stride=1x1 x=1x512x7x7:T w=40x512x1x1:T",
+    "pad=0x0 stride=1x1 x=1x128x14x14:T w=136x128x1x1:T",
     // Taps.
     "pad=1x1 stride=1x1 x=3x64x9x10:T w=136x64x3x3:T",
     "pad=1x1 stride=1x1 x=2x64x14x14:T w=64x64x3x3:T",

@@ -40,6 +40,7 @@ mod nchw_transposed;
 mod overlap_wgmma;
 mod packed_rows;
 mod pointwise_matmul;
+mod pointwise_strided;
 mod spread_columns;
 
 pub use kernel_abi::ops::conv::{ConvAxis, ConvDesc, ConvMode, ConvPass, ConvProblem, ConvShape};

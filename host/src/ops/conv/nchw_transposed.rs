@@ -5,7 +5,10 @@
 //! What the method takes as it is stays where it is. With beta, the prior value is brought to the workspace as well, so
 //! that the result is rounded once.
 
-use super::{ConvPass, ConvProblem, cp_async_mma, grouped_mma, im2col_wgmma, packed_rows, spread_columns};
+use super::{
+    ConvPass, ConvProblem, cp_async_mma, grouped_mma, halo_wgmma, im2col_wgmma, overlap_wgmma, packed_rows,
+    spread_columns,
+};
 use crate::ops::transform::Transposition;
 use crate::plan::{Bound, Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
@@ -74,6 +77,20 @@ const METHODS: &[Method] = &[
         takes_padding: true,
     },
     Method {
+        algorithm: &halo_wgmma::HaloWgmma,
+        names: &[kernel_abi::conv_halo_kernels!(names)],
+        takes_any_x_and_w: false,
+        writes_planes: false,
+        takes_padding: true,
+    },
+    Method {
+        algorithm: &overlap_wgmma::OverlapWgmma,
+        names: &[kernel_abi::conv_overlap_wgrad_kernels!(names)],
+        takes_any_x_and_w: true,
+        writes_planes: false,
+        takes_padding: true,
+    },
+    Method {
         algorithm: &packed_rows::PackedRows,
         names: &[kernel_abi::conv_im2col_gather_kernels!(row_names), kernel_abi::conv_im2col_wgrad_kernels!(row_names)],
         takes_any_x_and_w: true,
@@ -82,7 +99,7 @@ const METHODS: &[Method] = &[
     },
     Method {
         algorithm: &spread_columns::SpreadColumns,
-        names: &[kernel_abi::conv_im2col_gather_kernels!(column_names)],
+        names: &[kernel_abi::conv_im2col_gather_kernels!(column_names), kernel_abi::conv_halo_kernels!(column_names)],
         takes_any_x_and_w: true,
         writes_planes: false,
         takes_padding: true,
@@ -320,9 +337,11 @@ impl Launch for TransposedLaunch {
         };
         let workspace = *workspace;
         let prior = call.beta != 0.0;
+        let mut launched = false;
         for (i, moved) in self.moved.iter().enumerate() {
             if let Some(moved) = moved.as_ref().filter(|_| i < 2 || prior) {
-                moved.there.launch(gpu_stream, call.address(i), workspace.address() + moved.at)?;
+                moved.there.launch(gpu_stream, call.address(i), workspace.address() + moved.at, launched)?;
+                launched = true;
             }
         }
         let operands = call.operands.iter().zip(&self.moved).map(|(operand, moved)| {
@@ -345,7 +364,7 @@ impl Launch for TransposedLaunch {
         self.convolution.launch(stream, &mut inner)?;
         let output = self.moved[2].as_ref();
         match output.and_then(|moved| Some((moved.back.as_ref()?, moved.at))) {
-            Some((back, at)) => back.launch(gpu_stream, workspace.address() + at, call.address(2)),
+            Some((back, at)) => back.launch(gpu_stream, workspace.address() + at, call.address(2), false),
             None => Ok(()),
         }
     }
@@ -394,7 +413,7 @@ mod tests {
             format!("conv:fprop {tail} x=2x16x9x9:bf16:nhwc w=16x16x3x3:bf16:nhwc y=2x16x9x9:bf16")
         );
         assert_eq!(
-            copies(3, "conv:wgrad pad=1 x=2x3x9x9:bf16 dw=64x3x3x3:bf16").unwrap(),
+            copies(5, "conv:wgrad pad=1 x=2x3x9x9:bf16 dw=64x3x3x3:bf16").unwrap(),
             format!("conv:wgrad {tail} x=2x3x9x9:bf16 dy=2x64x9x9:bf16:nhwc dw=64x3x3x3:bf16")
         );
         let refusal = copies(0, "conv:fprop pad=1 x=2x16x9x9:bf16:nhwc w=16x16x3x3:bf16:nhwc").unwrap_err();

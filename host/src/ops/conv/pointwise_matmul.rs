@@ -154,16 +154,18 @@ impl Planes {
 }
 
 /// Images whose positions lie one behind the other.
-struct Image {
+pub(super) struct Image {
     count: i64,
     channels: i64,
     positions: i64,
-    stride: i64,
-    channel_stride: i64,
+    /// Between images.
+    pub(super) stride: i64,
+    pub(super) channel_stride: i64,
 }
 
 impl Image {
-    fn of(name: &str, desc: &TensorDesc) -> Result<Self, Refusal> {
+    /// Describes a tensor, or tells why it is none.
+    pub(super) fn of(name: &str, desc: &TensorDesc) -> Result<Self, Refusal> {
         let (dims, strides) = (desc.dims(), desc.strides());
         let mut positions = 1;
         for i in (2..dims.len()).rev() {
@@ -206,7 +208,7 @@ impl Launch for PlanesLaunch {
             check_address(self.names[1], b)?;
         }
         if let (Some(deal), Some(stream)) = (&self.deal, stream.gpu_stream()) {
-            deal.launch(stream, a, workspace)?;
+            deal.launch(stream, a, workspace, false)?;
             a = workspace;
         }
         self.product.run(stream, [a, b, c], workspace + self.dealt_bytes, call.alpha, call.beta)

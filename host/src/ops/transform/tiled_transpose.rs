@@ -23,6 +23,8 @@ const ROW_BYTES: u32 = 128;
 const MAX_RUN_ROWS: u32 = 256;
 /// The most rows of other tiles.
 const MAX_ROWS: u32 = 512;
+/// The most tiles along the columns of which the others share out a small last one.
+const MAX_SHARED_OUT: u32 = 6;
 /// Rows that a warp writes at a time.
 const ROW_GROUP: u32 = 32;
 /// Share of the memory's rate.
@@ -93,7 +95,7 @@ impl Launch for TransposeLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         match stream.gpu_stream() {
             Some(stream) if call.alpha == 1.0 && call.beta == 0.0 => {
-                self.transposition.launch(stream, call.address(0), call.address(1))
+                self.transposition.launch(stream, call.address(0), call.address(1), false)
             }
             _ => self.fallback.launch(stream, call),
         }
@@ -132,12 +134,13 @@ impl Transposition {
         })
     }
 
-    /// Queues it.
-    pub(in crate::ops) fn launch(&self, stream: &GpuStream, from: u64, to: u64) -> Result<(), Error> {
+    /// Queues it; `beside` if the launch before was of another transposition, of other memory.
+    pub(in crate::ops) fn launch(&self, stream: &GpuStream, from: u64, to: u64, beside: bool) -> Result<(), Error> {
         let aligned = from.is_multiple_of(CHUNK) && to.is_multiple_of(CHUNK);
         let tiling = if aligned { &self.geometry.aligned } else { &self.geometry.any };
         let mut params = tiling.params;
         (params.from, params.from_end, params.to) = (from, from + self.geometry.from_bytes, to);
+        params.beside = u32::from(beside && self.programmatic);
         let config = LaunchConfig {
             grid: [tiling.blocks, 1, 1],
             block: [TRANSPOSE_THREADS, 1, 1],
@@ -263,7 +266,13 @@ impl Tiling {
         while 2 * tile_bytes * tile_rows <= TILE_BYTES && tile_bytes < col_bytes {
             tile_bytes *= 2;
         }
-        let tile_cols = tile_bytes / bytes;
+        let mut tile_cols = tile_bytes / bytes;
+        let n_tiles = cols.div_ceil(tile_cols);
+        let few = (2..=MAX_SHARED_OUT).contains(&n_tiles) && tile_rows <= TILE_BYTES / ROW_BYTES;
+        if few && cols - (n_tiles - 1) * tile_cols < tile_cols / 2 {
+            // What would be left over for a last tile is shared out to the others.
+            tile_cols = cols.div_ceil(n_tiles - 1).next_multiple_of(run);
+        }
         // What lies before the first element in its 16 bytes is read too.
         let skip = if from_aligned { 0 } else { CHUNK as u32 - bytes };
         let row_chunks = (skip + tile_cols.min(cols) * bytes).div_ceil(CHUNK as u32);
@@ -291,6 +300,7 @@ impl Tiling {
             row_chunks: Divisor::new(row_chunks),
             col_chunks: Divisor::new(col_chunks),
             store,
+            beside: 0,
         };
         Ok(Tiling { params, blocks: blocks as u32 })
     }
@@ -366,6 +376,8 @@ mod tests {
             ("2x136x14x14:f16", "2x136x14x14:f16:nhwc"),
             ("2x5x13x13:f32", "2x5x13x13:f32:nhwc"),
             ("1x130x29x31:bf16", "1x130x29x31:bf16:nhwc"),
+            ("2x80x16x16:bf16", "2x80x16x16:bf16:nhwc"),
+            ("2x80x15x17:bf16", "2x80x15x17:bf16:nhwc"),
             ("9x700x3x3:bf16", "9x700x3x3:bf16:nhwc"),
             ("2x13x9x7:bf16", "2x13x9x7:bf16:s1008x1x112x16"),
             ("3x257:f32", "3x257:f32:s1x3"),

@@ -311,6 +311,20 @@ macro_rules! conv_pack_spread_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel between planes and their picked positions, for `pointwise_strided`: symbol,
+/// what it does, element type.
+#[macro_export]
+macro_rules! conv_strided_planes_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (stridedplanes_pick_bf16, pick, bf16),
+            (stridedplanes_pick_f16, pick, f16),
+            (stridedplanes_spread_bf16, spread, bf16),
+            (stridedplanes_spread_f16, spread, f16),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per f32 kernel of `fprop` and `dgrad` on bf16 tensor cores: symbol, tile.
 #[macro_export]
 macro_rules! conv_bf16x3_gather_kernels {

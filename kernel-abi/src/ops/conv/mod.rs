@@ -37,6 +37,7 @@ mod kernels;
 pub mod overlap_wgmma;
 mod packed_rows;
 mod params;
+mod pointwise_strided;
 mod spread_columns;
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -47,6 +48,7 @@ mod problem;
 pub use depthwise::{DepthwiseParams, LOOPED_MAX_FILTER, LOOPED_STRIP, REGION_BYTES, RUN_MAX};
 pub use packed_rows::ConvPackRowsParams;
 pub use params::ConvParams;
+pub use pointwise_strided::ConvStridedPlanesParams;
 pub use spread_columns::ConvPackSpreadParams;
 
 #[cfg(not(target_arch = "nvptx64"))]

@@ -39,6 +39,9 @@ crate::abi_struct! {
         pub col_chunks: Divisor,
         /// How a tile is written: one of the `STORE_` constants.
         pub store: u32,
+        /// Not 0 where the kernel before is one of these too, neither writes what is read nor uses what is written, and
+        /// all before it were done when it began: this one then works beside it, and waits for it at the end (Hopper).
+        pub beside: u32,
     }
 }
 

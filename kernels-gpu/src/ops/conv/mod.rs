@@ -11,4 +11,5 @@ mod im2col_wgmma;
 mod naive;
 mod overlap_wgmma;
 mod packed_rows;
+mod pointwise_strided;
 mod spread_columns;

@@ -50,9 +50,15 @@ macro_rules! overlapping_transposes {
         /// The host passes live tensors of the extents and distances in `params`, and shared memory for a tile.
         #[kernel(arch = "sm_90a", threads = 256, min_blocks = 8)]
         pub unsafe fn $symbol(params: TransposeParams) {
-            schedule::wait_for_predecessors();
+            if params.beside == 0 {
+                schedule::wait_for_predecessors();
+            }
             schedule::launch_dependents();
-            tiled_transpose::forward::<$bytes>(&params)
+            tiled_transpose::forward::<$bytes>(&params);
+            if params.beside != 0 {
+                // Who comes next waits for this kernel alone.
+                schedule::wait_for_predecessors();
+            }
         }
     )* };
 }

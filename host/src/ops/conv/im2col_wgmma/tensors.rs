@@ -144,7 +144,7 @@ impl Positions {
         let one = Positions { images: 1, ..positions };
         let contiguous = one.count() == 1 || one.linear_stride() == Some(1);
         let image_stride = if positions.images > 1 { positions.image_stride } else { 0 };
-        let all = one.count() | channel_stride | image_stride | ALIGN_BYTES as i64 / ELEMENT_BYTES;
+        let all = one.count() | channel_stride | image_stride | (ALIGN_BYTES as i64 / ELEMENT_BYTES);
         let run = if contiguous { 1 << all.trailing_zeros() } else { 1 };
         Ok((positions, Some(Planes { channel_stride, store_bytes: run * ELEMENT_BYTES as u32 })))
     }

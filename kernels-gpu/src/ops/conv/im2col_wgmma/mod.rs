@@ -10,6 +10,7 @@
 
 mod cluster;
 mod entry;
+mod epilogue;
 pub(super) mod gather;
 pub(super) mod sum;
 mod wgrad;

@@ -1,0 +1,288 @@
+//! The way out of the sums of `fprop` and `dgrad`: scaled and blended, panel by panel through shared memory, by copies of
+//! the copy engine or by stores of threads.
+
+use super::gather::Address;
+use super::{Half, Product, WARPGROUP};
+use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
+use cuda_std::thread::thread_idx_x;
+use cuda_std::tma::{self, MapAddress};
+use cuda_std::{ldmatrix, memory, schedule, shared};
+use kernel_abi::ops::conv::im2col_wgmma::{
+    ConvClass, ConvGatherParams, GatherPlace, PANEL, PANEL_BYTES, access, position,
+};
+
+/// Where a consumer's sums of a tile go.
+pub(super) struct Out<'a> {
+    class: &'a ConvClass,
+    map: MapAddress,
+    place: GatherPlace,
+    /// Where the panels lie on their way out.
+    panels: u32,
+    /// Whose turn it is among the buffers.
+    sent: u32,
+    /// Its own row of the 16 that the warp writes at a time, and which 16 bytes of two.
+    row: u32,
+    half: u32,
+    barrier: u32,
+    leader: bool,
+}
+
+impl<'a> Out<'a> {
+    #[inline(always)]
+    pub(super) fn new(
+        at: Address,
+        class: &'a ConvClass,
+        place: GatherPlace,
+        consumer: u32,
+        panels: u32,
+        sent: u32,
+    ) -> Self {
+        let thread = thread_idx_x() % WARPGROUP;
+        Out {
+            class,
+            map: at.out_map(place.class),
+            place,
+            panels,
+            sent,
+            row: thread / 32 * 16 + thread % 16,
+            half: thread % 32 / 16,
+            barrier: 1 + consumer,
+            leader: thread == 0,
+        }
+    }
+}
+
+/// Scales the sums of the rows of instruction `I`, blends them with the prior values and sends them out, panel by panel.
+///
+/// # Safety
+/// As the kernel; all threads of one warpgroup.
+#[inline(always)]
+pub(super) unsafe fn subtile<P: Product<R, S>, E: Half, const R: usize, const S: usize, const I: usize>(
+    p: &ConvGatherParams,
+    d: &[f32; R],
+    out: &Out<'_>,
+    first_row: u32,
+) {
+    panel::<P, E, R, S, I, 0>(p, d, out, first_row);
+    if R > 32 {
+        panel::<P, E, R, S, I, 1>(p, d, out, first_row);
+    }
+    if R > 64 {
+        panel::<P, E, R, S, I, 2>(p, d, out, first_row);
+        panel::<P, E, R, S, I, 3>(p, d, out, first_row);
+    }
+}
+
+/// Panel `N` of the 64 rows of instruction `I`.
+///
+/// # Safety
+/// As [`subtile`].
+#[inline(always)]
+unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const I: usize, const N: usize>(
+    p: &ConvGatherParams,
+    d: &[f32; R],
+    out: &Out<'_>,
+    first_row: u32,
+) {
+    let col = out.place.n + N as u32 * PANEL;
+    // The buffers in turn.
+    let buffer = out.panels + (out.sent + (I * (R / 32) + N) as u32) % P::TILE.out_panels * PANEL_BYTES;
+    // One tile is enough, and the others stay small.
+    if P::TILE.gemm_m == 256
+        && P::TILE.gemm_n == 64
+        && P::TILE.panel_k == 64
+        && !P::B_IS_MN_MAJOR
+        && p.out_access == access::SPREAD
+    {
+        spread::<E, R, 0>(p, d, out, first_row, col);
+        spread::<E, R, 1>(p, d, out, first_row, col);
+        spread::<E, R, 2>(p, d, out, first_row, col);
+        spread::<E, R, 3>(p, d, out, first_row, col);
+    } else if col < p.gemm_n && first_row < out.class.gemm_m {
+        // The store that last read this buffer was sent as many panels ago as there are buffers.
+        if out.leader {
+            if P::TILE.out_panels == 2 {
+                tma::wait_group_read::<1>();
+            } else {
+                tma::wait_group_read::<3>();
+            }
+        }
+        sync_named(out.barrier, WARPGROUP);
+        chunk::<E, R, N, 0>(p, d, out, first_row, buffer, col);
+        chunk::<E, R, N, 1>(p, d, out, first_row, buffer, col);
+        chunk::<E, R, N, 2>(p, d, out, first_row, buffer, col);
+        chunk::<E, R, N, 3>(p, d, out, first_row, buffer, col);
+        if p.out_access == access::PLANES {
+            sync_named(out.barrier, WARPGROUP);
+            store_planes(p, out, first_row, buffer, col);
+        } else {
+            fence_proxy_async_shared();
+            sync_named(out.barrier, WARPGROUP);
+            if out.leader {
+                store(p, out, first_row, buffer, col);
+            }
+        }
+    }
+    if out.leader {
+        // Also where nothing was stored: the wait counts groups.
+        tma::commit_group();
+    }
+}
+
+/// Queues the store of a panel.
+///
+/// # Safety
+/// As [`subtile`]; one thread.
+#[inline(always)]
+unsafe fn store(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buffer: u32, col: u32) {
+    let c = (out.place.group * p.gemm_n + col) as i32;
+    if p.out_access == access::LINEAR {
+        tma::store_2d(out.map, buffer, [c, first_row as i32]);
+        return;
+    }
+    let (n, [d, h, w]) = position(first_row, out.class.extents);
+    if p.out_access == access::IM2COL_2D {
+        tma::store_im2col_4d(out.map, buffer, [c, w as i32, h as i32, n as i32]);
+    } else {
+        tma::store_im2col_5d(out.map, buffer, [c, w as i32, h as i32, d as i32, n as i32]);
+    }
+}
+
+/// Copies a transposed panel to planes, `store_bytes` a thread at a time, neighbours to neighbours.
+///
+/// # Safety
+/// As [`subtile`].
+#[inline(always)]
+unsafe fn store_planes(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buffer: u32, col: u32) {
+    let thread = schedule::opaque(thread_idx_x() % WARPGROUP);
+    // A power of two, as `store_bytes` is: threads for a channel's 64 positions.
+    let threads = 128 / (p.store_bytes | u32::from(p.store_bytes == 0));
+    let shift = threads.trailing_zeros();
+    let byte = (thread & (threads - 1)) * p.store_bytes;
+    let first = prior_row(p, out, first_row + byte / 2);
+    if first == 0 {
+        return;
+    }
+    let mut channel = thread >> shift;
+    let step = WARPGROUP >> shift;
+    let n_channels = if p.gemm_n - col < PANEL { p.gemm_n - col } else { PANEL };
+    let mut to = first + (i64::from(col + channel) * p.channel_stride) as u64 * 2;
+    while channel < n_channels {
+        let from = buffer + channel * 128 + ((byte / 16) ^ (channel % 8)) * 16 + byte % 16;
+        match p.store_bytes {
+            16 => memory::store_x4(to as *mut u32, shared::load_x4(from)),
+            8 => memory::store_x2(to as *mut u32, shared::load_x2(from)),
+            4 => memory::store_x1(to as *mut u32, shared::load_u32(from)),
+            _ => *(to as *mut u16) = shared::load_u16(from),
+        }
+        channel += step;
+        to += (i64::from(step) * p.channel_stride) as u64 * 2;
+    }
+}
+
+/// Columns `16 J` to `16 J + 15` of panel `N`: eight sums a thread.
+///
+/// # Safety
+/// As [`subtile`].
+#[inline(always)]
+unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
+    p: &ConvGatherParams,
+    d: &[f32; R],
+    out: &Out<'_>,
+    first_row: u32,
+    buffer: u32,
+    panel_col: u32,
+) {
+    let at = 8 * (4 * N + J);
+    let sum = |i: usize| p.alpha * *d.get_unchecked(at + i);
+    let mut v = [sum(0), sum(1), sum(2), sum(3), sum(4), sum(5), sum(6), sum(7)];
+    if p.beta != 0.0 {
+        // Opaque, so that addresses are not kept for all panels in registers, of which there are none left.
+        let thread = schedule::opaque(thread_idx_x() % WARPGROUP);
+        let row = first_row + thread / 32 * 16 + thread % 32 / 4;
+        let col = panel_col + 16 * J as u32 + thread % 4 * 2;
+        let blend = |v: f32, row: u64, col: u32| v + p.beta * prior::<E>(p, row, col);
+        let upper = prior_row(p, out, row);
+        (v[0], v[1]) = (blend(v[0], upper, col), blend(v[1], upper, col + 1));
+        (v[4], v[5]) = (blend(v[4], upper, col + 8), blend(v[5], upper, col + 9));
+        let lower = prior_row(p, out, row + 8);
+        (v[2], v[3]) = (blend(v[2], lower, col), blend(v[3], lower, col + 1));
+        (v[6], v[7]) = (blend(v[6], lower, col + 8), blend(v[7], lower, col + 9));
+    }
+    let packed = [E::pack(v[0], v[1]), E::pack(v[2], v[3]), E::pack(v[4], v[5]), E::pack(v[6], v[7])];
+    if p.out_access == access::PLANES {
+        // Rows of the panel are channels. Each matrix goes to 8 of them, at the warp's 16 positions: two chunks.
+        let thread = schedule::opaque(thread_idx_x() % WARPGROUP);
+        let row = 16 * J as u32 + thread % 32 / 16 * 8 + thread % 8;
+        let chunk = (thread / 32 * 2 + thread / 8 % 2) ^ (row % 8);
+        ldmatrix::store_x4_transposed(buffer + row * 128 + chunk * 16, packed);
+    } else {
+        let chunk = (2 * J as u32 + out.half) ^ (out.row % 8);
+        ldmatrix::store_x4(buffer + out.row * 128 + chunk * 16, packed);
+    }
+}
+
+/// Address of the first channel of a row of the written tensor, in this tile's group; 0 behind the last row.
+#[inline(always)]
+fn prior_row(p: &ConvGatherParams, out: &Out<'_>, row: u32) -> u64 {
+    if row >= out.class.gemm_m {
+        return 0;
+    }
+    let (n, [d, h, w]) = position(row, out.class.extents);
+    let [sd, sh, sw] = out.class.strides;
+    let image = i64::from(n) * p.image_stride + out.class.offset;
+    let offset = image + i64::from(d) * sd + i64::from(h) * sh + i64::from(w) * sw;
+    p.out + (offset + i64::from(out.place.group * p.gemm_n) * p.channel_stride) as u64 * 2
+}
+
+/// An element of the written tensor before the run; 0 outside.
+///
+/// # Safety
+/// As [`subtile`].
+#[inline(always)]
+unsafe fn prior<E: Half>(p: &ConvGatherParams, row: u64, col: u32) -> f32 {
+    if row == 0 || col >= p.gemm_n {
+        return 0.0;
+    }
+    E::unpack(*(row as *const u16).offset((i64::from(col) * p.channel_stride) as isize))
+}
+
+/// Writes columns `16 J` to `16 J + 15`, which are positions and channels, element by element.
+///
+/// # Safety
+/// As [`subtile`].
+#[inline(always)]
+unsafe fn spread<E: Half, const R: usize, const J: usize>(
+    p: &ConvGatherParams,
+    d: &[f32; R],
+    out: &Out<'_>,
+    first_row: u32,
+    panel_col: u32,
+) {
+    let thread = thread_idx_x() % WARPGROUP;
+    if panel_col + 16 * J as u32 >= p.gemm_n {
+        return;
+    }
+    let mut i = 0;
+    while i < 8 {
+        let row = first_row + thread / 32 * 16 + thread % 32 / 4 + (i as u32 / 2 % 2) * 8;
+        let col = panel_col + 16 * J as u32 + thread % 4 * 2 + (i as u32 / 4) * 8 + i as u32 % 2;
+        let (n, [_, h, w]) = position(row, out.class.extents);
+        let (rest, c) = p.spread[2].div_rem(col);
+        let (a, b) = p.spread[1].div_rem(rest);
+        let (h, w) = (h * p.spread[0].divisor + a, w * p.spread[1].divisor + b);
+        if row < out.class.gemm_m && col < p.gemm_n && h < p.spread_extents[0] && w < p.spread_extents[1] {
+            let offset = i64::from(n) * p.image_stride
+                + i64::from(h) * p.spread_strides[0]
+                + i64::from(w) * p.spread_strides[1]
+                + i64::from(c) * p.spread_strides[2];
+            let to = (p.out as *mut u16).offset(offset as isize);
+            let mut sum = p.alpha * *d.get_unchecked(8 * J + i);
+            if p.beta != 0.0 {
+                sum += p.beta * E::unpack(*to);
+            }
+            *to = E::pack(sum, 0.0) as u16;
+        }
+        i += 1;
+    }
+}
