@@ -279,13 +279,13 @@ fn rows_may_overlap() {
     let a: Vec<_> = (0..64).map(|i| line[8 * i..8 * i + k].to_vec()).collect();
     let image_a = Image { bytes: encode(&line), leading: 16, stride: 128, swizzle: Swizzle::None, step: 32 };
     let b = integers(26, 64, k, Type::Bf16);
-    run_views(&unit, "unit_wgmma_bf16_n64", [&image_a, &Image::new(&b, Type::Bf16, Swizzle::B128, false)], &a, &b);
+    run_views(unit, "unit_wgmma_bf16_n64", [&image_a, &Image::new(&b, Type::Bf16, Swizzle::B128, false)], &a, &b);
     // B: element k of column n is element 8 k + n.
     let line = integers(27, 1, 8 * k + 64, Type::Bf16).remove(0);
     let b: Vec<_> = (0..64).map(|n| (0..k).map(|k| line[8 * k + n]).collect::<Vec<_>>()).collect();
     let image_b = Image { bytes: encode(&line), leading: 128, stride: 16, swizzle: Swizzle::None, step: 256 };
     let a = integers(28, 64, k, Type::Bf16);
-    run_views(&unit, "unit_wgmma_bf16_n64_tb", [&Image::new(&a, Type::Bf16, Swizzle::B128, false), &image_b], &a, &b);
+    run_views(unit, "unit_wgmma_bf16_n64_tb", [&Image::new(&a, Type::Bf16, Swizzle::B128, false), &image_b], &a, &b);
 }
 
 /// Swizzled tiles that begin at any row of the pattern, as those of shifted taps do.
@@ -298,14 +298,14 @@ fn tiles_may_begin_at_any_row() {
         let a: Vec<_> = (0..64).map(|i| [&rows[i][..16], &rows[i + shift][..16]].concat()).collect();
         let image_a = Image { step: 128 * shift, ..Image::new(&rows, Type::Bf16, Swizzle::B128, false) };
         let b = integers(30, 64, 32, Type::Bf16);
-        run_views(&unit, "unit_wgmma_bf16_n64", [&image_a, &Image::new(&b, Type::Bf16, Swizzle::B64, false)], &a, &b);
+        run_views(unit, "unit_wgmma_bf16_n64", [&image_a, &Image::new(&b, Type::Bf16, Swizzle::B64, false)], &a, &b);
         // B with n contiguous: the second step's 16 k begin `shift` rows below the first's.
         let rows = integers(31, 64, 16 + shift, Type::Bf16);
         let b: Vec<_> = rows.iter().map(|row| [&row[..16], &row[shift..shift + 16]].concat()).collect();
         let image_b = Image { step: 128 * shift, ..Image::new(&rows, Type::Bf16, Swizzle::B128, true) };
         let a = integers(32, 64, 32, Type::Bf16);
         let image_a = Image::new(&a, Type::Bf16, Swizzle::B64, false);
-        run_views(&unit, "unit_wgmma_bf16_n64_tb", [&image_a, &image_b], &a, &b);
+        run_views(unit, "unit_wgmma_bf16_n64_tb", [&image_a, &image_b], &a, &b);
     }
 }
 

@@ -78,7 +78,7 @@ impl Algorithm<ConvProblem> for SpreadColumns {
             let tile = row(config).tile;
             let function = context.function(config.0)?;
             function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
-            Columns::Gather(Product::new(view, function, tile, context))
+            Columns::Gather(Box::new(Product::new(view, function, tile, context)))
         };
         Ok(Box::new(SpreadLaunch { pack: context.function(PACK[0])?, params: packing.params(problem), product }))
     }
@@ -263,7 +263,7 @@ struct SpreadLaunch {
 
 /// The product whose columns are spread.
 enum Columns {
-    Gather(Product),
+    Gather(Box<Product>),
     Halo(Box<halo_wgmma::Product>),
 }
 
