@@ -33,7 +33,7 @@ impl Swizzle {
             Swizzle::B64 => 3,
             Swizzle::B32 => 1,
         };
-        byte ^ ((byte >> 7) & mask) << 4
+        byte ^ (((byte >> 7) & mask) << 4)
     }
 }
 
@@ -204,7 +204,7 @@ fn d_registers(product: &[Vec<i32>], n: usize, accumulator: Accumulator) -> Vec<
             Accumulator::S32 => registers.extend((0..n / 2).map(|i| at(i) as u32)),
             Accumulator::F16 => registers.extend((0..n / 4).map(|i| {
                 let bits = |i: usize| u32::from(f16::from_f32(at(i) as f32).to_bits());
-                bits(2 * i) | bits(2 * i + 1) << 16
+                bits(2 * i) | (bits(2 * i + 1) << 16)
             })),
         }
     }

@@ -73,7 +73,7 @@ impl Algorithm<ConvProblem> for SpreadColumns {
         let packing = Packing::of(problem).map_err(refused)?;
         let view = packing.view(problem).map_err(refused)?;
         let product = if halo_wgmma::KERNELS.iter().any(|row| row.symbol == config.0) {
-            Columns::Halo(halo_wgmma::Product::new(halo_view(&view), config, context)?)
+            Columns::Halo(Box::new(halo_wgmma::Product::new(halo_view(&view), config, context)?))
         } else {
             let tile = row(config).tile;
             let function = context.function(config.0)?;
@@ -264,7 +264,7 @@ struct SpreadLaunch {
 /// The product whose columns are spread.
 enum Columns {
     Gather(Product),
-    Halo(halo_wgmma::Product),
+    Halo(Box<halo_wgmma::Product>),
 }
 
 impl Launch for SpreadLaunch {

@@ -46,7 +46,7 @@ impl HaloShared {
     pub const fn new(rows: u32, pitch: u32, tail: u32, stage_bytes: u32, most: u32) -> Self {
         let buffer_bytes = ((rows * pitch + tail) * POSITION_BYTES).next_multiple_of(ALIGN);
         let fixed = BUFFERS * buffer_bytes + CONSUMERS * OUT_BYTES + 16 * BUFFERS + ALIGN;
-        let room = if fixed < MAX_SHARED_BYTES { MAX_SHARED_BYTES - fixed } else { 0 };
+        let room = MAX_SHARED_BYTES.saturating_sub(fixed);
         let stages = room / (stage_bytes + 16);
         HaloShared { buffer_bytes, stage_bytes, stages: if stages < most { stages } else { most } }
     }

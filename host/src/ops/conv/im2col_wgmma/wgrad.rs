@@ -191,7 +191,7 @@ impl WgradView {
         rows && (columns == 1 || self.n_panels() > columns / 2) && self.tiles(tile) < 1 << 24
     }
 
-    /// How many parts the sum is split into: what is fastest by [`View::time_us`].
+    /// How many parts the sum is split into: what is fastest by `time_us`.
     pub(in crate::ops::conv) fn splits(&self, tile: ConvTile, n_units: u64) -> u64 {
         // A part has some stages at least, and all parts are at work at once, or there is only one. Stages of parts take
         // six times as long, so that rounds that leave no multiprocessor idle are worth more partial sums.

@@ -1,0 +1,120 @@
+//! The entries: the rows of `conv_halo_kernels!`, and the product instructions of each.
+
+use super::{Product, SUBTILE, run};
+use crate::ops::conv::im2col_wgmma::{Bf16, F16};
+use cuda_std::wgmma::{wgmma, wgmma_wait};
+use cuda_std::{kernel, param_tensor_map};
+use kernel_abi::ops::conv::halo_wgmma::{ConvHaloParams, POSITION_BYTES};
+
+macro_rules! entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $form:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes maps and extents of live tensors in `params`.
+        #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, tensor_maps = 2)]
+        pub unsafe fn $symbol(params: ConvHaloParams) {
+            struct This;
+            product!(@$form $pass, This, $dtype);
+            let maps = [param_tensor_map!($symbol, 0), param_tensor_map!($symbol, 1)];
+            run::<This, element_type!($dtype), { sums!($form).0 }, { sums!($form).1 }>(&params, maps)
+        }
+    )* };
+}
+
+/// Sums of a thread in one instruction, and instructions.
+macro_rules! sums {
+    (P256_C16) => {
+        (8, 2)
+    };
+    (P256_C16_RESIDENT) => {
+        (8, 4)
+    };
+    (C64_P256) => {
+        (64, 1)
+    };
+    (C64_P256_RESIDENT) => {
+        (128, 1)
+    };
+    (C128_P256) => {
+        (128, 1)
+    };
+}
+
+macro_rules! element_type {
+    (bf16) => {
+        Bf16
+    };
+    (f16) => {
+        F16
+    };
+}
+
+/// Implements [`Product`]: the instruction's shape, orientation and steps must be literals.
+///
+/// Where the sum's dimension is contiguous, an instruction's step along it is 32 bytes (2 units of a descriptor), else
+/// 16 rows of 128 bytes (128 units).
+macro_rules! product {
+    (@P256_C16 fprop, $this:ident, $dtype:ident) => {
+        product!(@positions 2, [0], 1, $this, $dtype, 128, false);
+    };
+    (@P256_C16_RESIDENT fprop, $this:ident, $dtype:ident) => {
+        product!(@positions 4, [0 1 2], 3, $this, $dtype, 256, true);
+    };
+    (@C64_P256 $($row:tt)*) => { product!(@of 64, 128, 64, 128, false, $($row)*); };
+    (@C64_P256_RESIDENT $($row:tt)*) => { product!(@of 128, 256, 64, 256, true, $($row)*); };
+    (@C128_P256 $($row:tt)*) => { product!(@of 128, 256, 128, 256, false, $($row)*); };
+    (@of $r:tt, $n:tt, $channels:tt, $positions:tt, $resident:tt, fprop, $this:ident, $dtype:ident) => {
+        product!(@channels $r, $n, $channels, $positions, $resident, $this, $dtype, 0, 2);
+    };
+    (@of $r:tt, $n:tt, $channels:tt, $positions:tt, $resident:tt, dgrad, $this:ident, $dtype:ident) => {
+        product!(@channels $r, $n, $channels, $positions, $resident, $this, $dtype, 1, 128);
+    };
+    (@channels $r:tt, $n:tt, $channels:tt, $positions:tt, $resident:tt, $this:ident, $dtype:ident, $mn:tt, $step:tt) => {
+        impl Product<$r, 1> for $this {
+            const CHANNELS: u32 = $channels;
+            const POSITIONS: u32 = $positions;
+            const RESIDENT: bool = $resident;
+            const FILTER_IS_MN_MAJOR: bool = $mn == 1;
+
+            #[inline(always)]
+            unsafe fn multiply(d: &mut [[f32; $r]; 1], positions: u64, filter: u64, accumulate: u32) {
+                wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[0], a = filter, a_step = $step,
+                    transpose_a = $mn, b = positions, b_step = 2, accumulate = accumulate);
+                wgmma_wait!(d = &mut d[0], registers = $r, pending = 1);
+            }
+
+            #[inline(always)]
+            unsafe fn finish(d: &mut [[f32; $r]; 1]) {
+                wgmma_wait!(d = &mut d[0], registers = $r, pending = 0);
+            }
+        }
+    };
+    (@positions $subtiles:tt, [$($i:tt)*], $last:tt, $this:ident, $dtype:ident, $positions:tt, $resident:tt) => {
+        impl Product<8, $subtiles> for $this {
+            const CHANNELS: u32 = 16;
+            const POSITIONS: u32 = $positions;
+            const RESIDENT: bool = $resident;
+            const FILTER_IS_MN_MAJOR: bool = false;
+
+            #[inline(always)]
+            unsafe fn multiply(d: &mut [[f32; 8]; $subtiles], positions: u64, filter: u64, accumulate: u32) {
+                let of = |i: u32| positions + u64::from(i * (SUBTILE * POSITION_BYTES / 16));
+                $(
+                    wgmma!(types = $dtype, n = 16, steps = 4, d = &mut d[$i], a = of($i), a_step = 2, b = filter,
+                        b_step = 2, accumulate = accumulate, commit = 0);
+                )*
+                wgmma!(types = $dtype, n = 16, steps = 4, d = &mut d[$last], a = of($last), a_step = 2, b = filter,
+                    b_step = 2, accumulate = accumulate);
+                $( wgmma_wait!(d = &mut d[$i], registers = 8, pending = 1); )*
+                wgmma_wait!(d = &mut d[$last], registers = 8, pending = 1);
+            }
+
+            #[inline(always)]
+            unsafe fn finish(d: &mut [[f32; 8]; $subtiles]) {
+                $( wgmma_wait!(d = &mut d[$i], registers = 8, pending = 0); )*
+                wgmma_wait!(d = &mut d[$last], registers = 8, pending = 0);
+            }
+        }
+    };
+}
+
+kernel_abi::conv_halo_kernels!(entries);

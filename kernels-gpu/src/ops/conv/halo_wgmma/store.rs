@@ -1,0 +1,195 @@
+//! The way out: sums are scaled, blended with what is there, and written where the result has them.
+
+use super::{PANEL, SUBTILE, WARPGROUP};
+use crate::ops::conv::im2col_wgmma::Half;
+use cuda_std::barrier::sync_named;
+use cuda_std::thread::thread_idx_x;
+use cuda_std::{ldmatrix, memory, shared};
+use kernel_abi::ops::conv::halo_wgmma::{ConvHaloParams, HaloPlace};
+
+/// Positions from `first` on, counted from the begin of `first_row`.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    pub place: HaloPlace,
+    pub first_row: u32,
+    pub first: u32,
+}
+
+impl Rows {
+    #[inline(always)]
+    pub fn behind(&self, count: u32) -> Rows {
+        Rows { first: self.first + count, ..*self }
+    }
+
+    /// Row and column of the output that position `i` is, unless it is computed for nothing.
+    #[inline(always)]
+    fn position(&self, p: &ConvHaloParams, i: u32) -> (bool, u32, u32) {
+        let (row, column) = p.pitch.div_rem(self.first + i);
+        let (h, w) = (self.first_row + row, self.place.strip + column);
+        (h < p.extents[1] && column < p.strip_w && w < p.extents[2], h, w)
+    }
+
+    /// Distance of the first element of the image's plane.
+    #[inline(always)]
+    fn plane_offset(&self, p: &ConvHaloParams) -> i64 {
+        i64::from(self.place.image) * p.strides[0] + i64::from(self.place.plane) * p.strides[1]
+    }
+}
+
+/// Where the results of one consumer leave.
+pub(super) struct Out {
+    /// Shared memory of its own: 64 positions of 64 channels.
+    pub at: u32,
+    /// The named barrier of its threads.
+    pub barrier: u32,
+    pub warp: u32,
+    /// The first of its channels.
+    pub column: u32,
+}
+
+/// Scales sums whose rows are 64 channels and sends them out, positions as rows.
+///
+/// # Safety
+/// As [`consume`](super::consume).
+#[inline(always)]
+pub(super) unsafe fn store_transposed<E: Half, const R: usize>(
+    p: &ConvHaloParams,
+    d: &[f32; R],
+    rows: &Rows,
+    out: &Out,
+) {
+    if p.stores_whole == 0 || p.beta != 0.0 {
+        each_sum::<E, R, 0>(p, d, rows, out);
+        each_sum::<E, R, 1>(p, d, rows, out);
+        each_sum::<E, R, 2>(p, d, rows, out);
+        each_sum::<E, R, 3>(p, d, rows, out);
+        if R > 64 {
+            each_sum::<E, R, 4>(p, d, rows, out);
+            each_sum::<E, R, 5>(p, d, rows, out);
+            each_sum::<E, R, 6>(p, d, rows, out);
+            each_sum::<E, R, 7>(p, d, rows, out);
+        }
+        return;
+    }
+    group::<E, R, 0>(p, d, rows, out);
+    group::<E, R, 1>(p, d, rows, out);
+    if R > 64 {
+        group::<E, R, 2>(p, d, rows, out);
+        group::<E, R, 3>(p, d, rows, out);
+    }
+}
+
+/// Positions `64 G` to `64 G + 63`, through shared memory so that neighbouring lanes write neighbours.
+///
+/// # Safety
+/// As [`store_transposed`].
+#[inline(always)]
+unsafe fn group<E: Half, const R: usize, const G: usize>(p: &ConvHaloParams, d: &[f32; R], rows: &Rows, out: &Out) {
+    let lane = thread_idx_x() % 32;
+    // Nobody reads the group before any more.
+    sync_named(out.barrier, WARPGROUP);
+    chunk::<E, R, G, 0>(p, d, out, lane);
+    chunk::<E, R, G, 1>(p, d, out, lane);
+    chunk::<E, R, G, 2>(p, d, out, lane);
+    chunk::<E, R, G, 3>(p, d, out, lane);
+    sync_named(out.barrier, WARPGROUP);
+    // Eight lanes write a position; each warp 16 of them.
+    let own = lane % 8;
+    let column = out.column + own * 8;
+    if column < p.gemm_n {
+        let plane = p.out as i64 + 2 * (rows.plane_offset(p) + i64::from(column));
+        let mut i = 0;
+        while i < 4 {
+            let row = out.warp * 16 + 4 * i + lane / 8;
+            let (inside, h, w) = rows.position(p, G as u32 * SUBTILE + row);
+            if inside {
+                let v = shared::load_x4(out.at + row * 128 + ((own ^ (row % 8)) * 16));
+                let to = plane + 2 * (i64::from(h) * p.strides[2] + i64::from(w) * p.strides[3]);
+                memory::store_x4(to as *mut u32, v);
+            }
+            i += 1;
+        }
+    }
+}
+
+/// Positions `16 J` to `16 J + 15` of group `G`: eight sums a thread, of this warp's 16 channels.
+///
+/// # Safety
+/// As [`store_transposed`].
+#[inline(always)]
+unsafe fn chunk<E: Half, const R: usize, const G: usize, const J: usize>(
+    p: &ConvHaloParams,
+    d: &[f32; R],
+    out: &Out,
+    lane: u32,
+) {
+    let at = 8 * (4 * G + J);
+    let v = |i: usize| p.alpha * *d.get_unchecked(at + i);
+    // Matrices of 8 positions and 8 channels: channels first.
+    let packed = [E::pack(v(0), v(1)), E::pack(v(2), v(3)), E::pack(v(4), v(5)), E::pack(v(6), v(7))];
+    let row = J as u32 * 16 + lane / 16 * 8 + lane % 8;
+    let chunk = 2 * out.warp + lane / 8 % 2;
+    ldmatrix::store_x4_transposed(out.at + row * 128 + ((chunk ^ (row % 8)) * 16), packed);
+}
+
+/// Writes positions `32 G` to `32 G + 31` element by element, which are then laid out and blended as needed.
+///
+/// # Safety
+/// As [`store_transposed`].
+#[inline(always)]
+unsafe fn each_sum<E: Half, const R: usize, const G: usize>(p: &ConvHaloParams, d: &[f32; R], rows: &Rows, out: &Out) {
+    let lane = thread_idx_x() % 32;
+    sync_named(out.barrier, WARPGROUP);
+    let mut i = 0;
+    while i < 16 {
+        let channel = out.warp * 16 + lane / 4 + (i as u32 / 2 % 2) * 8;
+        let position = (i as u32 / 4) * 8 + lane % 4 * 2 + i as u32 % 2;
+        shared::store_u32(out.at + (position * PANEL + channel) * 4, (*d.get_unchecked(16 * G + i)).to_bits());
+        i += 1;
+    }
+    sync_named(out.barrier, WARPGROUP);
+    let thread = thread_idx_x() % WARPGROUP;
+    let mut position = thread / PANEL;
+    while position < 32 {
+        let sum = f32::from_bits(shared::load_u32(out.at + (position * PANEL + thread % PANEL) * 4));
+        element::<E>(p, rows, G as u32 * 32 + position, out.column + thread % PANEL, sum);
+        position += WARPGROUP / PANEL;
+    }
+}
+
+/// Writes the sums of a thread whose rows are positions, one by one.
+///
+/// # Safety
+/// As [`consume`](super::consume).
+#[inline(always)]
+pub(super) unsafe fn each_element<E: Half, const R: usize>(p: &ConvHaloParams, d: &[f32; R], rows: &Rows) {
+    let lane = thread_idx_x() % 32;
+    let mut i = 0;
+    while i < R {
+        let column = (i as u32 / 4) * 8 + lane % 4 * 2 + i as u32 % 2;
+        let position = lane / 4 + (i as u32 / 2 % 2) * 8;
+        element::<E>(p, rows, position, rows.place.n + column, *d.get_unchecked(i));
+        i += 1;
+    }
+}
+
+/// Writes one sum, of the position `i` and a column, which may be a position and a channel.
+///
+/// # Safety
+/// As [`consume`](super::consume).
+#[inline(always)]
+unsafe fn element<E: Half>(p: &ConvHaloParams, rows: &Rows, i: u32, column: u32, sum: f32) {
+    let (inside, row_h, row_w) = rows.position(p, i);
+    let (rest, c) = p.spread[2].div_rem(column);
+    let (a, b) = p.spread[1].div_rem(rest);
+    let (h, w) = (row_h * p.spread[0].divisor + a, row_w * p.spread[1].divisor + b);
+    if inside && column < p.gemm_n && h < p.spread_extents[0] && w < p.spread_extents[1] {
+        let offset = i64::from(h) * p.strides[2] + i64::from(w) * p.strides[3] + i64::from(c) * p.strides[4];
+        let to = (p.out as *mut u16).offset((rows.plane_offset(p) + offset) as isize);
+        let mut sum = p.alpha * sum;
+        if p.beta != 0.0 {
+            sum += p.beta * E::unpack(*to);
+        }
+        *to = E::pack(sum, 0.0) as u16;
+    }
+}
