@@ -2,13 +2,13 @@
 //! products with the planes as they lie.
 //!
 //! For each image y is w times x, channels by positions, and dx is wᵀ times dy. dw is the sum over all images of dy times
-//! xᵀ. Where the planes of an image do not begin at multiples of 16 bytes, as the copy engine wants them, several planes
-//! together do: they are read as one row of a matrix, and the filter's channels are dealt into as many parts.
+//! xᵀ. Where planes do not begin at multiples of 16 bytes, as the copy engine wants them, the product copies them first;
+//! reading several planes as one row does not help, since copies of its later parts would begin between such multiples
+//! (an H200 was seen to fault on them).
 
 use super::im2col_wgmma::{check_address, check_device, tma_type, unsupported};
 use super::{ConvPass, ConvProblem};
 use crate::ops::matmul::{MatmulProblem, Product, TmaLaunch};
-use crate::ops::transform::Transposition;
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{BadDescriptor, Context, Error, Problem, Stream, TensorDesc};
@@ -23,29 +23,21 @@ impl Algorithm<ConvProblem> for PointwiseMatmul {
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         check_device(context)?;
-        let planes = Planes::of(problem)?;
-        if let Some(deal) = &planes.deal {
-            Transposition::check(&deal.from, &deal.to, context)?;
-        }
-        Ok(planes.product.configs(context))
+        Ok(Planes::of(problem)?.product.configs(context))
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
-        Planes::of(problem).map_or(0, |planes| planes.dealt_bytes() + planes.product.workspace_bytes(config))
+        Planes::of(problem).map_or(0, |planes| planes.product.workspace_bytes(config))
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
         let Ok(planes) = Planes::of(problem) else { return f64::INFINITY };
-        let dealing_us = planes.deal.as_ref().map_or(0.0, |deal| Transposition::estimate_us(&deal.from, context));
-        dealing_us + planes.product.estimate_us(config, context)
+        planes.product.estimate_us(config, context)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let planes = Planes::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
-        let deal = planes.deal.as_ref().map(|deal| Transposition::new(&deal.from, &deal.to, context)).transpose()?;
         Ok(Box::new(PlanesLaunch {
-            deal,
-            dealt_bytes: planes.dealt_bytes(),
             names: match problem.conv_pass() {
                 ConvPass::Fprop => ["w", "x"],
                 ConvPass::Dgrad => ["w", "dy"],
@@ -59,19 +51,7 @@ impl Algorithm<ConvProblem> for PointwiseMatmul {
 /// A problem as a matrix product: w (or dy, for `wgrad`) times the images.
 struct Planes {
     product: Product,
-    deal: Option<Deal>,
 }
-
-/// How the filter lies, and how it does when the channels that are summed over are dealt into parts.
-struct Deal {
-    from: TensorDesc,
-    to: TensorDesc,
-}
-
-/// What parts of the workspace are aligned to.
-const ALIGN_BYTES: u64 = 256;
-/// Elements of 16 bytes.
-const RUN: i64 = 8;
 
 impl Planes {
     fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
@@ -113,25 +93,9 @@ impl Planes {
                 &[image.stride, group_stride, image.channel_stride, 1],
             )
         };
-        // As few planes as together are a multiple of 16 bytes.
-        let parts = [1, 2, 4, 8].into_iter().find(|parts| parts * read.positions % RUN == 0).unwrap_or(RUN);
-        if groups == 1 && parts > 1 {
-            let [b, c] = [read, written].map(|image| {
-                let (dims, strides) =
-                    ([image.count, image.channels, image.positions], [image.stride, image.channel_stride, 1]);
-                tensor(&dims, &strides)
-            });
-            if let Ok(product) = Product::folded(&b?, &c?, parts) {
-                // [m][k / parts][parts] or [k / parts][parts][m], to [parts][m][k / parts].
-                let dims = [parts, m, k / parts];
-                let from = tensor(&dims, &[strides[1], strides[0], parts.saturating_mul(strides[1])])?;
-                let to = TensorDesc::packed(w.dtype(), &dims).map_err(illegal)?;
-                return Ok(Planes { product, deal: Some(Deal { from, to }) });
-            }
-        }
         let a = tensor(&[read.count, groups, m, k], &[0, group_stride, strides[0], strides[1]])?;
         let problem = MatmulProblem::new(&a, &images(read)?, &images(written)?).map_err(illegal)?;
-        Ok(Planes { product: Product::of(&problem)?, deal: None })
+        Ok(Planes { product: Product::of(&problem)? })
     }
 
     /// `wgrad`.
@@ -144,12 +108,7 @@ impl Planes {
         let a = tensor(&[dy.count, dy.channels, dy.positions], &[dy.stride, dy.channel_stride, 1])?;
         let b = tensor(&[x.count, x.positions, x.channels], &[x.stride, 1, x.channel_stride])?;
         let c = tensor(&dw.dims()[..2], &dw.strides()[..2])?;
-        Ok(Planes { product: Product::summed(&a, &b, &c)?, deal: None })
-    }
-
-    /// Bytes of the dealt filter, which the workspace begins with.
-    fn dealt_bytes(&self) -> u64 {
-        self.deal.as_ref().map_or(0, |deal| deal.to.span_bytes().next_multiple_of(ALIGN_BYTES))
+        Ok(Planes { product: Product::summed(&a, &b, &c)? })
     }
 }
 
@@ -189,9 +148,6 @@ fn illegal(error: BadDescriptor) -> Refusal {
 
 /// Launches that are complete but for addresses and scalars.
 struct PlanesLaunch {
-    /// Deals the filter into the workspace.
-    deal: Option<Transposition>,
-    dealt_bytes: u64,
     /// Of the factors.
     names: [&'static str; 2],
     product: TmaLaunch,
@@ -199,19 +155,14 @@ struct PlanesLaunch {
 
 impl Launch for PlanesLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let (mut a, b, c) = (call.address(1), call.address(0), call.address(2));
-        let workspace = call.workspace_address();
-        if self.deal.is_none() && !self.product.copies(0) {
+        let (a, b, c) = (call.address(1), call.address(0), call.address(2));
+        if !self.product.copies(0) {
             check_address(self.names[0], a)?;
         }
         if !self.product.copies(1) {
             check_address(self.names[1], b)?;
         }
-        if let (Some(deal), Some(stream)) = (&self.deal, stream.gpu_stream()) {
-            deal.launch(stream, a, workspace, false)?;
-            a = workspace;
-        }
-        self.product.run(stream, [a, b, c], workspace + self.dealt_bytes, call.alpha, call.beta)
+        self.product.run(stream, [a, b, c], call.workspace_address(), call.alpha, call.beta)
     }
 }
 
@@ -221,26 +172,6 @@ mod tests {
 
     fn planes(text: &str) -> Result<Planes, String> {
         Planes::of(&text.parse().unwrap()).map_err(|Refusal(reason)| reason)
-    }
-
-    #[test]
-    fn the_filter_is_dealt_where_planes_are_folded() {
-        let deal = |text: &str| {
-            let planes = planes(text).unwrap();
-            planes.deal.map(|deal| (deal.from.to_string(), deal.to.to_string()))
-        };
-        let some = |from: &str, to: &str| Some((from.to_owned(), to.to_owned()));
-        assert_eq!(deal("conv:fprop x=2x64x28x28:bf16 w=72x64x1x1:bf16"), None);
-        assert_eq!(
-            deal("conv:fprop x=2x256x14x14:bf16 w=72x256x1x1:bf16"),
-            some("2x72x128:bf16:s1x256x2", "2x72x128:bf16")
-        );
-        assert_eq!(
-            deal("conv:dgrad dx=2x72x7x7:bf16 w=512x72x1x1:bf16"),
-            some("8x72x64:bf16:s72x1x576", "8x72x64:bf16")
-        );
-        // Too few channels for as many parts: the image is copied.
-        assert_eq!(deal("conv:fprop x=2x72x7x7:bf16 w=512x72x1x1:bf16"), None);
     }
 
     #[test]

@@ -163,7 +163,6 @@ impl Sides {
             outer_blocks: self.gemm_k.div_ceil(TILE.gemm_k),
             a_outer_batch: 0,
             b_outer_batch: 0,
-            b_outer_cols: 0,
         }
     }
 }

@@ -100,8 +100,6 @@ crate::abi_struct! {
         pub a_outer_batch: u32,
         /// 1 where the outer index is added to b's innermost batch coordinate, else 0.
         pub b_outer_batch: u32,
-        /// Columns of b by which each value of the outer index lies behind the one before.
-        pub b_outer_cols: u32,
     }
 }
 

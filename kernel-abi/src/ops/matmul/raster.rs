@@ -112,7 +112,6 @@ mod tests {
             outer_blocks: 1,
             a_outer_batch: 0,
             b_outer_batch: 0,
-            b_outer_cols: 0,
         };
         Raster::new(TILE_128X256, &params)
     }

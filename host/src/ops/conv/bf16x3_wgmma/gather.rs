@@ -1,7 +1,7 @@
 //! `fprop` and `dgrad`.
 
 use super::images::Images;
-use super::{ALIGN_BYTES, LAUNCH_US, check, check_problem, launch_linear, read_name, side};
+use super::{ALIGN_BYTES, LAUNCH_US, check, check_groups, check_problem, launch_linear, read_name, side};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::ops::conv::im2col_wgmma::{
@@ -143,6 +143,7 @@ impl PartsView {
             (None, true) => (shape.group_c(), shape.group_k()),
             (None, false) => (shape.group_k(), shape.group_c()),
         };
+        check_groups(name, shape.groups, group_read)?;
         let (read, written) = (images.positions, Positions::anyhow(written_desc));
         let im2col = if problem.axes().len() < 3 { access::IM2COL_2D } else { access::IM2COL_3D };
         let one = &classes[0];

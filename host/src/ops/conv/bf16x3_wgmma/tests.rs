@@ -63,6 +63,10 @@ fn refusals_name_the_numbers() {
     assert!(refusal("conv:fprop x=1x8x4x4:bf16 w=8x8x1x1:bf16").contains("the element type is bf16"));
     assert!(refusal("conv:fprop stride=9 x=1x8x40x40:f32 w=8x8x1x1:f32").contains("up to 8, given 9"));
     assert!(refusal("conv:fprop pad=200 x=1x8x4x4:f32:nhwc w=8x8x3x3:f32:nhwc").contains("one is -200"));
+    assert!(refusal("conv:fprop groups=2 x=1x6x4x4:f32 w=8x3x1x1:f32").contains("x has 2 groups of 3"));
+    assert!(refusal("conv:dgrad groups=2 dx=1x8x4x4:f32 w=12x4x1x1:f32").contains("dy has 2 groups of 6"));
+    let groups = problem("conv:wgrad groups=2 x=1x8x4x4:f32 dw=12x4x1x1:f32");
+    assert!(Sides::of(&groups).map(|_| ()).unwrap_err().0.contains("dy has 2 groups of 6"));
     let gap = problem("conv:wgrad pad=1 x=2x16x7x5:f32:nhwc dw=8x16x3x2:f32:s160x1x48x16");
     assert!(Sides::of(&gap).map(|_| ()).unwrap_err().0.contains("one behind the other"));
 }

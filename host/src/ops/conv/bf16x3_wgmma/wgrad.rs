@@ -1,7 +1,7 @@
 //! `wgrad`.
 
 use super::images::Images;
-use super::{check, check_problem, side};
+use super::{check, check_groups, check_problem, side};
 use crate::driver::{Function, TmaType};
 use crate::ops::conv::im2col_wgmma::{
     Filter, MULTIPROCESSORS, SplitSum, WgradView, Window, check_window, five, unsupported,
@@ -78,6 +78,8 @@ impl Sides {
     pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
         check_problem(problem)?;
         let shape = problem.shape();
+        check_groups("x", shape.groups, shape.group_c())?;
+        check_groups("dy", shape.groups, shape.group_k())?;
         let dy = Images::of("dy", problem.y(), true)?;
         let rows = Images::rows(problem);
         let x = match rows {

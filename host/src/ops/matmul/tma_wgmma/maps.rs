@@ -40,8 +40,6 @@ pub(in crate::ops::matmul) struct Outer {
     pub(in crate::ops::matmul) blocks: u32,
     /// Whether it is added to the innermost batch coordinates of a and b.
     pub(in crate::ops::matmul) batches: [bool; 2],
-    /// Columns of b by which each of its values lies behind the one before.
-    pub(in crate::ops::matmul) b_cols: u32,
 }
 
 /// An input's map but for its address.
@@ -126,7 +124,7 @@ impl Maps {
             a: InputMap::of(&a, &a_batch, batch_dims),
             b: InputMap::of(&b.transposed(), &b_batch, batch_dims),
             c: OutputMap::of(&c, &batch(problem.c()), batch_dims),
-            outer: Outer { blocks: gemm_k.div_ceil(BLOCK_K), batches: [false; 2], b_cols: 0 },
+            outer: Outer { blocks: gemm_k.div_ceil(BLOCK_K), batches: [false; 2] },
         })
     }
 

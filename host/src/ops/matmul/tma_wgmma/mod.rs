@@ -281,7 +281,6 @@ fn params(maps: &Maps, tile: MatmulTile, split: Split, n_clusters: u32) -> Matmu
         outer_blocks: maps.outer.blocks,
         a_outer_batch: u32::from(maps.outer.batches[0]),
         b_outer_batch: u32::from(maps.outer.batches[1]),
-        b_outer_cols: maps.outer.b_cols,
     }
 }
 

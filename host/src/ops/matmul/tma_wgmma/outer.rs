@@ -1,4 +1,4 @@
-//! Products whose sums run over an outer index too: matrices of a batch that are added up, or rows of b that are folded.
+//! Products whose sums run over an outer index too: matrices of a batch that are added up.
 
 use super::maps::{BLOCK_K, Maps, Outer, narrow};
 use super::{Product, Refusal};
@@ -21,39 +21,11 @@ impl Product {
             for input in [&mut maps.a, &mut maps.b] {
                 input.batch_steps = [0; MAX_BATCH_DIMS];
             }
-            let outer = Outer { blocks: blocks as u32, batches: [true; 2], b_cols: 0 };
+            let outer = Outer { blocks: blocks as u32, batches: [true; 2] };
             Ok(Maps { gemm_k, batch_dims: [1; MAX_BATCH_DIMS], c: c.c, outer, ..maps })
         };
         product.maps = sum(false, product.maps)?;
         product.transpose = product.transpose.map(|maps| sum(true, maps)).transpose()?;
-        Ok(product)
-    }
-
-    /// `c[i, m, n] = Σ a[k, m] b[i, k, n]` where `parts` rows of b make one of a multiple of 16 bytes, and a lies as
-    /// `[parts][m][k / parts]`, rows that are `parts` apart one behind the other.
-    pub(in crate::ops) fn folded(b: &TensorDesc, c: &TensorDesc, parts: i64) -> Result<Self, Refusal> {
-        let (count, k, n, m) = (b.dims()[0], b.dims()[1], b.dims()[2], c.dims()[1]);
-        let part_k = k / parts;
-        if k % (parts * i64::from(BLOCK_K)) != 0 || b.strides()[1] != n {
-            let reason =
-                format!("folds rows without gaps, multiples of {} of them, given {b}", parts * i64::from(BLOCK_K));
-            return Err(Refusal::new(reason));
-        }
-        let repeated = |k: i64| TensorDesc::strided(b.dtype(), &[count, m, k], &[0, k, 1]).map_err(illegal);
-        let whole = MatmulProblem::new(&repeated(k)?, b, c).map_err(illegal)?;
-        let folded_b = TensorDesc::strided(b.dtype(), &[count, part_k, parts * n], &[b.strides()[0], parts * n, 1]);
-        let folded_b = folded_b.map_err(illegal)?;
-        let folded = MatmulProblem::new(&repeated(part_k)?, &folded_b, &packed(b, &[count, m, parts * n])?);
-        let dealt_a = packed(b, &[parts, m, part_k])?;
-        let dealt = MatmulProblem::new(&dealt_a, &packed(b, &[parts, part_k, n])?, &packed(b, &[parts, m, n])?);
-        let mut product = Product::of(&whole)?;
-        product.transpose = None;
-        product.maps.a = Maps::of(&dealt.map_err(illegal)?, false)?.a;
-        product.maps.a.batch_steps = [0; MAX_BATCH_DIMS];
-        product.maps.b = Maps::of(&folded.map_err(illegal)?, false)?.b;
-        check_direct(&product.maps)?;
-        let n = narrow("a row", n)?;
-        product.maps.outer = Outer { blocks: part_k as u32 / BLOCK_K, batches: [true, false], b_cols: n };
         Ok(product)
     }
 }
@@ -96,18 +68,5 @@ mod tests {
         assert_eq!((maps.outer.batches, maps.c.row_stride_elems), ([true; 2], 72));
         let misaligned = Product::summed(&desc("5x64x49:bf16"), &desc("5x49x64:bf16:s3136x1x49"), &desc("64x64:bf16"));
         assert!(misaligned.unwrap_err().0.contains("multiples of 16 bytes"));
-    }
-
-    #[test]
-    fn rows_are_folded() {
-        let desc = |text: &str| text.parse::<TensorDesc>().unwrap();
-        let product = Product::folded(&desc("3x256x196:bf16"), &desc("3x72x196:bf16"), 2).unwrap();
-        let maps = &product.maps;
-        assert_eq!((maps.gemm_m, maps.gemm_n, maps.gemm_k, maps.batch_dims), (72, 196, 256, [1, 1, 3]));
-        assert_eq!((maps.a.major, maps.b.major), (Major::K, Major::Mn));
-        assert_eq!((maps.a.batch_steps, maps.b.batch_steps), ([0, 0, 0], [0, 0, 1]));
-        assert_eq!(maps.outer, Outer { blocks: 2, batches: [true, false], b_cols: 196 });
-        let odd = Product::folded(&desc("3x192x196:bf16"), &desc("3x72x196:bf16"), 2).unwrap_err().0;
-        assert!(odd.contains("multiples of 128"), "{odd}");
     }
 }

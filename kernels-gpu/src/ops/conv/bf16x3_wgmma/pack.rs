@@ -86,11 +86,11 @@ unsafe fn store(to: u64, index: i64, part_chunks: i64, element: impl Fn(u32) -> 
     let pair = |i: u32| apart_any(element(i), element(i + 1));
     let (e0, e1, e2, e3) = (pair(0), pair(2), pair(4), pair(6));
     let (e4, e5, e6, e7) = (pair(8), pair(10), pair(12), pair(14));
+    let chunk = |part: i64| to + (index + part * part_chunks) as u64 * u64::from(PART_CHUNK) * 2;
     macro_rules! part {
         ($($part:literal)*) => { $(
-            let to = to + (index + $part * part_chunks) as u64 * u64::from(PART_CHUNK) * 2;
-            store_x4(to as *mut u32, [e0[$part], e1[$part], e2[$part], e3[$part]]);
-            store_x4((to + 16) as *mut u32, [e4[$part], e5[$part], e6[$part], e7[$part]]);
+            store_x4(chunk($part) as *mut u32, [e0[$part], e1[$part], e2[$part], e3[$part]]);
+            store_x4((chunk($part) + 16) as *mut u32, [e4[$part], e5[$part], e6[$part], e7[$part]]);
         )* };
     }
     part!(0 1 2);

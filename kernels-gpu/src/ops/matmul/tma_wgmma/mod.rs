@@ -245,7 +245,7 @@ unsafe fn produce<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: &Map
             let k = inner * P::TILE.gemm_k;
             let a_batch = [a_batch[0] + (outer * p.a_outer_batch) as i32, a_batch[1], a_batch[2]];
             let b_batch = [b_batch[0] + (outer * p.b_outer_batch) as i32, b_batch[1], b_batch[2]];
-            let b_col = place.n + part * P::TILE.b_part() + outer * p.b_outer_cols;
+            let b_col = place.n + part * P::TILE.b_part();
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
             mbarrier::arrive_expect_bytes(ring.full(), P::TILE.loaded_bytes(P::B_IS_MN_MAJOR));
             let (a, b) = (ring.a(), ring.a() + P::TILE.a_bytes() + part * P::TILE.b_part_bytes());
