@@ -78,13 +78,12 @@ fn check_problem(problem: &ConvProblem) -> Result<(), Refusal> {
 
 /// Refuses groups whose channels do not all begin at multiples of 16 bytes: the copy engine ends with an illegal
 /// instruction where the address it reads from, coordinates applied, is none.
-fn check_groups(name: &str, groups: i64, channels: i64) -> Result<(), Refusal> {
-    const MULTIPLE: i64 = super::im2col_wgmma::ALIGN_BYTES as i64 / 4;
-    if groups == 1 || channels % MULTIPLE == 0 {
+fn check_groups(name: &str, groups: i64, channels: i64, multiple: i64) -> Result<(), Refusal> {
+    if groups == 1 || channels % multiple == 0 {
         return Ok(());
     }
     Err(Refusal::new(format!(
-        "takes groups of multiples of {MULTIPLE} channels, {name} has {groups} groups of {channels}"
+        "takes groups of multiples of {multiple} channels, {name} has {groups} groups of {channels}"
     )))
 }
 

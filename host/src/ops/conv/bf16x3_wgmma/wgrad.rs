@@ -78,8 +78,8 @@ impl Sides {
     pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
         check_problem(problem)?;
         let shape = problem.shape();
-        check_groups("x", shape.groups, shape.group_c())?;
-        check_groups("dy", shape.groups, shape.group_k())?;
+        check_groups("x", shape.groups, shape.group_c(), 4)?;
+        check_groups("dy", shape.groups, shape.group_k(), 4)?;
         let dy = Images::of("dy", problem.y(), true)?;
         let rows = Images::rows(problem);
         let x = match rows {
