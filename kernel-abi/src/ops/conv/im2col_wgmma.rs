@@ -416,8 +416,10 @@ pub struct WgradPlace {
 /// What one worker has to do.
 #[derive(Clone, Copy, Debug)]
 pub struct WgradWork {
-    at: u32,
-    end: u32,
+    /// The next part or, of evenly shared work, stage.
+    pub at: u32,
+    /// Behind the last one.
+    pub end: u32,
     step: u32,
     worker: u32,
 }
@@ -477,32 +479,21 @@ impl ConvWgradParams {
         if stage < longer { div_rem(stage, each + 1).0 } else { rest + div_rem(stage - longer, each).0 }
     }
 
-    /// The next part of a worker's work, which is taken off it.
+    /// The first part of what a worker has left, and how far it is to the next one.
     #[inline(always)]
-    pub const fn next_part(&self, tile: ConvTile, work: &mut WgradWork) -> Option<WgradPart> {
-        if work.at >= work.end {
-            return None;
-        }
+    pub const fn part(&self, tile: ConvTile, work: WgradWork) -> (WgradPart, u32) {
         if self.workers == 0 {
             let place = self.place(tile, work.at);
             let (begin, end) = self.k_range(place.split);
-            let part = WgradPart { place, begin, end, slot: work.at, is_whole: self.splits == 1 };
-            work.at += work.step;
-            return Some(part);
+            return (WgradPart { place, begin, end, slot: work.at, is_whole: self.splits == 1 }, work.step);
         }
         let (index, begin) = div_rem(work.at, self.k_blocks);
         let left = work.end - work.at;
         let end = if self.k_blocks - begin < left { self.k_blocks } else { begin + left };
-        work.at += end - begin;
         let is_whole = begin == 0 && end == self.k_blocks;
         // At most two parts of a worker are not whole: one that begins inside a tile, and one that ends inside another.
-        Some(WgradPart {
-            place: self.place(tile, index),
-            begin,
-            end,
-            slot: 2 * work.worker + (begin == 0) as u32,
-            is_whole,
-        })
+        let slot = 2 * work.worker + (begin == 0) as u32;
+        (WgradPart { place: self.place(tile, index), begin, end, slot, is_whole }, end - begin)
     }
 
     /// Who has parts of the sum of a tile: the first, and one behind the last.

@@ -55,6 +55,12 @@ impl<'a> Out<'a> {
             leader: thread % 32 == 0,
         }
     }
+
+    /// The first row of the tile.
+    #[inline(always)]
+    pub(super) fn first_row(&self) -> u32 {
+        self.place.m
+    }
 }
 
 /// Scales the sums of the rows of instruction `I`, blends them with the prior values and sends them out, panel by panel.
