@@ -154,6 +154,13 @@ impl Positions {
         self.extents.iter().product::<i64>().saturating_mul(self.images)
     }
 
+    /// Whether what lies at a position does not begin where a cache line does, for most positions.
+    pub(in crate::ops::conv) fn crosses_lines(&self) -> bool {
+        /// Bytes of a cache line.
+        const LINE: i64 = 128;
+        self.strides[2] * self.element_bytes % LINE != 0
+    }
+
     /// The distance between neighbours when all positions lie one behind the other.
     pub(in crate::ops::conv) fn linear_stride(&self) -> Option<i64> {
         let mut expected = None;
