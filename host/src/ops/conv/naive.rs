@@ -84,19 +84,19 @@ impl Algorithm<ConvProblem> for Naive {
                 y: spatial_param(problem.y()),
             },
             bind: match problem.conv_pass() {
-                super::ConvPass::Fprop => |params, call| {
+                ConvPass::Fprop => |params, call| {
                     (params.alpha, params.beta) = (call.alpha, call.beta);
                     params.x.address = call.address(0);
                     params.w.address = call.address(1);
                     params.y.address = call.address(2);
                 },
-                super::ConvPass::Dgrad => |params, call| {
+                ConvPass::Dgrad => |params, call| {
                     (params.alpha, params.beta) = (call.alpha, call.beta);
                     params.y.address = call.address(0);
                     params.w.address = call.address(1);
                     params.x.address = call.address(2);
                 },
-                super::ConvPass::Wgrad => |params, call| {
+                ConvPass::Wgrad => |params, call| {
                     (params.alpha, params.beta) = (call.alpha, call.beta);
                     params.x.address = call.address(0);
                     params.y.address = call.address(1);
