@@ -60,7 +60,8 @@ impl View {
         let products = READ_US * instructions * (64.0 + n) / 64.0 + TENSOR_US * instructions * n / 64.0;
         let stage = PANEL_US + products * narrow + blocks * loaded * f64::from(ROW_BYTES) / CACHE;
         // Stores of threads, of panels that they have read from shared memory.
-        let stores = self.planes.map_or(0.0, |planes| f64::from(tile.gemm_m * tile.gemm_n / planes.store_bytes) / 6400.0);
+        let stores =
+            self.planes.map_or(0.0, |planes| f64::from(tile.gemm_m * tile.gemm_n / planes.store_bytes) / 6400.0);
         let out = OUT_US * m * n / 4096.0 + stores;
         let waited = if tile.in_turns { IN_TURNS * out } else { out };
         let of_tile = |panels: u64| panels.div_ceil(tile.k_panels().into()) as f64 * stage + waited;
