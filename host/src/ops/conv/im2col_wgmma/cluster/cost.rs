@@ -37,7 +37,7 @@ const WGRAD_WRITTEN: f64 = 1.6;
 /// Bytes a microsecond of what all of it waits for the memory.
 const MEMORY: f64 = 9.8e6;
 /// Blocks that clusters of more than two leave room for at once: they lie within a group of multiprocessors.
-const CLUSTER_BLOCKS: u64 = 120;
+const CLUSTER_BLOCKS: u64 = 117;
 
 /// What the estimate depends on.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +104,8 @@ impl Work {
         const RESERVED: u32 = 1024;
         let stages = self.longest.clamp(1, self.tile.stages.into()) as u32;
         let each = u64::from(MULTIPROCESSOR_BYTES / (self.tile.cluster_smem_bytes(stages) + RESERVED)).max(1);
-        each * if self.splits > 2 { n_units.min(CLUSTER_BLOCKS) } else { n_units }
+        let units = if self.splits > 2 { n_units.min(CLUSTER_BLOCKS) } else { n_units };
+        (each * units / self.splits * self.splits).max(1)
     }
 
     /// Time of a wave of so many blocks with so many panels each.
