@@ -284,7 +284,7 @@ impl View {
         let (m, n) = (f64::from(TILE_M), f64::from(form.gemm_n));
         let taps = (self.class.axes[1].n_taps * self.class.axes[2].n_taps) as f64;
         let halo = f64::from(cut.shared.buffer_bytes) / taps;
-        let halo = halo * if self.read.crosses_lines() { 1.0 + ACROSS_LINES } else { 1.0 };
+        let halo = halo * (1.0 + self.read.misalignment(ACROSS_LINES, 0.0));
         let loaded = halo + if form.resident { 0.0 } else { n * f64::from(POSITION_BYTES) };
         let (tiles, n_units) = (self.n_tiles(&cut, form.gemm_n) as u64, context.info().n_units as u64);
         let loads = tiles.min(n_units) as f64 * loaded / CACHE;

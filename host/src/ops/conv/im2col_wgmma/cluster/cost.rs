@@ -1,57 +1,62 @@
 //! How long a variant takes: waves of resident blocks, what a block's panels cost it beside the others, and the exchange.
 //!
 //! The figures were fitted to 3,900 times of variants on an H200 (deepbench_conv and _server, resnet50 at a batch of 1,
-//! unet3d and others, by `compare --verbose`); half of the estimates are within 6 % of the times.
+//! unet3d and others, by `compare --verbose`); three of four estimates are within 11 % of the times.
 
+use super::super::tensors::Positions;
 use kernel_abi::ops::conv::im2col_cluster::MULTIPROCESSOR_BYTES;
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ROW_BYTES};
 
 /// Of a call in a chain of calls: from the end of the kernel before, beside which this one has started, to the first
 /// load's arrival, and the last store's way.
-const ENDS_US: f64 = 0.50;
-/// The same of each further wave of blocks.
-const WAVE_US: f64 = 0.49;
+const ENDS_US: f64 = 0.45;
+/// A wave of blocks beside its sums.
+const WAVE_US: f64 = 0.55;
 /// Launching a block. It shows in grids that are over soon.
 const BLOCK_US: f64 = 0.0018;
-/// A panel, whatever the tile: barriers, and the latency of the products.
-const PANEL_US: f64 = 0.037;
-/// The operands that the products of a panel read, for each 64 rows and 64 columns: at 55 cycles an instruction, 85
-/// bytes of shared memory a cycle.
-const PRODUCTS_US: f64 = 0.168;
-/// The same where both operands are transposed by the instruction.
-const WGRAD_SHARE: f64 = 0.81;
+/// A panel, whatever the tile, then for each 64 rows, and for each 64 rows and 64 columns: most of it is the latency of
+/// products that wait for each other.
+const PANEL_US: f64 = 0.032;
+const ROWS_US: f64 = 0.14;
+const COLUMNS_US: f64 = 0.037;
+/// The same of `wgrad`, where the instruction transposes both operands.
+const WGRAD_PANEL_US: f64 = 0.025;
+const WGRAD_COLUMNS_US: f64 = 0.138;
 /// Bytes that the second-level cache delivers to all blocks in a microsecond.
-const CACHE: f64 = 29.3e6;
-/// How much more of it rows take that begin inside of a cache line.
-const ACROSS_LINES: f64 = 2.5;
-/// How much more loads take where half of the columns are nothing.
-const EMPTY_COLUMNS: f64 = 0.9;
+const CACHE: f64 = 20.1e6;
+/// How much more of it rows take that begin inside of a cache line, those that begin inside of a sector too, and how
+/// much more loads take where half of the columns are nothing.
+const ACROSS_LINES: f64 = 1.3;
+const ACROSS_SECTORS: f64 = 1.3;
+const EMPTY_COLUMNS: f64 = 1.0;
+/// How products and loads add up: as powers with this exponent.
+const BESIDE: f64 = 1.4;
 /// A cluster's start, and its meeting.
-const CLUSTER_US: f64 = 0.48;
+const CLUSTER_US: f64 = 0.42;
 /// Sending the sums of 64 rows and columns to other blocks, and how much more with each block of every multiprocessor.
-const SENT_US: f64 = 0.47;
-const SENT_BESIDE: f64 = 1.9;
+const SENT_US: f64 = 0.41;
+const SENT_BESIDE: f64 = 2.2;
 /// Writing 64 rows and columns, and how much more of it `wgrad` does, whose columns lie apart.
-const WRITTEN_US: f64 = 0.41;
-const WGRAD_WRITTEN: f64 = 1.6;
+const WRITTEN_US: f64 = 0.45;
+const WGRAD_WRITTEN: f64 = 1.3;
 /// Bytes a microsecond of what all of it waits for the memory.
-const MEMORY: f64 = 9.8e6;
-/// Blocks that clusters of more than two leave room for at once: they lie within a group of multiprocessors.
+const MEMORY: f64 = 10.4e6;
+/// Blocks that clusters of more than two leave room for at once: they lie within a group of multiprocessors. 56 clusters
+/// of 4 run at a time with two blocks in a multiprocessor, and 64 do not.
 const CLUSTER_BLOCKS: u64 = 117;
 
 /// What the estimate depends on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Work {
     tile: ConvTile,
     splits: u64,
     /// Blocks of all tiles.
     pub(super) blocks: u64,
-    /// Panels of the longest sum, of the blocks that have most of it, and of all blocks.
+    /// Panels of the longest sum, and of the blocks that have most of it.
     of_tile: u64,
     longest: u64,
-    panels: u64,
-    /// Whether all tiles have as many panels.
-    alike: bool,
+    /// Blocks of each class of tiles, and panels of the one that has most.
+    classes: Vec<(u64, u64)>,
     shape: Shape,
 }
 
@@ -61,25 +66,29 @@ pub(super) struct Shape {
     pub(super) wgrad: bool,
     /// Bytes of all operands.
     pub(super) bytes: f64,
-    /// Share of the loads whose rows begin inside of a cache line.
-    pub(super) across_lines: f64,
+    /// How much more than others the rows of the first and second operand take of the cache.
+    pub(super) misaligned: [f64; 2],
     /// Whether half of a tile's columns are nothing.
     pub(super) empty_columns: bool,
+}
+
+/// What positions' rows take more than others of the cache.
+pub(super) fn misaligned(positions: &Positions) -> f64 {
+    positions.misalignment(ACROSS_LINES, ACROSS_SECTORS)
 }
 
 impl Work {
     /// For classes of tiles: how many, and how many panels each has.
     pub(super) fn new(tile: ConvTile, splits: u32, tiles: &[(u64, u64)], shape: Shape) -> Self {
         let splits = u64::from(splits);
-        let share = |panels: u64| panels.div_ceil(splits);
+        let classes: Vec<_> = tiles.iter().map(|(n, panels)| (n * splits, panels.div_ceil(splits))).collect();
         Work {
             tile,
             splits,
-            blocks: tiles.iter().map(|(n, _)| n * splits).sum(),
+            blocks: classes.iter().map(|(n, _)| n).sum(),
             of_tile: tiles.iter().map(|(_, panels)| *panels).max().unwrap_or(0),
-            longest: tiles.iter().map(|(_, panels)| share(*panels)).max().unwrap_or(0),
-            panels: tiles.iter().map(|(n, panels)| n * splits * share(*panels)).sum(),
-            alike: tiles.len() == 1,
+            longest: classes.iter().map(|(_, panels)| *panels).max().unwrap_or(0),
+            classes,
             shape,
         }
     }
@@ -109,36 +118,44 @@ impl Work {
     }
 
     /// Time of a wave of so many blocks with so many panels each.
-    fn wave_us(&self, blocks: f64, panels: f64, n_units: f64) -> f64 {
+    fn wave_us(&self, blocks: f64, panels: u64, n_units: u64) -> f64 {
         let (m, n) = (f64::from(self.tile.gemm_m), f64::from(self.tile.gemm_n));
         let tiles = m * n / 4096.0;
         let shape = self.shape;
-        let pass = if shape.wgrad { WGRAD_SHARE } else { 1.0 };
-        // An instruction reads 64 rows and all columns.
-        let products = (PANEL_US + PRODUCTS_US * m / 64.0 * (64.0 + n) / 128.0) * pass;
-        let slower = ACROSS_LINES * shape.across_lines + if shape.empty_columns { EMPTY_COLUMNS } else { 0.0 };
-        let loads = blocks * (m + n) * f64::from(ROW_BYTES) / CACHE * (1.0 + slower);
+        let products = if shape.wgrad {
+            WGRAD_PANEL_US + WGRAD_COLUMNS_US * tiles
+        } else {
+            PANEL_US + ROWS_US * m / 64.0 + COLUMNS_US * tiles
+        };
+        let empty = if shape.empty_columns { EMPTY_COLUMNS } else { 0.0 };
+        let rows = m * (1.0 + shape.misaligned[0] + empty) + n * (1.0 + shape.misaligned[1] + empty);
+        let loads = blocks * rows * f64::from(ROW_BYTES) / CACHE;
+        let panel = (products.powf(BESIDE) + loads.powf(BESIDE)).powf(1.0 / BESIDE);
         let splits = self.splits as f64;
-        let sent = tiles * (splits - 1.0) / splits * SENT_US * (1.0 + SENT_BESIDE * blocks / n_units);
+        let beside = 1.0 + SENT_BESIDE * blocks / n_units as f64;
+        let sent = tiles * ((splits - 1.0) / splits).sqrt() * SENT_US * beside;
         let written = tiles / splits * WRITTEN_US * if shape.wgrad { WGRAD_WRITTEN } else { 1.0 };
-        WAVE_US + panels * (products + loads) + sent + written
+        WAVE_US + panels as f64 * panel + sent + written
     }
 
     /// The estimate.
     pub(super) fn time_us(&self, n_units: u64) -> f64 {
-        /// Of unlike tiles, the longest ones begin first.
-        const LONGEST: f64 = 0.9;
-        let (resident, units) = (self.resident(n_units), n_units as f64);
-        let longest = self.longest as f64;
-        let panels = if self.alike { longest } else { self.panels as f64 / self.blocks.max(1) as f64 };
-        let (full, rest) = (self.blocks / resident, self.blocks % resident);
-        let mut us = ENDS_US + full as f64 * self.wave_us(resident as f64, panels, units);
-        if rest > 0 {
-            let panels = if full == 0 { panels.max(LONGEST * longest) } else { panels };
-            us += self.wave_us(rest as f64, panels, units);
-        }
+        let resident = self.resident(n_units);
+        let waves = if self.classes.len() == 1 {
+            let (full, rest) = (self.blocks / resident, self.blocks % resident);
+            let last = if rest > 0 { self.wave_us(rest as f64, self.longest, n_units) } else { 0.0 };
+            full as f64 * self.wave_us(resident as f64, self.longest, n_units) + last
+        } else {
+            // Long sums begin first, and short ones follow wherever one ends.
+            let active = self.blocks.min(resident) as f64;
+            let of = |(blocks, panels): &(u64, u64)| *blocks as f64 * self.wave_us(active, *panels, n_units);
+            let panels: u64 = self.classes.iter().map(|(blocks, panels)| blocks * panels).sum();
+            let alone = (panels as f64 / self.longest.max(1) as f64).clamp(1.0, active.max(1.0));
+            let all = self.classes.iter().map(of).sum::<f64>() / resident as f64;
+            all.max(self.wave_us(alone, self.longest, n_units))
+        };
         let cluster = if self.splits > 1 { CLUSTER_US } else { 0.0 };
-        us + cluster + self.blocks as f64 * BLOCK_US + self.shape.bytes / MEMORY
+        ENDS_US + waves + cluster + self.blocks as f64 * BLOCK_US + self.shape.bytes / MEMORY
     }
 }
 

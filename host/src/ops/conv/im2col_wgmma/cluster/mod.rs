@@ -11,7 +11,7 @@ use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem};
-use cost::{Shape, Work};
+use cost::{Shape, Work, misaligned};
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, access};
 use launch::{GatherLaunch, WgradLaunch};
 
@@ -173,22 +173,20 @@ impl Operation {
 
     fn shape(&self, tile: ConvTile) -> Shape {
         let of = |positions: &Positions| (positions.image_stride.max(1) * positions.images) as f64;
-        let across = |positions: &Positions| if positions.crosses_lines() { 1.0 } else { 0.0 };
         match self {
             Operation::Gather { view, .. } => {
-                let (m, n) = (f64::from(tile.gemm_m), f64::from(tile.gemm_n));
                 let filter = view.filter.n_taps() * view.filter.k * view.filter.group_c;
                 Shape {
                     wgrad: false,
                     bytes: ELEMENT_BYTES as f64 * (of(&view.read) + of(&view.written) + filter as f64),
-                    across_lines: across(&view.read) * m / (m + n),
+                    misaligned: [misaligned(&view.read), 0.0],
                     empty_columns: view.group_written * 2 <= i64::from(tile.gemm_n),
                 }
             }
             Operation::Wgrad(view) => Shape {
                 wgrad: true,
                 bytes: ELEMENT_BYTES as f64 * (of(&view.x) + of(&view.dy)),
-                across_lines: (across(&view.x) + across(&view.dy)) / 2.0,
+                misaligned: [misaligned(&view.dy), misaligned(&view.x)],
                 empty_columns: false,
             },
         }
