@@ -4,37 +4,39 @@
 //! and others, by `compare --verbose`); three of four estimates are within 10 % of the times.
 
 use super::gather::View;
+use super::tensors::Positions;
+use super::wgrad::WgradView;
 use crate::Context;
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ROW_BYTES};
 
 /// From the end of the kernel before to the first product, and from the last store to the end.
-const ENDS_US: f64 = 2.46;
+const ENDS_US: f64 = 2.5;
 /// A panel of 64 terms of the sum, whatever the tile: barriers, and the latency of the products.
-const PANEL_US: f64 = 0.048;
+const PANEL_US: f64 = 0.047;
 /// What the products of 64 rows and 64 columns read of shared memory: 64 rows and the columns, for each instruction.
-const READ_US: f64 = 0.0214;
+const READ_US: f64 = 0.0238;
 /// The tensor cores' time for 64 rows and 64 columns.
-const TENSOR_US: f64 = 0.041;
+const TENSOR_US: f64 = 0.0378;
 /// A panel where two blocks share a load, and so wait for each other.
 const SHARED_LOAD_US: f64 = 0.035;
 /// Bytes that the second-level cache delivers to all blocks in a microsecond.
-const CACHE: f64 = 12.75e6;
+const CACHE: f64 = 12.9e6;
 /// How much more of it rows take that begin inside of a cache line, those that begin inside of a sector too, and how
-/// much more loads take where half of the columns are nothing.
-const ACROSS_LINES: f64 = 0.47;
-const ACROSS_SECTORS: f64 = 1.4;
-const EMPTY_COLUMNS: f64 = 0.48;
+/// much more than a row one that lies outside of the filter: what it is filled with takes the copy engine its time.
+const ACROSS_LINES: f64 = 0.48;
+const ACROSS_SECTORS: f64 = 1.1;
+const OUTSIDE: f64 = 1.5;
 /// A tile's way out, and that of 64 rows and columns.
 const TILE_US: f64 = 0.1;
-const OUT_US: f64 = 0.28;
+const OUT_US: f64 = 0.272;
 /// Consumers that compute in turns: what remains of the way out beside the other's products, and how both add up, as
 /// powers with this exponent.
-const IN_TURNS: f64 = 0.82;
-const BESIDE: f64 = 1.24;
+const IN_TURNS: f64 = 0.86;
+const BESIDE: f64 = 1.32;
 /// How much of the longest tile the classes of a strided dgrad, which fill each other's gaps, leave at the end.
-const LAST_TILE: f64 = 0.58;
+const LAST_TILE: f64 = 0.6;
 /// Bytes a microsecond of what all of it waits for the memory.
-const MEMORY: f64 = 14.9e6;
+const MEMORY: f64 = 14.5e6;
 
 impl View {
     /// Time of a run with so many bytes of operands.
@@ -49,9 +51,8 @@ impl View {
         let slots = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1);
         let classes: Vec<(u64, u64)> = self.classes.iter().map(|class| self.tiles_of(class, tile)).collect();
         let n_tiles: u64 = classes.iter().map(|(n, _)| n).sum();
-        let empty = if self.group_written * 2 <= i64::from(tile.gemm_n) { EMPTY_COLUMNS } else { 0.0 };
         let across = self.read.misalignment(ACROSS_LINES, ACROSS_SECTORS);
-        let rows = m * (1.0 + across + empty) + n * (1.0 + empty);
+        let rows = m * (1.0 + across) + n + OUTSIDE * self.rows_outside(tile);
         let blocks = n_tiles.min(slots) as f64 * f64::from(tile.cluster);
         let loads = blocks * rows * f64::from(ROW_BYTES) / CACHE;
         let waits = if tile.cluster > 1 { SHARED_LOAD_US } else { 0.0 };
@@ -76,5 +77,65 @@ impl View {
             (all / slots as f64 + LAST_TILE * longest).max(longest)
         };
         ENDS_US + rounds + if tile.in_turns { out } else { 0.0 }
+    }
+
+    /// Rows of the filter's boxes that lie outside of it, of an average panel.
+    fn rows_outside(&self, tile: ConvTile) -> f64 {
+        let left = |all: i64, size: u32| {
+            let boxes = (all as u64).div_ceil(size.into()).max(1);
+            (boxes * u64::from(size)) as f64 / boxes as f64 - all as f64 / boxes as f64
+        };
+        if self.sum_is_contiguous {
+            left(self.group_written, tile.gemm_n)
+        } else {
+            // A box has the panel's terms as rows, and up to 64 columns.
+            let boxes = (tile.gemm_n / 64).max(1) * tile.k_panels();
+            left(self.group_read, tile.panel_k) * f64::from(boxes)
+        }
+    }
+}
+
+/// Figures of `wgrad`, fitted to 1,280 times on an H200 in the same way; of those that stand above too, these are what
+/// operands take that the product instruction transposes.
+mod wgrad {
+    pub(super) const ENDS_US: f64 = 2.6;
+    pub(super) const PANEL_US: f64 = 0.11;
+    pub(super) const READ_US: f64 = 0.0098;
+    pub(super) const TENSOR_US: f64 = 0.045;
+    pub(super) const CACHE: f64 = 11.9e6;
+    pub(super) const ACROSS_LINES: f64 = 0.41;
+    pub(super) const ACROSS_SECTORS: f64 = 0.91;
+    /// Writing sums of 64 rows and columns as they are, and to dw by pairs of elements.
+    pub(super) const SUMS_US: f64 = 0.18;
+    pub(super) const PAIRS_US: f64 = 1.5;
+    /// The kernel that adds up partial sums, and the bytes of them that are written and read again in a microsecond.
+    pub(super) const SECOND_US: f64 = 1.84;
+    pub(super) const PARTIALS: f64 = 2.05e6;
+    pub(super) const MEMORY: f64 = 15.5e6;
+}
+
+impl WgradView {
+    /// Time of a run whose sums are split into so many parts.
+    pub(super) fn estimate_us(&self, tile: ConvTile, splits: u64, n_units: u64) -> f64 {
+        let (m, n) = (f64::from(tile.gemm_m), f64::from(tile.gemm_n));
+        let rows = |extent: f64, positions: &Positions| {
+            extent * (1.0 + positions.misalignment(wgrad::ACROSS_LINES, wgrad::ACROSS_SECTORS))
+        };
+        let units = self.tiles(tile) * splits;
+        let blocks = units.min(n_units) as f64;
+        let loads = blocks * (rows(m, &self.dy) + rows(n, &self.x)) * f64::from(ROW_BYTES) / wgrad::CACHE;
+        // Each consumer reads its rows and its columns.
+        let instructions = (m / 64.0).max(2.0);
+        let columns = f64::from(tile.consumer_columns());
+        let tiles = m * n / 4096.0;
+        let products = wgrad::READ_US * instructions * (64.0 + columns) / 64.0 + wgrad::TENSOR_US * tiles;
+        let stage = (wgrad::PANEL_US + products).max(loads);
+        let out = tiles * if splits > 1 { wgrad::SUMS_US } else { wgrad::PAIRS_US };
+        let sum = self.k_blocks().div_ceil(splits) as f64 * stage + out;
+        let partials = (units * u64::from(tile.partials()) * 4) as f64;
+        let second = if splits > 1 { wgrad::SECOND_US + partials / wgrad::PARTIALS } else { 0.0 };
+        let elements = self.x.count() * self.x.channels + self.dy.count() * self.dy.channels;
+        let memory = (self.x.element_bytes * elements) as f64 / wgrad::MEMORY;
+        wgrad::ENDS_US + units.div_ceil(n_units) as f64 * sum + second + memory
     }
 }

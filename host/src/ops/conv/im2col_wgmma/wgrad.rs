@@ -67,7 +67,7 @@ impl Algorithm<ConvProblem> for Wgrad {
     fn estimate_us(&self, problem: &ConvProblem, config: Config, _: &Context) -> f64 {
         let Ok(view) = WgradView::of(problem) else { return f64::INFINITY };
         let tile = wgrad_row(config).tile;
-        view.time_us(tile, view.splits(tile, MULTIPROCESSORS), MULTIPROCESSORS)
+        view.estimate_us(tile, view.splits(tile, MULTIPROCESSORS), MULTIPROCESSORS)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -201,7 +201,7 @@ impl WgradView {
         (1..=most).min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(1)
     }
 
-    /// Time with the given number of splits.
+    /// Time with the given number of splits, by which the number is chosen.
     pub(in crate::ops::conv) fn time_us(&self, tile: ConvTile, splits: u64, n_units: u64) -> f64 {
         /// Bytes of partial sums that are written or read in a microsecond, from and to the second-level cache.
         const PARTIALS: f64 = 3.0e6;
