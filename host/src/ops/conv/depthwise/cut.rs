@@ -85,7 +85,7 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
             n_blocks,
             block: channels_last::THREADS,
             align_bytes: row.vec as u64 * geometry.dtype.size_bytes() as u64,
-            memory_share: 0.85,
+            memory_share: 0.8,
             rate_share: 0.45,
         })
     });

@@ -5,7 +5,7 @@
 
 use super::gather::View;
 use super::tensors::Positions;
-use super::wgrad::WgradView;
+use super::wgrad::{Cut, MULTIPROCESSORS, WgradView};
 use crate::Context;
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ROW_BYTES};
 
@@ -115,27 +115,48 @@ mod wgrad {
 }
 
 impl WgradView {
-    /// Time of a run whose sums are split into so many parts.
-    pub(super) fn estimate_us(&self, tile: ConvTile, splits: u64, n_units: u64) -> f64 {
+    /// Time of a run whose sums are cut in this way.
+    pub(super) fn estimate_us(&self, tile: ConvTile, cut: Cut) -> f64 {
+        /// Bytes of operands that stay in the second-level cache while workers at unlike places of the sum come by, and
+        /// the bytes of others in a microsecond.
+        const CACHED: f64 = 30e6;
+        const UNSHARED: f64 = 4e6;
         let (m, n) = (f64::from(tile.gemm_m), f64::from(tile.gemm_n));
         let rows = |extent: f64, positions: &Positions| {
             extent * (1.0 + positions.misalignment(wgrad::ACROSS_LINES, wgrad::ACROSS_SECTORS))
         };
-        let units = self.tiles(tile) * splits;
-        let blocks = units.min(n_units) as f64;
+        let (tiles, clusters) = (self.tiles(tile), MULTIPROCESSORS / u64::from(tile.cluster));
+        let active = match cut {
+            Cut::Splits(splits) => (tiles * splits).min(clusters),
+            Cut::Evenly { workers } => workers,
+        };
+        let blocks = active as f64 * f64::from(tile.cluster);
         let loads = blocks * (rows(m, &self.dy) + rows(n, &self.x)) * f64::from(ROW_BYTES) / wgrad::CACHE;
         // Each consumer reads its rows and its columns.
         let instructions = (m / 64.0).max(2.0);
         let columns = f64::from(tile.consumer_columns());
-        let tiles = m * n / 4096.0;
-        let products = wgrad::READ_US * instructions * (64.0 + columns) / 64.0 + wgrad::TENSOR_US * tiles;
+        let of_64 = m * n / 4096.0;
+        let products = wgrad::READ_US * instructions * (64.0 + columns) / 64.0 + wgrad::TENSOR_US * of_64;
         let stage = (wgrad::PANEL_US + products).max(loads);
-        let out = tiles * if splits > 1 { wgrad::SUMS_US } else { wgrad::PAIRS_US };
-        let sum = self.k_blocks().div_ceil(splits) as f64 * stage + out;
-        let partials = (units * u64::from(tile.partials()) * 4) as f64;
-        let second = if splits > 1 { wgrad::SECOND_US + partials / wgrad::PARTIALS } else { 0.0 };
+        let out = of_64 * if cut == Cut::Splits(1) { wgrad::PAIRS_US } else { wgrad::SUMS_US };
         let elements = self.x.count() * self.x.channels + self.dy.count() * self.dy.channels;
-        let memory = (self.x.element_bytes * elements) as f64 / wgrad::MEMORY;
-        wgrad::ENDS_US + units.div_ceil(n_units) as f64 * sum + second + memory
+        let bytes = (self.x.element_bytes * elements) as f64;
+        let sums = match cut {
+            Cut::Splits(splits) => {
+                let stages = self.k_blocks().div_ceil(splits) as f64;
+                (tiles * splits).div_ceil(clusters) as f64 * (stages * stage + out)
+            }
+            Cut::Evenly { workers } => {
+                let stages = (tiles * self.k_blocks()).div_ceil(workers) as f64;
+                // Every worker ends one tile and begins another; tiles that read the same do so at other times.
+                let parts = 1.0 + (tiles as f64 / workers as f64).max(1.0);
+                let each = f64::from(tile.a_bytes() * tile.cluster + tile.b_bytes());
+                let unshared = if bytes > CACHED { each * (tiles * self.k_blocks()) as f64 } else { 0.0 };
+                (stages * stage + parts * out).max(unshared / UNSHARED)
+            }
+        };
+        let partials = (self.slots(tile, cut) * u64::from(tile.partials()) * 4) as f64;
+        let second = if partials > 0.0 { wgrad::SECOND_US + partials / wgrad::PARTIALS } else { 0.0 };
+        wgrad::ENDS_US + sums + second + bytes / wgrad::MEMORY
     }
 }
