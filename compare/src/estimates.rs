@@ -96,7 +96,8 @@ impl Judged {
         timed.min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// The time of the choice over the best one; infinite where the choice was not timed, which says that it was far off.
+    /// The time of the choice over the best one; infinite where the choice was not timed: it was far off by the estimates
+    /// of that day, or is new.
     fn loss(&self) -> f64 {
         match (self.candidates.first(), self.best()) {
             (Some((_, _, _, Some(us))), Some((_, best))) => us / best,
@@ -171,7 +172,7 @@ fn write_algorithms(text: &mut String, judged: &[Judged]) -> Result<()> {
     Ok(())
 }
 
-/// How many choices of each table are good.
+/// How many choices of each table are good; one that was not timed counts as bad.
 fn write_tables(text: &mut String, judged: &[Judged]) -> Result<()> {
     let mut tables: Vec<(&str, Vec<f64>)> = Vec::new();
     for judged in judged {
@@ -183,13 +184,18 @@ fn write_tables(text: &mut String, judged: &[Judged]) -> Result<()> {
     }
     let all: Vec<f64> = tables.iter().flat_map(|(_, losses)| losses.clone()).collect();
     tables.push(("all", all));
-    writeln!(text, "\n{:<40} {:>9} {:>5} {:>6} {:>6}", "table", "within 5 %", "of", "share", "mean")?;
+    writeln!(
+        text,
+        "\n{:<40} {:>9} {:>5} {:>6} {:>8} {:>9}",
+        "table", "within 5 %", "of", "share", "mean", "not timed"
+    )?;
     for (table, losses) in tables {
         let good = losses.iter().filter(|loss| **loss <= GOOD).count();
         let known: Vec<f64> = losses.iter().copied().filter(|loss| loss.is_finite()).collect();
         let share = 100.0 * good as f64 / losses.len() as f64;
         let mean = geometric_mean(&known);
-        writeln!(text, "{table:<40} {good:>9} {:>6} {share:>5.1} % {mean:>6.3}", losses.len())?;
+        let unknown = losses.len() - known.len();
+        writeln!(text, "{table:<40} {good:>9} {:>6} {share:>5.1} % {mean:>7.3} {unknown:>9}", losses.len())?;
     }
     Ok(())
 }

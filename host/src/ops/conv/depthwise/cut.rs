@@ -73,9 +73,9 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
         n_blocks,
         block: 256,
         align_bytes: 1,
-        memory_share: 0.4,
-        // As many other instructions as products, at best.
-        rate_share: 0.25,
+        memory_share: 0.13,
+        // Many more other instructions than products.
+        rate_share: 0.08,
     });
     let channels_last = channels_last::row(geometry).and_then(|row| {
         let (params, n_blocks) = channels_last::cut(geometry, row)?;
