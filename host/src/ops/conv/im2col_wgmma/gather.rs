@@ -2,9 +2,7 @@
 
 use super::classes::{Class, classes};
 use super::tensors::{Filter, Planes, Positions, Window, check_window};
-use super::{
-    CYCLES_PER_US, ELEMENT_BYTES, ENDS_US, NAME, check_address, check_device, stage_cycles, tma_type, unsupported,
-};
+use super::{ELEMENT_BYTES, NAME, check_address, check_device, tma_type, unsupported};
 use crate::driver::{Function, GpuContext, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::ops::conv::{ConvPass, ConvProblem};
@@ -67,8 +65,7 @@ impl Algorithm<ConvProblem> for Gather {
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
         let Ok(view) = View::of(problem) else { return f64::INFINITY };
-        let streaming = crate::select::cost::streaming_us(problem, context);
-        streaming.max(view.products_us(row(config).tile, context))
+        view.time_us(row(config).tile, problem.bytes(), context)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -218,36 +215,6 @@ impl View {
         // Columns that nobody needs cost as much as others.
         let wasteful = tile.gemm_n > 64 && self.group_written <= i64::from(tile.gemm_n) / 2;
         panels && alone && !wasteful
-    }
-
-    /// Time of the products alone.
-    pub(in crate::ops::conv) fn products_us(&self, tile: ConvTile, context: &Context) -> f64 {
-        /// Cycles from a tile's last product to its last store, in which its consumers do not compute.
-        const EPILOGUE: f64 = 600.0;
-        let loaded = tile.a_bytes() + tile.b_bytes() / tile.cluster;
-        let stage = stage_cycles(tile, tile.gemm_n.min(256), loaded);
-        // Stores of threads, of panels that they have read from shared memory.
-        let stores = self.planes.map_or(0.0, |planes| f64::from(tile.gemm_m * tile.gemm_n / planes.store_bytes) / 4.0);
-        let epilogue = EPILOGUE + f64::from(tile.gemm_m * tile.gemm_n) / 64.0 + stores;
-        let n_clusters = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1) as f64;
-        let mut cycles = 0.0;
-        let mut longest: f64 = 0.0;
-        for class in &self.classes {
-            let (n_tiles, panels) = self.tiles_of(class, tile);
-            let stages = panels.div_ceil(tile.k_panels().into()) as f64;
-            // In turns, the longer of both counts.
-            let of_tile =
-                if tile.in_turns { (stages * stage).max(epilogue) + 150.0 } else { stages * stage + epilogue };
-            cycles += n_tiles as f64 * of_tile;
-            longest = longest.max(of_tile);
-        }
-        // Whole rounds where all tiles are alike; the classes of a strided dgrad fill each other's gaps.
-        let rounds = if self.classes.len() == 1 {
-            (cycles / longest / n_clusters).ceil() * longest
-        } else {
-            cycles / n_clusters + longest / 2.0
-        };
-        ENDS_US + rounds / CYCLES_PER_US
     }
 
     pub(in crate::ops::conv) fn n_tiles(&self, class: &Class, tile: ConvTile) -> u64 {

@@ -154,6 +154,17 @@ impl Positions {
         self.extents.iter().product::<i64>().saturating_mul(self.images)
     }
 
+    /// The given factors' sum: of positions that do not begin where a cache line does, and that do not begin where a
+    /// sector does, for most positions.
+    pub(in crate::ops::conv) fn misalignment(&self, of_line: f64, of_sector: f64) -> f64 {
+        /// Bytes of a cache line, and of what is moved of it at least.
+        const LINE: i64 = 128;
+        const SECTOR: i64 = 32;
+        let apart = self.strides[2] * self.element_bytes;
+        let line = if apart % LINE == 0 { 0.0 } else { of_line };
+        line + if apart % SECTOR == 0 { 0.0 } else { of_sector }
+    }
+
     /// The distance between neighbours when all positions lie one behind the other.
     pub(in crate::ops::conv) fn linear_stride(&self) -> Option<i64> {
         let mut expected = None;
