@@ -30,7 +30,10 @@ impl Algorithm<ConvProblem> for Naive {
     }
 
     fn estimate_us(&self, problem: &ConvProblem, _: Config, context: &Context) -> f64 {
-        crate::select::cost::scalar_us(problem, context, RATE_SHARE)
+        /// A term of a thread's sum, whose loads wait for nothing but are waited for.
+        const TERM_US: f64 = 0.036;
+        let sum_us = crate::select::cost::LAUNCH_US + TERM_US * problem.accumulation_length();
+        crate::select::cost::scalar_us(problem, context, RATE_SHARE).max(sum_us)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {

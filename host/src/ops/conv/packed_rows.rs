@@ -243,7 +243,7 @@ impl Packing {
         let step = [1, axis.stride, 1];
         check_window("x", &read, &class.window(step), class.last_offset(), access::IM2COL_2D)?;
         let out_access = match planes {
-            Some(_) => access::PLANES,
+            Some(planes) => planes.access(),
             None if written.linear_stride().is_some() => access::LINEAR,
             None => access::IM2COL_2D,
         };

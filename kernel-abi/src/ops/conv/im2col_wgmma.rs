@@ -211,6 +211,8 @@ pub mod access {
     pub const SPREAD: u32 = 3;
     /// Stores only: channels lie apart, and positions one behind the other, as in NCHW, or apart as well.
     pub const PLANES: u32 = 4;
+    /// Stores only: channels are contiguous, and any number of them.
+    pub const ROWS: u32 = 5;
 }
 
 /// Positions of the written tensor that meet the same taps.
@@ -277,8 +279,8 @@ crate::abi_struct! {
         pub spread: [Divisor; 3],
         /// With [`access::SPREAD`], extents H and W and distances along them and between channels.
         pub spread_extents: [u32; 2],
-        /// With [`access::PLANES`], bytes that are stored at a time: 2, 4, 8 or 16, which divide the positions of an
-        /// image.
+        /// Bytes that are stored at a time. With [`access::PLANES`] 2, 4, 8 or 16, which divide the positions of an image;
+        /// with [`access::ROWS`] 2, 4 or 8, which divide channels and strides; else 16.
         pub store_bytes: u32,
         /// See `spread_extents`.
         pub spread_strides: [i64; 3],

@@ -98,8 +98,11 @@ impl Algorithm<ConvProblem> for CpAsyncMma {
             ConvPass::Wgrad => f64::from(params.slab_pixels),
             _ => (f64::from(params.taps()) * f64::from(params.source_group) / classes).max(f64::from(CP_ASYNC_K)),
         };
-        let tile_us = f64::from(row.tile.0).powi(2) * sums * per_unit / rate;
-        let waves = (geometry::blocks(&params) as f64 / (per_unit * info.n_units as f64)).ceil();
+        let blocks = geometry::blocks(&params) as f64;
+        let waves = (blocks / (per_unit * info.n_units as f64)).ceil();
+        // A block with a multiprocessor to itself is about twice as fast as one that shares it with all it holds.
+        let sharing = (blocks / info.n_units as f64).ceil().clamp(per_unit / 2.0, per_unit);
+        let tile_us = f64::from(row.tile.0).powi(2) * sums * sharing / rate;
         let mut us = (waves * tile_us).max(problem.bytes() / info.bytes_per_us);
         if problem.conv_pass() == ConvPass::Wgrad {
             us += PARTIALS_US + 2.0 * self.workspace_bytes(problem, config) as f64 / info.bytes_per_us;

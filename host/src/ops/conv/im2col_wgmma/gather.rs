@@ -169,15 +169,16 @@ impl View {
             && one.axes.iter().all(|axis| axis.base == 0)
             && read.extents == written.extents;
         let a_access = if same_place && read.linear_stride().is_some() { access::LINEAR } else { im2col };
-        if planes.is_some() && classes.len() > 1 {
+        let by_threads = planes.map(|planes| planes.access());
+        if by_threads == Some(access::PLANES) && classes.len() > 1 {
             // Positions of a class are apart: runs of 2 bytes, in sectors that other classes write too.
             let n = classes.len();
             return Err(Refusal::new(format!(
                 "writes dx with contiguous channels where there is a stride, given {n} steps"
             )));
         }
-        let out_access = if planes.is_some() {
-            access::PLANES
+        let out_access = if let Some(by_threads) = by_threads {
+            by_threads
         } else if classes.len() == 1 && written.linear_stride().is_some() {
             access::LINEAR
         } else {
@@ -361,7 +362,7 @@ pub(in crate::ops::conv) struct Product {
 impl Product {
     /// Whether the address of the written tensor must be one that a map can hold.
     pub(in crate::ops::conv) fn writes_by_map(&self) -> bool {
-        !matches!(self.view.out_access, access::SPREAD | access::PLANES)
+        !matches!(self.view.out_access, access::SPREAD | access::PLANES | access::ROWS)
     }
 
     /// Queues the product of what lies at these addresses: the tensor that is read, the filter, the tensor that is
@@ -386,7 +387,7 @@ impl Product {
             let mut params = part.params;
             for (i, class) in part.classes.iter().enumerate() {
                 params.a_maps[i] = self.view.a_map(context, class, self.tile, read)?;
-                params.out_maps[i] = if matches!(self.view.out_access, access::SPREAD | access::PLANES) {
+                params.out_maps[i] = if !self.writes_by_map() {
                     // Written without a map, but the kernel fetches one.
                     params.a_maps[i]
                 } else {

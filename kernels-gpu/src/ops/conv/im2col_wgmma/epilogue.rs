@@ -8,7 +8,7 @@ use cuda_std::thread::thread_idx_x;
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::{ldmatrix, memory, schedule, shared};
 use kernel_abi::ops::conv::im2col_wgmma::{
-    ConvClass, ConvGatherParams, GatherPlace, PANEL, PANEL_BYTES, access, position,
+    ConvClass, ConvGatherParams, GatherPlace, PANEL, PANEL_BYTES, SUBTILE, access, position,
 };
 
 /// Where a consumer's sums of a tile go.
@@ -115,6 +115,9 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
         if p.out_access == access::PLANES {
             sync_named(out.barrier, WARPGROUP);
             store_planes(p, out, first_row, buffer, col);
+        } else if p.out_access == access::ROWS {
+            sync_named(out.barrier, WARPGROUP);
+            store_rows(p, out, first_row, buffer, col);
         } else {
             fence_proxy_async_shared();
             sync_named(out.barrier, WARPGROUP);
@@ -177,6 +180,37 @@ unsafe fn store_planes(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buff
         }
         channel += step;
         to += (i64::from(step) * p.channel_stride) as u64 * 2;
+    }
+}
+
+/// Copies a panel to positions of any number of channels, `store_bytes` a thread at a time, neighbours to neighbours.
+///
+/// # Safety
+/// As [`subtile`].
+#[inline(always)]
+unsafe fn store_rows(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buffer: u32, col: u32) {
+    let thread = schedule::opaque(thread_idx_x() % WARPGROUP);
+    // A power of two, as `store_bytes` is: threads for a position's 64 channels.
+    let threads = 128 / (p.store_bytes | u32::from(p.store_bytes == 0));
+    let shift = threads.trailing_zeros();
+    let byte = (thread & (threads - 1)) * p.store_bytes;
+    if col + byte / 2 >= p.gemm_n {
+        return;
+    }
+    let mut row = thread >> shift;
+    while row < SUBTILE {
+        let to = prior_row(p, out, first_row + row);
+        if to == 0 {
+            return;
+        }
+        let to = to + u64::from(2 * col + byte);
+        let from = buffer + row * 128 + ((byte / 16) ^ (row % 8)) * 16 + byte % 16;
+        match p.store_bytes {
+            8 => memory::store_x2(to as *mut u32, shared::load_x2(from)),
+            4 => memory::store_x1(to as *mut u32, shared::load_u32(from)),
+            _ => *(to as *mut u16) = shared::load_u16(from),
+        }
+        row += WARPGROUP >> shift;
     }
 }
 
