@@ -1,17 +1,19 @@
-//! `dgrad` with few input channels on Hopper's tensor cores: the positions of dx between two steps of the stride, with
-//! their channels, are the product's columns.
+//! `dgrad` with few input channels on Hopper's tensor cores: blocks of neighbouring positions of dx, with their channels,
+//! are the product's columns.
 //!
-//! All of them read the same window of dy, each with its own taps; where one has no tap, the packed filter has zeros.
-//! One product then reads dy once for all of them, instead of once for every class of positions and three channels.
-//! A small kernel packs the filter into the workspace; the product is [`halo_wgmma`]'s or [`im2col_wgmma`]'s, and its
-//! columns are written where they belong, dx of any strides.
+//! The positions between two steps of the stride all read the same window of dy, each with its own taps; where one has
+//! no tap, the packed filter has zeros. One product then reads dy once for all of them, instead of once for every class
+//! of positions and three channels. Where that leaves columns unused, a block is several steps along H and W: its window
+//! is hardly larger, and there are fewer of them.
+//! A small kernel packs the filter into the workspace; the product is [`halo_wgmma`]'s, whose blocks are one step, or
+//! [`im2col_wgmma`]'s, and its columns are written where they belong, dx of any strides.
 //!
 //! [`halo_wgmma`]: super::halo_wgmma
 //! [`im2col_wgmma`]: super::im2col_wgmma
 
 use super::im2col_wgmma::{
-    AxisClass, Class, Filter, KERNELS, Positions, Product, Spread, View, check_address, check_device, check_window,
-    row, tma_type, unsupported,
+    AxisClass, Class, Filter, KERNELS, MULTIPROCESSORS, Positions, Product, Spread, View, check_address, check_device,
+    check_window, five, row, tma_type, unsupported,
 };
 use super::{ConvAxis, ConvMode, ConvPass, ConvProblem, halo_wgmma};
 use crate::driver::Function;
@@ -20,7 +22,7 @@ use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Stream};
 use kernel_abi::ops::conv::ConvPackSpreadParams;
-use kernel_abi::ops::conv::im2col_wgmma::{GATHER_256X64, access};
+use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, GATHER_256X64, GATHER_256X64_P32, access};
 
 macro_rules! symbols {
     ($(($symbol:ident)),* $(,)?) => {
@@ -29,6 +31,18 @@ macro_rules! symbols {
 }
 
 const PACK: [&str; 1] = kernel_abi::conv_pack_spread_kernels!(symbols);
+
+/// The tiles of [`im2col_wgmma`](super::im2col_wgmma) that spread columns.
+const TILES: [ConvTile; 2] = [GATHER_256X64, GATHER_256X64_P32];
+/// Columns of these tiles.
+const MAX_COLUMNS: i64 = 64;
+/// The largest distance between positions that the copy engine reads.
+const MAX_STEP: i64 = 8;
+
+/// The tile of a config, unless the halo's kernel computes it.
+fn gather_tile(config: Config) -> Option<ConvTile> {
+    KERNELS.iter().any(|row| row.symbol == config.0).then(|| row(config).tile)
+}
 
 /// `dgrad` of few channels.
 pub(super) struct SpreadColumns;
@@ -40,45 +54,61 @@ impl Algorithm<ConvProblem> for SpreadColumns {
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         check_device(context)?;
-        let view = Packing::of(problem)?.view(problem)?;
-        let halo = halo_view(&view);
         // The product is fprop's: the packed filter lies with k contiguous.
         let dtype = problem.x().dtype();
+        let halo = Packing::of(problem, None)?.view(problem, None).map(|view| halo_view(&view));
         let with_halo = halo_wgmma::KERNELS
             .iter()
-            .filter(|row| row.pass == "fprop" && row.dtype == dtype && halo.fits(row.form))
+            .filter(|row| row.pass == "fprop" && row.dtype == dtype)
+            .filter(|row| halo.as_ref().is_ok_and(|halo| halo.fits(row.form)))
             .map(|row| Config(row.symbol));
-        let fits = KERNELS.iter().filter(|row| row.pass == "fprop" && row.dtype == dtype && row.tile == GATHER_256X64);
-        Ok(with_halo.chain(fits.map(|row| Config(row.symbol))).collect())
+        let fits = KERNELS.iter().filter(|row| {
+            let tile = Some(row.tile);
+            row.pass == "fprop"
+                && row.dtype == dtype
+                && TILES.contains(&row.tile)
+                && Packing::of(problem, tile)
+                    .and_then(|packing| packing.view(problem, tile))
+                    .is_ok_and(|view| view.fits(row.tile))
+        });
+        let configs: Vec<_> = with_halo.chain(fits.map(|row| Config(row.symbol))).collect();
+        if configs.is_empty() {
+            // What stands in the way of the plainest one.
+            Packing::of(problem, Some(GATHER_256X64))?.view(problem, Some(GATHER_256X64))?;
+        }
+        Ok(configs)
     }
 
-    fn workspace_bytes(&self, problem: &ConvProblem, _: Config) -> u64 {
-        Packing::of(problem).map_or(0, |packing| 2 * packing.n_elems() as u64)
+    fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
+        Packing::of(problem, gather_tile(config)).map_or(0, |packing| 2 * packing.n_elems() as u64)
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
         /// Launching and ending a kernel more.
         const PACKING_US: f64 = 3.0;
-        let Ok(view) = Packing::of(problem).and_then(|packing| packing.view(problem)) else { return f64::INFINITY };
+        let tile = gather_tile(config);
+        let view = Packing::of(problem, tile).and_then(|packing| packing.view(problem, tile));
+        let Ok(view) = view else { return f64::INFINITY };
         let streaming = crate::select::cost::streaming_us(problem, context);
-        let products_us = match halo_wgmma::KERNELS.iter().find(|row| row.symbol == config.0) {
-            Some(row) => halo_view(&view).products_us(row.form, context),
-            None => view.products_us(row(config).tile, context),
+        let products_us = match tile {
+            Some(tile) => view.products_us(tile, context),
+            None => halo_view(&view).products_us(halo_wgmma::row(config).form, context),
         };
         PACKING_US + streaming.max(products_us)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let refused = |refusal| unsupported(problem, refusal);
-        let packing = Packing::of(problem).map_err(refused)?;
-        let view = packing.view(problem).map_err(refused)?;
-        let product = if halo_wgmma::KERNELS.iter().any(|row| row.symbol == config.0) {
-            Columns::Halo(Box::new(halo_wgmma::Product::new(halo_view(&view), config, context)?))
-        } else {
-            let tile = row(config).tile;
-            let function = context.function(config.0)?;
-            function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
-            Columns::Gather(Box::new(Product::new(view, function, tile, context)))
+        let tile = gather_tile(config);
+        let packing = Packing::of(problem, tile).map_err(refused)?;
+        let view = packing.view(problem, tile).map_err(refused)?;
+        let product = match tile {
+            None => Columns::Halo(Box::new(halo_wgmma::Product::new(halo_view(&view), config, context)?)),
+            Some(tile) => {
+                let function = context.function(config.0)?;
+                function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+                Columns::Gather(Box::new(Product::new(view, function, tile, context)))
+            }
         };
         Ok(Box::new(SpreadLaunch { pack: context.function(PACK[0])?, params: packing.params(problem), product }))
     }
@@ -96,16 +126,20 @@ fn halo_view(view: &View) -> halo_wgmma::View {
         channels: view.group_read,
         columns: view.group_written,
         sum_is_contiguous: true,
-        strides: [view.written.image_stride, 0],
+        strides: [view.written.image_stride, view.written.strides[0]],
         spread,
     }
 }
 
-/// The window of dy that the positions of a step read, and the filter for it.
+/// The window of dy that the positions of a block read, and the filter for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packing {
     pub(super) axes: [ConvAxis; 2],
-    /// Where the window begins, relative to the step.
+    /// The axis of the depth, whose positions are blocks of their own, and its taps.
+    depth: (ConvAxis, i64),
+    /// Steps of the stride that a block has along H and W.
+    steps: [i64; 2],
+    /// Where the window begins, relative to the block.
     pub(super) first: [i64; 2],
     /// Extents of the window.
     pub(super) window: [i64; 2],
@@ -114,10 +148,10 @@ pub(super) struct Packing {
     pub(super) packed_k: i64,
 }
 
-/// Where the window of dy that a step's positions read begins, relative to the step, and its extent.
-fn window(axis: ConvAxis, filter: i64) -> [i64; 2] {
+/// Where the window of dy that the positions of a block of `steps` read begins, relative to the block, and its extent.
+fn window(axis: ConvAxis, filter: i64, steps: i64) -> [i64; 2] {
     let ConvAxis { padding, stride, dilation, .. } = axis;
-    let reads = (0..stride).flat_map(|a| (0..filter).map(move |tap| a + padding - tap * dilation));
+    let reads = (0..stride * steps).flat_map(|a| (0..filter).map(move |tap| a + padding - tap * dilation));
     let reads = reads.filter(|read| read.rem_euclid(stride) == 0).map(|read| read.div_euclid(stride));
     let (first, last) = reads.fold((i64::MAX, i64::MIN), |(first, last), read| (first.min(read), last.max(read)));
     // Steps wider than the filter may leave nothing to read.
@@ -125,58 +159,89 @@ fn window(axis: ConvAxis, filter: i64) -> [i64; 2] {
 }
 
 impl Packing {
-    fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+    /// For a tile of gathered positions, or for the kernel that reads the halo once.
+    fn of(problem: &ConvProblem, tile: Option<ConvTile>) -> Result<Self, Refusal> {
         tma_type(problem.x().dtype())?;
-        Packing::by(problem, 8)
+        let one = Packing::by(problem, 8, [1; 2])?;
+        let Some(tile) = tile else { return Ok(one) };
+        // Blocks as large as they may be, unless others are fewer products.
+        let image = problem.shape().image;
+        let most = |i: usize| (image[1 + i] / one.axes[i].stride).clamp(1, MAX_STEP / one.axes[i].stride.min(MAX_STEP));
+        let sizes = (1..=most(0)).flat_map(|h| (1..=most(1)).map(move |w| [h, w]));
+        let packings = sizes.filter_map(|steps| {
+            (one.columns * steps[0] * steps[1] <= MAX_COLUMNS).then(|| Packing::by(problem, 8, steps).ok()).flatten()
+        });
+        Ok(packings.min_by_key(|packing| packing.products(problem, tile)).unwrap_or(one))
     }
 
-    /// Of any type, with K filled up to a multiple of `align`.
-    pub(super) fn by(problem: &ConvProblem, align: i64) -> Result<Self, Refusal> {
-        /// Columns of the tile.
-        const MAX_COLUMNS: i64 = 64;
+    /// Stages that the busiest multiprocessor computes.
+    fn products(&self, problem: &ConvProblem, tile: ConvTile) -> u64 {
+        let tiles = (self.blocks(problem).count() as u64).div_ceil(tile.gemm_m.into());
+        let taps = (self.depth.1 * self.window[0] * self.window[1]) as u64;
+        let panels = taps * (problem.shape().k as u64).div_ceil(tile.panel_k.into());
+        tiles.div_ceil(MULTIPROCESSORS) * panels.div_ceil(tile.k_panels().into())
+    }
+
+    /// Of any type, with K filled up to a multiple of `align`, and blocks of so many steps of the stride.
+    pub(super) fn by(problem: &ConvProblem, align: i64, steps: [i64; 2]) -> Result<Self, Refusal> {
         if problem.conv_pass() != ConvPass::Dgrad {
             return Err(Refusal::new(format!("computes dgrad, the pass is {}", problem.conv_pass())));
         }
         let shape = problem.shape();
-        if problem.axes().len() != 2 || shape.groups != 1 || problem.mode() == ConvMode::Convolution {
+        if problem.axes().len() < 2 || shape.groups != 1 || problem.mode() == ConvMode::Convolution {
             let (axes, groups, mode) = (problem.axes().len(), shape.groups, problem.mode());
-            let reason = format!("takes two axes, one group and cross_correlation, given {axes}, {groups} and {mode}");
+            let reason =
+                format!("takes two or three axes, one group and cross_correlation, given {axes}, {groups} and {mode}");
             return Err(Refusal::new(reason));
         }
-        let axes = [shape.axes[1], shape.axes[2]];
-        let columns = axes[0].stride.saturating_mul(axes[1].stride).saturating_mul(shape.c);
+        let [depth, h, w] = shape.axes;
+        if depth.stride != 1 {
+            return Err(Refusal::new(format!("takes stride 1 along the depth, given {}", depth.stride)));
+        }
+        let axes = [h, w];
+        let of_step = axes[0].stride.saturating_mul(axes[1].stride).saturating_mul(shape.c);
         // With more channels, a class of positions has columns enough of its own.
-        if columns > MAX_COLUMNS || shape.c >= 32 {
+        if of_step > MAX_COLUMNS || shape.c >= 32 {
             let reason = format!(
-                "takes up to 31 channels and {MAX_COLUMNS} columns of strides times channels, given {} and {columns}",
+                "takes up to 31 channels and {MAX_COLUMNS} columns of strides times channels, given {} and {of_step}",
                 shape.c
             );
             return Err(Refusal::new(reason));
         }
-        let windows = [0, 1].map(|i| window(axes[i], shape.filter[1 + i]));
+        let windows = [0, 1].map(|i| window(axes[i], shape.filter[1 + i], steps[i]));
         Ok(Packing {
             axes,
+            depth: (depth, shape.filter[0]),
+            steps,
             first: windows.map(|[first, _]| first),
             window: windows.map(|[_, extent]| extent),
-            columns,
+            columns: of_step * steps[0] * steps[1],
             packed_k: (shape.k + align - 1) / align * align,
         })
     }
 
+    /// Positions of a block.
+    fn block(&self) -> [i64; 2] {
+        [0, 1].map(|i| self.axes[i].stride * self.steps[i])
+    }
+
     pub(super) fn n_elems(&self) -> i64 {
-        self.columns * self.window[0] * self.window[1] * self.packed_k
+        self.columns * self.depth.1 * self.window[0] * self.window[1] * self.packed_k
     }
 
     pub(super) fn params(&self, problem: &ConvProblem) -> ConvPackSpreadParams {
-        let (shape, w) = (problem.shape(), problem.w());
+        let shape = problem.shape();
+        let [k, c, t, r, s] = five(problem.w());
         ConvPackSpreadParams {
             from: 0,
             to: 0,
-            strides: [w.strides()[0], w.strides()[1], w.strides()[2], w.strides()[3]],
+            strides: [k, c, r, s],
             n_elems: self.n_elems(),
             k: [shape.k, self.packed_k],
             c: shape.c,
             filter: [shape.filter[1], shape.filter[2]],
+            depth: [self.depth.1, t],
+            block: self.block(),
             stride: self.axes.map(|axis| axis.stride),
             padding: self.axes.map(|axis| axis.padding),
             dilation: self.axes.map(|axis| axis.dilation),
@@ -185,21 +250,25 @@ impl Packing {
         }
     }
 
-    fn view(&self, problem: &ConvProblem) -> Result<View, Refusal> {
+    fn view(&self, problem: &ConvProblem, tile: Option<ConvTile>) -> Result<View, Refusal> {
         let shape = problem.shape();
         let read = Positions::of("dy", problem.y(), false)?;
-        let written = self.steps(problem);
+        let written = self.blocks(problem);
         let filter = Filter {
             k: self.columns,
             group_c: shape.k,
-            taps: [1, self.window[0], self.window[1]],
+            taps: [self.depth.1, self.window[0], self.window[1]],
             tap_stride: self.packed_k,
-            k_stride: self.window[0] * self.window[1] * self.packed_k,
+            k_stride: self.depth.1 * self.window[0] * self.window[1] * self.packed_k,
         };
         let class = self.class(&written);
-        check_window("dy", &read, &class.window([1; 3]), class.last_offset(), access::IM2COL_2D)?;
+        let step = [1, self.steps[0], self.steps[1]];
+        let a_access = if problem.axes().len() < 3 { access::IM2COL_2D } else { access::IM2COL_3D };
+        if tile.is_some() {
+            check_window("dy", &read, &class.window(step), class.last_offset(), a_access)?;
+        }
         if written.count() > i64::from(i32::MAX) {
-            return Err(Refusal::new(format!("counts up to {} steps, given {}", i32::MAX, written.count())));
+            return Err(Refusal::new(format!("counts up to {} blocks, given {}", i32::MAX, written.count())));
         }
         Ok(View {
             data_type: tma_type(problem.x().dtype())?,
@@ -207,11 +276,11 @@ impl Packing {
             written,
             filter,
             classes: vec![class],
-            step: [1; 3],
+            step,
             groups: 1,
             group_read: shape.k,
             group_written: self.columns,
-            a_access: access::IM2COL_2D,
+            a_access,
             out_access: access::SPREAD,
             sum_is_contiguous: true,
             planes: None,
@@ -221,36 +290,47 @@ impl Packing {
 
     /// Where the columns go.
     pub(super) fn spread(&self, problem: &ConvProblem) -> Spread {
-        let (shape, strides) = (problem.shape(), problem.x().strides());
+        let shape = problem.shape();
+        let [_, c, _, h, w] = five(problem.x());
         Spread {
-            counts: [self.axes[0].stride, self.axes[1].stride, shape.c],
+            counts: [self.block()[0], self.block()[1], shape.c],
             extents: [shape.image[1], shape.image[2]],
-            strides: [strides[2], strides[3], strides[1]],
+            strides: [h, w, c],
         }
     }
 
-    /// What is written: for each image its steps, each as many columns.
-    pub(super) fn steps(&self, problem: &ConvProblem) -> Positions {
+    /// What is written: for each image its blocks, each as many columns.
+    pub(super) fn blocks(&self, problem: &ConvProblem) -> Positions {
         let shape = problem.shape();
-        let steps = [0, 1].map(|i| (shape.image[1 + i] + self.axes[i].stride - 1) / self.axes[i].stride);
+        let block = self.block();
+        let blocks = [0, 1].map(|i| (shape.image[1 + i] + block[i] - 1) / block[i]);
+        let [image_stride, _, depth_stride, ..] = five(problem.x());
         Positions {
             element_bytes: problem.x().dtype().size_bytes() as i64,
             channels: self.columns,
-            extents: [1, steps[0], steps[1]],
-            strides: [1; 3],
+            extents: [shape.image[0], blocks[0], blocks[1]],
+            strides: [depth_stride, 1, 1],
             images: shape.n,
-            image_stride: problem.x().strides()[0],
+            image_stride,
         }
     }
 
-    /// The only class: all steps, which read the same window.
-    pub(super) fn class(&self, steps: &Positions) -> Class {
+    /// The only class: all blocks, which read the same window.
+    pub(super) fn class(&self, blocks: &Positions) -> Class {
         let axis = |i: usize| AxisClass {
             n_taps: self.window[i],
             base: self.first[i],
-            ..AxisClass::plain(steps.extents[1 + i])
+            ..AxisClass::plain(blocks.extents[1 + i])
         };
-        Class { axes: [AxisClass::plain(1), axis(0), axis(1)] }
+        let (depth, taps) = self.depth;
+        let depth = AxisClass {
+            n_taps: taps,
+            // Taps that lie farther read nearer to the begin, so they come first.
+            base: depth.padding - (taps - 1) * depth.dilation,
+            tap_offset: depth.dilation,
+            ..AxisClass::plain(blocks.extents[0])
+        };
+        Class { axes: [depth, axis(0), axis(1)] }
     }
 }
 

@@ -20,8 +20,8 @@ impl Tap {
     #[inline(always)]
     pub fn new(p: &ConvPackSpreadParams, column: i64, window: [i64; 2]) -> Self {
         let (rest, c) = div_rem(column, p.c);
-        let (a, b) = div_rem(rest, p.stride[1]);
-        // Position a of a step reads dy's position first + i with tap r where a + padding - r · dilation is that many
+        let (a, b) = div_rem(rest, p.block[1]);
+        // Position a of a block reads dy's position first + i with tap r where a + padding - r · dilation is that many
         // strides: solved for r, it is an output position of a convolution whose stride is the dilation.
         let r = output_position(a - p.stride[0] * (p.first[0] + window[0]), 0, p.padding[0], p.dilation[0], 1);
         let s = output_position(b - p.stride[1] * (p.first[1] + window[1]), 0, p.padding[1], p.dilation[1], 1);
@@ -43,10 +43,12 @@ pub unsafe fn pack(p: &ConvPackSpreadParams) {
     for_each_index(p.n_elems, |i| {
         let (rest, k) = div_rem(i, p.k[1]);
         let (rest, j) = div_rem(rest, p.window[1]);
-        let (column, i_window) = div_rem(rest, p.window[0]);
+        let (rest, i_window) = div_rem(rest, p.window[0]);
+        let (column, t) = div_rem(rest, p.depth[0]);
         let tap = Tap::new(p, column, [i_window, j]);
         let value = if tap.inside && k < p.k[0] {
-            *(p.from as *const u16).offset((tap.offset + k * p.strides[0]) as isize)
+            let depth = (p.depth[0] - 1 - t) * p.depth[1];
+            *(p.from as *const u16).offset((tap.offset + depth + k * p.strides[0]) as isize)
         } else {
             0
         };

@@ -192,7 +192,7 @@ impl PartsView {
     fn spread(problem: &ConvProblem, packing: &Packing) -> Result<Self, Refusal> {
         let shape = problem.shape();
         let images = Images::of("dy", problem.y(), false)?;
-        let written = packing.steps(problem);
+        let written = packing.blocks(problem);
         let class = packing.class(&written);
         check_window("dy", &images.positions, &class.window([1; 3]), class.last_offset(), access::IM2COL_2D)?;
         let view = View {
@@ -337,7 +337,8 @@ impl PartsView {
 
 /// How the columns of a strided `dgrad` are spread, where that makes fewer columns that nobody needs.
 fn spread_packing(problem: &ConvProblem) -> Option<Packing> {
-    let packing = Packing::by(problem, PARTS_PANEL.into()).ok()?;
+    // The kernel that takes the filter apart knows two axes.
+    let packing = Packing::by(problem, PARTS_PANEL.into(), [1; 2]).ok().filter(|_| problem.axes().len() == 2)?;
     (packing.columns > problem.shape().c).then_some(packing)
 }
 

@@ -87,13 +87,8 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
     let col = out.place.n + N as u32 * PANEL;
     // The buffers in turn.
     let buffer = out.panels + (out.sent + (I * (R / 32) + N) as u32) % P::TILE.out_panels * PANEL_BYTES;
-    // One tile is enough, and the others stay small.
-    if P::TILE.gemm_m == 256
-        && P::TILE.gemm_n == 64
-        && P::TILE.panel_k == 64
-        && !P::B_IS_MN_MAJOR
-        && p.out_access == access::SPREAD
-    {
+    // Tiles of one size are enough, and the others stay small.
+    if P::TILE.gemm_m == 256 && P::TILE.gemm_n == 64 && !P::B_IS_MN_MAJOR && p.out_access == access::SPREAD {
         spread::<E, R, 0>(p, d, out, first_row, col);
         spread::<E, R, 1>(p, d, out, first_row, col);
         spread::<E, R, 2>(p, d, out, first_row, col);
@@ -301,12 +296,13 @@ unsafe fn spread<E: Half, const R: usize, const J: usize>(
     while i < 8 {
         let row = first_row + thread / 32 * 16 + thread % 32 / 4 + (i as u32 / 2 % 2) * 8;
         let col = panel_col + 16 * J as u32 + thread % 4 * 2 + (i as u32 / 4) * 8 + i as u32 % 2;
-        let (n, [_, h, w]) = position(row, out.class.extents);
+        let (n, [d, h, w]) = position(row, out.class.extents);
         let (rest, c) = p.spread[2].div_rem(col);
         let (a, b) = p.spread[1].div_rem(rest);
         let (h, w) = (h * p.spread[0].divisor + a, w * p.spread[1].divisor + b);
         if row < out.class.gemm_m && col < p.gemm_n && h < p.spread_extents[0] && w < p.spread_extents[1] {
             let offset = i64::from(n) * p.image_stride
+                + i64::from(d) * out.class.strides[0]
                 + i64::from(h) * p.spread_strides[0]
                 + i64::from(w) * p.spread_strides[1]
                 + i64::from(c) * p.spread_strides[2];
