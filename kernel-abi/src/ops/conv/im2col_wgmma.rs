@@ -47,6 +47,8 @@ pub const PANEL: u32 = 64;
 pub const PANEL_BYTES: u32 = 64 * 128;
 /// Rows of one product instruction.
 pub const SUBTILE: u32 = 64;
+/// Rows of the result that leave at once: those of a warp.
+pub const OUT_ROWS: u32 = 16;
 /// What the shared buffers are aligned to: the period of the 128-byte swizzle.
 const ALIGN: u32 = 1024;
 /// Bytes of an element.
