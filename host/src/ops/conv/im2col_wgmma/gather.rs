@@ -228,7 +228,8 @@ impl View {
         let loaded = tile.a_bytes() + tile.b_bytes() / tile.cluster;
         let stage = stage_cycles(tile, tile.gemm_n.min(256), loaded);
         // Stores of threads, of panels that they have read from shared memory.
-        let stores = self.planes.map_or(0.0, |planes| f64::from(tile.gemm_m * tile.gemm_n / planes.store_bytes) / 4.0);
+        let by_threads = self.planes.is_some() || self.spread.is_some();
+        let stores = if by_threads { f64::from(tile.gemm_m * tile.gemm_n / self.store_bytes()) / 4.0 } else { 0.0 };
         let epilogue = EPILOGUE + f64::from(tile.gemm_m * tile.gemm_n) / 64.0 + stores;
         let n_clusters = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1) as f64;
         let mut cycles = 0.0;
@@ -284,7 +285,7 @@ impl View {
             group_k: (self.filter.k / self.groups) as u32,
             spread: self.spread.map_or([0; 3], |spread| spread.counts).map(|count| Divisor::new(count as u32)),
             spread_extents: self.spread.map_or([0; 2], |spread| spread.extents).map(|extent| extent as u32),
-            store_bytes: self.planes.map_or(16, |planes| planes.store_bytes),
+            store_bytes: self.store_bytes(),
             spread_strides: self.spread.map_or([0; 3], |spread| spread.strides),
             out: 0,
             image_stride: self.written.image_stride,
@@ -312,6 +313,19 @@ impl View {
             first_tile += self.n_tiles(class, tile) as u32;
         }
         params
+    }
+
+    /// Bytes that are stored at a time, where the tensor's address is a multiple of as many.
+    fn store_bytes(&self) -> u32 {
+        match (self.spread, self.planes) {
+            (Some(Spread { counts: [.., channels], strides: [h, w, c], .. }), _) => {
+                // Two neighbouring channels of a position, or one.
+                let all = channels | h | w | self.written.strides[0] | self.written.image_stride;
+                if c == 1 && all % 2 == 0 { 4 } else { 2 }
+            }
+            (None, Some(planes)) => planes.store_bytes,
+            (None, None) => 16,
+        }
     }
 
     /// The map of what a class reads.

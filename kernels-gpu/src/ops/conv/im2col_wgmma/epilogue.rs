@@ -158,8 +158,7 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
 ) {
     let col = out.place.n + N as u32 * PANEL;
     let buffer = buffer::<P, R, S, I, N>(out);
-    // Tiles of one size are enough, and the others stay small.
-    if P::TILE.gemm_m == 256 && P::TILE.gemm_n == 64 && !P::B_IS_MN_MAJOR && p.out_access == access::SPREAD {
+    if P::TILE.spreads() && !P::B_IS_MN_MAJOR && p.out_access == access::SPREAD {
         spread::<E, R, 0>(p, d, out, first_row, col);
         spread::<E, R, 1>(p, d, out, first_row, col);
         spread::<E, R, 2>(p, d, out, first_row, col);
@@ -364,7 +363,8 @@ unsafe fn prior<E: Half>(p: &ConvGatherParams, row: u64, col: u32) -> f32 {
     E::unpack(*(row as *const u16).offset((i64::from(col) * p.channel_stride) as isize))
 }
 
-/// Writes columns `16 J` to `16 J + 15`, which are positions and channels, element by element.
+/// Writes columns `16 J` to `16 J + 15`, which are positions and channels, element by element, or two neighbouring
+/// channels at a time.
 ///
 /// # Safety
 /// As [`subtile`].
@@ -377,25 +377,30 @@ unsafe fn spread<E: Half, const R: usize, const J: usize>(
     panel_col: u32,
 ) {
     let thread = thread_idx_x() % WARPGROUP;
-    if panel_col + 16 * J as u32 >= p.gemm_n {
+    let first_col = panel_col + 16 * J as u32;
+    if first_col >= p.gemm_n {
         return;
     }
-    let mut i = 0;
-    while i < 8 {
+    let at = |i: usize| {
         let row = first_row + thread / 32 * 16 + thread % 32 / 4 + (i as u32 / 2 % 2) * 8;
-        let col = panel_col + 16 * J as u32 + thread % 4 * 2 + (i as u32 / 4) * 8 + i as u32 % 2;
-        let (n, [d, h, w]) = position(row, out.class.extents);
-        let (rest, c) = p.spread[2].div_rem(col);
-        let (a, b) = p.spread[1].div_rem(rest);
-        let (h, w) = (h * p.spread[0].divisor + a, w * p.spread[1].divisor + b);
-        if row < out.class.gemm_m && col < p.gemm_n && h < p.spread_extents[0] && w < p.spread_extents[1] {
-            let offset = i64::from(n) * p.image_stride
-                + i64::from(d) * out.class.strides[0]
-                + i64::from(h) * p.spread_strides[0]
-                + i64::from(w) * p.spread_strides[1]
-                + i64::from(c) * p.spread_strides[2];
-            let to = (p.out as *mut u16).offset(offset as isize);
-            let mut sum = p.alpha * *d.get_unchecked(8 * J + i);
+        spread_address(p, out, row, first_col + thread % 4 * 2 + (i as u32 / 4) * 8 + i as u32 % 2)
+    };
+    let sum = |i: usize| p.alpha * *d.get_unchecked(8 * J + i);
+    let mut i = 0;
+    if p.store_bytes == 4 && p.beta == 0.0 {
+        while i < 8 {
+            let to = at(i);
+            if to != 0 {
+                memory::store_x1(to as *mut u32, E::pack(sum(i), sum(i + 1)));
+            }
+            i += 2;
+        }
+        return;
+    }
+    while i < 8 {
+        let to = at(i) as *mut u16;
+        if !to.is_null() {
+            let mut sum = sum(i);
             if p.beta != 0.0 {
                 sum += p.beta * E::unpack(*to);
             }
@@ -403,4 +408,22 @@ unsafe fn spread<E: Half, const R: usize, const J: usize>(
         }
         i += 1;
     }
+}
+
+/// Address of the element that a row and a column are; 0 where there is none.
+#[inline(always)]
+fn spread_address(p: &ConvGatherParams, out: &Out<'_>, row: u32, col: u32) -> u64 {
+    let (n, [plane, h, w]) = position(row, out.class.extents);
+    let (rest, c) = p.spread[2].div_rem(col);
+    let (a, b) = p.spread[1].div_rem(rest);
+    let (h, w) = (h * p.spread[0].divisor + a, w * p.spread[1].divisor + b);
+    if row >= out.class.gemm_m || col >= p.gemm_n || h >= p.spread_extents[0] || w >= p.spread_extents[1] {
+        return 0;
+    }
+    let offset = i64::from(n) * p.image_stride
+        + i64::from(plane) * out.class.strides[0]
+        + i64::from(h) * p.spread_strides[0]
+        + i64::from(w) * p.spread_strides[1]
+        + i64::from(c) * p.spread_strides[2];
+    p.out + 2 * offset as u64
 }
