@@ -30,9 +30,10 @@ impl Algorithm<ConvProblem> for Naive {
     }
 
     fn estimate_us(&self, problem: &ConvProblem, _: Config, context: &Context) -> f64 {
-        /// A term of a thread's sum, whose loads wait for nothing but are waited for.
-        const TERM_US: f64 = 0.036;
-        let sum_us = crate::select::cost::LAUNCH_US + TERM_US * problem.accumulation_length();
+        /// A thread's begin and end, and a term of its sum, whose loads are waited for.
+        const THREAD_US: f64 = 3.0;
+        const TERM_US: f64 = 0.04;
+        let sum_us = crate::select::cost::LAUNCH_US + THREAD_US + TERM_US * problem.accumulation_length();
         crate::select::cost::scalar_us(problem, context, RATE_SHARE).max(sum_us)
     }
 
