@@ -11,9 +11,8 @@
 //! [`halo_wgmma`]: super::halo_wgmma
 
 use super::im2col_wgmma::{
-    AxisClass, Class, Filter, KERNELS, MULTIPROCESSORS, Positions, Product, Row, SplitSum, Spread, View, WGRAD_KERNELS,
-    WgradRow, WgradView, Window, check_address, check_device, check_window, classes, row, tma_type, unsupported,
-    wgrad_row,
+    AxisClass, Class, Filter, KERNELS, Positions, Product, Row, SplitSum, Spread, View, WGRAD_KERNELS, WgradRow,
+    WgradView, Window, check_address, check_device, check_window, classes, row, tma_type, unsupported, wgrad_row,
 };
 use super::{ConvMode, ConvPass, ConvProblem, halo_wgmma};
 use crate::driver::Function;
@@ -93,7 +92,7 @@ impl Algorithm<ConvProblem> for PackedRows {
         let products_us = if problem.conv_pass() == ConvPass::Wgrad {
             let Ok(view) = packing.wgrad_view(problem) else { return f64::INFINITY };
             let tile = wgrad_row(config).tile;
-            view.time_us(tile, view.splits(tile, MULTIPROCESSORS), MULTIPROCESSORS)
+            view.time_us(tile, view.cut(tile))
         } else {
             let Ok(view) = packing.view(problem) else { return f64::INFINITY };
             match halo_wgmma::KERNELS.iter().find(|row| row.symbol == config.0) {
@@ -440,5 +439,102 @@ impl Launch for PackedWgradLaunch {
         self.packing.x.launch(&self.pack, stream, x, packed_x)?;
         let partials = packed_x + self.packing.behind_x();
         self.sum.launch(stream, [packed_x, dy, dw, partials], call.alpha, call.beta)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel_abi::ops::conv::index::{input_position, output_position};
+
+    /// What lies at an element of a packed tensor: the element of the tensor, in elements, as the kernel finds it.
+    fn source(packed: &Packed, element: i64) -> Option<i64> {
+        let (row, within) = (element / packed.row_elems(), element % packed.row_elems());
+        let (n, h) = (row / packed.dims[2], row % packed.dims[2]);
+        let (position, c) = (within / packed.packed_c, within % packed.packed_c);
+        let w = (position as u32).wrapping_sub(packed.padding as u32);
+        let [n_stride, c_stride, h_stride, w_stride] = packed.strides;
+        let there = i64::from(w) < packed.dims[3] && c < packed.dims[1];
+        there.then(|| packed.first + n * n_stride + c * c_stride + h * h_stride + i64::from(w) * w_stride)
+    }
+
+    /// The pairs of elements whose products an element of the result sums, by the formula.
+    fn formula(problem: &ConvProblem, n: i64, column: i64, [h, w]: [i64; 2]) -> Vec<[i64; 2]> {
+        let shape = problem.shape();
+        let dgrad = problem.conv_pass() == ConvPass::Dgrad;
+        let (read, sums) = if dgrad { (problem.y(), shape.k) } else { (problem.x(), shape.c) };
+        let (read_strides, w_strides) = (read.strides(), problem.w().strides());
+        let along = |i: usize, at: i64, tap: i64| {
+            let axis = shape.axes[1 + i];
+            let position = if dgrad { output_position } else { input_position };
+            let read_at = position(at, tap, axis.padding, axis.stride, axis.dilation);
+            (0..read.dims()[2 + i]).contains(&read_at).then_some(read_at)
+        };
+        let mut pairs = Vec::new();
+        for (r, s) in (0..shape.filter[1]).flat_map(|r| (0..shape.filter[2]).map(move |s| (r, s))) {
+            let (Some(i), Some(j)) = (along(0, h, r), along(1, w, s)) else { continue };
+            for sum in 0..sums {
+                let (k, c) = if dgrad { (sum, column) } else { (column, sum) };
+                let at = |strides: &[i64], index: [i64; 4]| (0..4).map(|i| strides[i] * index[i]).sum::<i64>();
+                pairs.push([at(read_strides, [n, sum, i, j]), at(w_strides, [k, c, r, s])]);
+            }
+        }
+        pairs.sort_unstable();
+        pairs
+    }
+
+    #[test]
+    fn windows_and_filters_hold_what_the_formula_says() {
+        for text in [
+            "conv:fprop pad=1x1 stride=1x1 x=2x3x7x9:bf16:nhwc w=8x3x3x3:bf16",
+            "conv:fprop pad=3x2 stride=2x2 dil=2x1 x=1x4x9x12:bf16 w=8x4x3x5:bf16:nhwc y=1x8x6x6:bf16:nhwc",
+            "conv:dgrad pad=1x1 dx=2x20x7x9:bf16:nhwc w=12x20x3x3:bf16:nhwc",
+            "conv:dgrad pad=1x1 dx=1x9x7x9:bf16:nhwc w=16x9x3x3:bf16",
+            "conv:dgrad pad=0x0 dx=1x8x7x9:bf16:nhwc w=3x8x3x4:bf16:nhwc",
+            "conv:dgrad pad=2x5 dil=2x1 dx=1x8x7x9:bf16:nhwc w=7x8x3x2:bf16:nhwc",
+        ] {
+            let problem: ConvProblem = text.parse().unwrap();
+            let packing = Packing::of(&problem).unwrap_or_else(|refusal| panic!("{text}: {}", refusal.0));
+            let view = packing.view(&problem).unwrap_or_else(|refusal| panic!("{text}: {}", refusal.0));
+            let class = view.classes[0];
+            let [_, rows, columns] = class.axes;
+            for n in 0..view.read.images {
+                for (h, w) in (0..rows.extent).flat_map(|h| (0..columns.extent).map(move |w| (h, w))) {
+                    for column in 0..view.filter.k {
+                        let mut pairs = Vec::new();
+                        for tap in 0..rows.n_taps {
+                            let row = rows.base + h * view.step[1] + tap * rows.tap_offset;
+                            if !(0..view.read.extents[1]).contains(&row) {
+                                continue;
+                            }
+                            let [_, row_stride, w_stride] = view.read.strides;
+                            let window = n * view.read.image_stride + row * row_stride + w * w_stride;
+                            let filter_row = rows.first_tap + tap * rows.tap_step;
+                            let filter = column * view.filter.k_stride + filter_row * view.filter.tap_stride;
+                            for c in 0..view.read.channels {
+                                let met = (source(&packing.x, window + c), source(&packing.w, filter + c));
+                                if let (Some(read), Some(weight)) = met {
+                                    pairs.push([read, weight]);
+                                }
+                            }
+                        }
+                        pairs.sort_unstable();
+                        assert_eq!(pairs, formula(&problem, n, column, [h, w]), "{text}: {n} {column} {h} {w}");
+                    }
+                }
+            }
+            assert!(view.read.strides.iter().all(|stride| stride % RUN == 0), "{text}");
+            assert!(packing.x.row_elems() % RUN == 0 && packing.w.row_elems() % RUN == 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn refusals_say_why() {
+        let refusal = |text: &str| Packing::of(&text.parse().unwrap()).err().unwrap().0;
+        let many = refusal("conv:dgrad pad=1 dx=1x8x7x9:bf16:nhwc w=17x8x3x3:bf16:nhwc");
+        assert!(many.contains("up to 16 output channels, given 2, 1 and 17"), "{many}");
+        let strided = refusal("conv:dgrad pad=1 stride=2x1 dx=1x8x7x9:bf16:nhwc w=8x8x3x3:bf16:nhwc");
+        assert!(strided.contains("dgrad of stride 1, given 2 and 1"), "{strided}");
+        assert!(refusal("conv:fprop pad=1 x=1x5x7x9:bf16:nhwc w=8x5x3x3:bf16").contains("up to 4 input channels"));
     }
 }
