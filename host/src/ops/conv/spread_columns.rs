@@ -224,12 +224,12 @@ impl Packing {
             return Err(Refusal::new(reason));
         }
         let [depth, h, w] = shape.axes;
-        if depth.stride != 1 {
-            return Err(Refusal::new(format!("takes stride 1 along the depth, given {}", depth.stride)));
+        if depth.stride != 1 && pass == ConvPass::Dgrad {
+            return Err(Refusal::new(format!("takes dgrad of stride 1 along the depth, given {}", depth.stride)));
         }
         let axes = [h, w];
         let (of_step, farthest) = match pass {
-            ConvPass::Fprop => (channels, h.stride.max(w.stride)),
+            ConvPass::Fprop => (channels, depth.stride.max(h.stride).max(w.stride)),
             _ => (h.stride.saturating_mul(w.stride).saturating_mul(channels), 1),
         };
         // With more channels, a class of positions has columns enough of its own.
@@ -313,7 +313,7 @@ impl Packing {
             k_stride: self.depth.1 * self.window[0] * self.window[1] * self.packed_sums,
         };
         let class = self.class(&written);
-        let step = [1, self.step(0)[1] * self.steps[0], self.step(1)[1] * self.steps[1]];
+        let step = [self.depth.0.stride, self.step(0)[1] * self.steps[0], self.step(1)[1] * self.steps[1]];
         let a_access = if problem.axes().len() < 3 { access::IM2COL_2D } else { access::IM2COL_3D };
         if tile.is_some() {
             check_window(name, &read, &class.window(step), class.last_offset(), a_access)?;
@@ -517,6 +517,7 @@ mod tests {
             "conv:fprop pad=1x1 stride=1x1 x=2x16x9x11:bf16:nhwc w=12x16x3x3:bf16:nhwc",
             "conv:fprop pad=2x0 stride=2x1 dil=1x2 x=1x16x13x12:bf16:nhwc w=3x16x5x3:bf16",
             "conv:fprop pad=1x1x1 stride=1x1x1 x=1x32x4x9x10:bf16:nhwc w=32x32x3x3x3:bf16:nhwc",
+            "conv:fprop pad=1x0x1 stride=2x1x2 dil=2x1x1 x=1x8x8x9x10:bf16:nhwc w=5x8x2x3x2:bf16:nhwc",
             "conv:dgrad pad=2x1x1 stride=1x2x2 dil=2x1x1 dx=1x4x5x8x9:bf16:nhwc w=40x4x2x3x3:bf16:nhwc",
         ] {
             let problem: ConvProblem = text.parse().unwrap();
@@ -533,7 +534,12 @@ mod tests {
             }
             for steps in [[1, 1], [2, 1], [3, 2], [1, 5], [4, 4]] {
                 let packing = Packing::by(&problem, 8, steps).unwrap();
-                let view = packing.view(&problem, Some(GATHER_256X64)).unwrap();
+                let view = packing.view(&problem, Some(GATHER_256X64));
+                if (0..2).any(|i| packing.step(i)[1] * steps[i] > MAX_STEP) {
+                    assert!(view.unwrap_err().0.contains("strides up to 8"));
+                    continue;
+                }
+                let view = view.unwrap();
                 check(&problem, &packing, &view);
             }
         }
@@ -563,7 +569,7 @@ mod tests {
     fn refusals_say_why() {
         let refusal = |text: &str| Packing::of(&text.parse().unwrap(), Some(GATHER_256X64)).err().unwrap().0;
         let strided = refusal("conv:dgrad pad=1 stride=2x1x1 dx=1x1x4x9x10:bf16:nhwc w=32x1x3x3x3:bf16:nhwc");
-        assert!(strided.contains("stride 1 along the depth, given 2"), "{strided}");
+        assert!(strided.contains("dgrad of stride 1 along the depth, given 2"), "{strided}");
         assert!(refusal("conv:dgrad pad=1 dx=1x1x9:bf16:nhwc w=32x1x3:bf16:nhwc").contains("two or three axes"));
         assert!(refusal("conv:dgrad pad=1 dx=1x72x9x9:bf16:nhwc w=32x72x3x3:bf16:nhwc").contains("up to 64 columns"));
         assert!(refusal("conv:fprop pad=1 x=1x64x9x9:bf16:nhwc w=64x64x3x3:bf16:nhwc").contains("given 64 columns"));
