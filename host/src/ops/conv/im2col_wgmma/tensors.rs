@@ -129,10 +129,10 @@ impl Positions {
     /// any channels, or in planes.
     pub(in crate::ops::conv) fn written(name: &str, desc: &TensorDesc) -> Result<(Self, Option<Planes>), Refusal> {
         let (channels, channel_stride) = (desc.dims()[1], desc.strides()[1]);
-        if channels == 1 || channel_stride == 1 {
-            if let Ok(positions) = Self::of(name, desc, true) {
-                return Ok((positions, None));
-            }
+        if (channels == 1 || channel_stride == 1)
+            && let Ok(positions) = Self::of(name, desc, true)
+        {
+            return Ok((positions, None));
         }
         // A single channel is a plane.
         let channel_stride = if channels == 1 { 0 } else { channel_stride };
