@@ -386,20 +386,14 @@ unsafe fn spread<E: Half, const R: usize, const J: usize>(
         spread_address(p, out, row, first_col + thread % 4 * 2 + (i as u32 / 4) * 8 + i as u32 % 2)
     };
     let sum = |i: usize| p.alpha * *d.get_unchecked(8 * J + i);
+    let pairs = p.store_bytes == 4 && p.beta == 0.0;
     let mut i = 0;
-    if p.store_bytes == 4 && p.beta == 0.0 {
-        while i < 8 {
-            let to = at(i);
-            if to != 0 {
-                memory::store_x1(to as *mut u32, E::pack(sum(i), sum(i + 1)));
-            }
-            i += 2;
-        }
-        return;
-    }
     while i < 8 {
-        let to = at(i) as *mut u16;
-        if !to.is_null() {
+        let to = if pairs && i % 2 == 1 { 0 } else { at(i) };
+        if to != 0 && pairs {
+            memory::store_x1(to as *mut u32, E::pack(sum(i), sum(i | 1)));
+        } else if to != 0 {
+            let to = to as *mut u16;
             let mut sum = sum(i);
             if p.beta != 0.0 {
                 sum += p.beta * E::unpack(*to);
