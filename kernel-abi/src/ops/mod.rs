@@ -17,6 +17,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::ConvParams::LAYOUT_HASH,
     conv::ConvPackRowsParams::LAYOUT_HASH,
     conv::ConvPackSpreadParams::LAYOUT_HASH,
+    conv::padded_channels::ConvPadParams::LAYOUT_HASH,
     conv::ConvStridedPlanesParams::LAYOUT_HASH,
     conv::bf16x3_wgmma::ConvPartsGatherParams::LAYOUT_HASH,
     conv::bf16x3_wgmma::ConvFilterPartsParams::LAYOUT_HASH,

@@ -2,8 +2,8 @@
 
 use super::{
     ConvProblem, bf16x3_wgmma, cp_async_mma, cpu_direct, cpu_gemm, depthwise, ffma, grouped_mma, halo_wgmma,
-    im2col_wgmma, naive, nchw_transposed, overlap_wgmma, packed_rows, pointwise_matmul, pointwise_strided,
-    spread_columns,
+    im2col_wgmma, naive, nchw_transposed, overlap_wgmma, packed_rows, padded_channels, pointwise_matmul,
+    pointwise_strided, spread_columns,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -30,6 +30,7 @@ impl Operation for ConvProblem {
             &depthwise::Depthwise,
             &overlap_wgmma::OverlapWgmma,
             &packed_rows::PackedRows,
+            &padded_channels::PaddedChannels,
             &spread_columns::SpreadColumns,
             &pointwise_matmul::PointwiseMatmul,
             &pointwise_strided::PointwiseStrided,

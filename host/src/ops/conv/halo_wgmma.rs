@@ -175,8 +175,9 @@ impl View {
         let read = Positions::of(if fprop { "x" } else { "dy" }, read, false)?;
         let (classes, _) = classes(problem);
         let class = classes[0];
-        if class.n_taps() < 2 {
-            return Err(Refusal::new("takes filters of several taps, given one"));
+        // One tap reads nothing twice; the tile of 16 channels is for few that are written.
+        if class.n_taps() < 2 && written.dims()[1] > 16 {
+            return Err(Refusal::new("takes filters of several taps, given one, or up to 16 channels to write"));
         }
         let [image, d, h, w] = spatial_strides(written);
         Ok(View {
@@ -230,7 +231,9 @@ impl View {
                 strip_w + span_w
             };
             let m_blocks = (h * pitch + i64::from(TILE_M) - 1) / i64::from(TILE_M);
-            let rows = (pitch - 1 + i64::from(TILE_M) + pitch - 1) / pitch + span_h;
+            // Tiles begin at multiples of what the pitch has in common with them.
+            let farthest = pitch - (1 << pitch.trailing_zeros().min(TILE_M.trailing_zeros()));
+            let rows = (farthest + i64::from(TILE_M) + pitch - 1) / pitch + span_h;
             if pitch > MAX_BOX || rows > MAX_BOX || rows * pitch * i64::from(POSITION_BYTES) > 1 << 17 {
                 continue;
             }
@@ -313,10 +316,13 @@ impl View {
         let linear = [r * s, s, 1];
         let axes = self.class.axes;
         let [row, column, channel] = self.spread.strides;
-        let whole = self.spread.counts[..2] == [1, 1]
-            && channel == 1
-            && self.columns % 8 == 0
-            && [self.strides[0], self.strides[1], row, column].iter().all(|stride| stride % 8 == 0);
+        let all = [self.strides[0], self.strides[1], row, column].iter().fold(self.columns, |all, stride| all | stride);
+        let whole = match all {
+            _ if self.spread.counts[..2] != [1, 1] || channel != 1 => 0,
+            all if all % 8 == 0 => 16,
+            all if all % 4 == 0 => 8,
+            _ => 0,
+        };
         let divisor = |value: i64| Divisor::new(value as u32);
         ConvHaloParams {
             a_map: [0; 16],
@@ -341,7 +347,7 @@ impl View {
             gemm_n: self.columns as u32,
             spread: self.spread.counts.map(divisor),
             spread_extents: self.spread.extents.map(|extent| extent as u32),
-            stores_whole: u32::from(whole),
+            stores_whole: whole,
             out: 0,
             strides: [self.strides[0], self.strides[1], row, column, channel],
             alpha: 1.0,
@@ -427,7 +433,9 @@ impl Product {
         params.a_map = self.view.read_map(context, read, &self.cut)?;
         params.b_map = self.view.filter.map(context, self.view.data_type, filter, rows, PANEL as u32)?;
         params.out = written;
-        params.stores_whole &= u32::from(written.is_multiple_of(16));
+        while params.stores_whole != 0 && !written.is_multiple_of(params.stores_whole.into()) {
+            params.stores_whole = if params.stores_whole == 16 { 8 } else { 0 };
+        }
         (params.alpha, params.beta) = (alpha as f32, beta as f32);
         launch(&self.function, &self.config, stream, &params)
             .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })

@@ -39,6 +39,7 @@ mod naive;
 mod nchw_transposed;
 mod overlap_wgmma;
 mod packed_rows;
+mod padded_channels;
 mod pointwise_matmul;
 mod pointwise_strided;
 mod spread_columns;

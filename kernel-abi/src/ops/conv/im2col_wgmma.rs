@@ -106,6 +106,12 @@ tiles! {
 pub(super) const MAX_SHARED_BYTES: u32 = 232_448;
 
 impl ConvTile {
+    /// Whether its kernels of `fprop` have the code for [`access::SPREAD`]: tiles of some sizes are enough, and the others
+    /// stay small.
+    pub const fn spreads(self) -> bool {
+        self.cluster == 1 && (self.gemm_m == 256 && self.gemm_n == 64 || self.gemm_m == 128 && self.gemm_n == 128)
+    }
+
     /// Product instructions along the rows of one consumer.
     pub const fn subtiles(self) -> u32 {
         self.gemm_m / (SUBTILE * self.sharers())
@@ -217,6 +223,8 @@ pub mod access {
     pub const SPREAD: u32 = 3;
     /// Stores only: channels lie apart, and positions one behind the other, as in NCHW, or apart as well.
     pub const PLANES: u32 = 4;
+    /// Stores only: channels are contiguous, and any number of them.
+    pub const ROWS: u32 = 5;
 }
 
 /// Positions of the written tensor that meet the same taps.
@@ -283,8 +291,9 @@ crate::abi_struct! {
         pub spread: [Divisor; 3],
         /// With [`access::SPREAD`], extents H and W and distances along them and between channels.
         pub spread_extents: [u32; 2],
-        /// With [`access::PLANES`], bytes that are stored at a time: 2, 4, 8 or 16, which divide the positions of an
-        /// image.
+        /// Bytes that are stored at a time. With [`access::PLANES`] 2, 4, 8 or 16, which divide the positions of an image;
+        /// with [`access::ROWS`] 2, 4 or 8, which divide channels and strides; with [`access::SPREAD`] likewise 2 or 4;
+        /// else 16.
         pub store_bytes: u32,
         /// See `spread_extents`.
         pub spread_strides: [i64; 3],

@@ -305,6 +305,16 @@ macro_rules! conv_pack_rows_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel that copies tensors for `padded_channels`: symbol.
+#[macro_export]
+macro_rules! conv_pad_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (padchannels_forward_b16),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel that packs filters for `spread_columns`: symbol.
 #[macro_export]
 macro_rules! conv_pack_spread_kernels {

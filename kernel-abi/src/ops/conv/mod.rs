@@ -36,6 +36,7 @@ pub mod index;
 mod kernels;
 pub mod overlap_wgmma;
 mod packed_rows;
+pub mod padded_channels;
 mod params;
 mod pointwise_strided;
 mod spread_columns;

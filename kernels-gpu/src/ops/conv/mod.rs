@@ -11,5 +11,6 @@ mod im2col_wgmma;
 mod naive;
 mod overlap_wgmma;
 mod packed_rows;
+mod padded_channels;
 mod pointwise_strided;
 mod spread_columns;

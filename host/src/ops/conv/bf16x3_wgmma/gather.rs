@@ -192,7 +192,7 @@ impl PartsView {
     fn spread(problem: &ConvProblem, packing: &Packing) -> Result<Self, Refusal> {
         let shape = problem.shape();
         let images = Images::of("dy", problem.y(), false)?;
-        let written = packing.steps(problem);
+        let written = packing.blocks(problem);
         let class = packing.class(&written);
         check_window("dy", &images.positions, &class.window([1; 3]), class.last_offset(), access::IM2COL_2D)?;
         let view = View {
@@ -203,8 +203,8 @@ impl PartsView {
                 k: packing.columns,
                 group_c: shape.k,
                 taps: [1, packing.window[0], packing.window[1]],
-                tap_stride: packing.packed_k,
-                k_stride: packing.window[0] * packing.window[1] * packing.packed_k,
+                tap_stride: packing.packed_sums,
+                k_stride: packing.window[0] * packing.window[1] * packing.packed_sums,
             },
             classes: vec![class],
             step: [1; 3],
@@ -337,7 +337,9 @@ impl PartsView {
 
 /// How the columns of a strided `dgrad` are spread, where that makes fewer columns that nobody needs.
 fn spread_packing(problem: &ConvProblem) -> Option<Packing> {
-    let packing = Packing::by(problem, PARTS_PANEL.into()).ok()?;
+    // The kernel that takes the filter apart knows two axes.
+    let known = problem.axes().len() == 2 && problem.conv_pass() == ConvPass::Dgrad;
+    let packing = Packing::by(problem, PARTS_PANEL.into(), [1; 2]).ok().filter(|_| known)?;
     (packing.columns > problem.shape().c).then_some(packing)
 }
 

@@ -166,15 +166,16 @@ impl View {
             && one.axes.iter().all(|axis| axis.base == 0)
             && read.extents == written.extents;
         let a_access = if same_place && read.linear_stride().is_some() { access::LINEAR } else { im2col };
-        if planes.is_some() && classes.len() > 1 {
+        let by_threads = planes.map(|planes| planes.access());
+        if by_threads == Some(access::PLANES) && classes.len() > 1 {
             // Positions of a class are apart: runs of 2 bytes, in sectors that other classes write too.
             let n = classes.len();
             return Err(Refusal::new(format!(
                 "writes dx with contiguous channels where there is a stride, given {n} steps"
             )));
         }
-        let out_access = if planes.is_some() {
-            access::PLANES
+        let out_access = if let Some(by_threads) = by_threads {
+            by_threads
         } else if classes.len() == 1 && written.linear_stride().is_some() {
             access::LINEAR
         } else {
@@ -250,7 +251,7 @@ impl View {
             group_k: (self.filter.k / self.groups) as u32,
             spread: self.spread.map_or([0; 3], |spread| spread.counts).map(|count| Divisor::new(count as u32)),
             spread_extents: self.spread.map_or([0; 2], |spread| spread.extents).map(|extent| extent as u32),
-            store_bytes: self.planes.map_or(16, |planes| planes.store_bytes),
+            store_bytes: self.store_bytes(),
             spread_strides: self.spread.map_or([0; 3], |spread| spread.strides),
             out: 0,
             image_stride: self.written.image_stride,
@@ -278,6 +279,19 @@ impl View {
             first_tile += self.n_tiles(class, tile) as u32;
         }
         params
+    }
+
+    /// Bytes that are stored at a time, where the tensor's address is a multiple of as many.
+    fn store_bytes(&self) -> u32 {
+        match (self.spread, self.planes) {
+            (Some(Spread { counts: [.., channels], strides: [h, w, c], .. }), _) => {
+                // Two neighbouring channels of a position, or one.
+                let all = channels | h | w | self.written.strides[0] | self.written.image_stride;
+                if c == 1 && all % 2 == 0 { 4 } else { 2 }
+            }
+            (None, Some(planes)) => planes.store_bytes,
+            (None, None) => 16,
+        }
     }
 
     /// The map of what a class reads.
@@ -328,7 +342,7 @@ pub(in crate::ops::conv) struct Product {
 impl Product {
     /// Whether the address of the written tensor must be one that a map can hold.
     pub(in crate::ops::conv) fn writes_by_map(&self) -> bool {
-        !matches!(self.view.out_access, access::SPREAD | access::PLANES)
+        !matches!(self.view.out_access, access::SPREAD | access::PLANES | access::ROWS)
     }
 
     /// Queues the product of what lies at these addresses: the tensor that is read, the filter, the tensor that is
@@ -353,7 +367,7 @@ impl Product {
             let mut params = part.params;
             for (i, class) in part.classes.iter().enumerate() {
                 params.a_maps[i] = self.view.a_map(context, class, self.tile, read)?;
-                params.out_maps[i] = if matches!(self.view.out_access, access::SPREAD | access::PLANES) {
+                params.out_maps[i] = if !self.writes_by_map() {
                     // Written without a map, but the kernel fetches one.
                     params.a_maps[i]
                 } else {

@@ -126,7 +126,7 @@ impl WgradView {
         let shape = problem.shape();
         let x = Positions::of("x", problem.x(), false)?;
         let dy = Positions::of("dy", problem.y(), false)?;
-        let dw = Filter::of("dw", problem.w())?;
+        let dw = Filter::written("dw", problem.w())?;
         if dy.linear_stride().is_none() {
             let given = problem.y().strides();
             let reason = format!("needs dy with positions one behind the other, its strides are {given:?}");

@@ -143,13 +143,22 @@ impl Operation {
                 let name = if fprop { "y" } else { "dx" };
                 return Err(Refusal::new(format!("writes {name} channels-last, its channels are planes")));
             }
+            if let Some(planes) = view.planes.filter(|planes| planes.store_bytes < 8) {
+                let (name, given) = (if fprop { "y" } else { "dx" }, planes.store_bytes);
+                let reason =
+                    format!("writes channels by 4, channels and strides of {name} allow {given} bytes at a time");
+                return Err(Refusal::new(reason));
+            }
             return Ok(Operation::Gather { view, fprop });
         }
         let group_c = problem.shape().group_c();
-        if group_c % 8 != 0 {
-            return Err(Refusal::new(format!("writes channels by 8, a group of dw has {group_c}")));
+        let view = WgradView::of(problem)?;
+        if (group_c | view.dw.tap_stride | view.dw.k_stride) % 4 != 0 {
+            let (tap, k) = (view.dw.tap_stride, view.dw.k_stride);
+            let reason = format!("writes channels by 4, a group of dw has {group_c}, its strides are {tap} and {k}");
+            return Err(Refusal::new(reason));
         }
-        Ok(Operation::Wgrad(WgradView::of(problem)?))
+        Ok(Operation::Wgrad(view))
     }
 
     fn fits(&self, tile: ConvTile) -> bool {
