@@ -6,8 +6,8 @@
 //! that the result is rounded once.
 
 use super::{
-    ConvPass, ConvProblem, cp_async_mma, grouped_mma, halo_wgmma, halo_wgmma_split, im2col_wgmma, overlap_wgmma, packed_rows,
-    spread_columns,
+    ConvPass, ConvProblem, cp_async_mma, grouped_mma, halo_wgmma, halo_wgmma_split, im2col_wgmma, overlap_wgmma,
+    packed_rows, spread_columns,
 };
 use crate::ops::transform::Transposition;
 use crate::plan::{Bound, Call, Launch};

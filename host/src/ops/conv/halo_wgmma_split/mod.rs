@@ -16,7 +16,7 @@ use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, DType, Error, Problem, Stream};
+use crate::{Context, DType, Error, Stream};
 use cut::{Cut, Plane};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::halo_wgmma::MAX_SHARED_BYTES;
