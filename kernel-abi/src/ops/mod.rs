@@ -27,6 +27,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::ffma::ConvFfmaWgradParams::LAYOUT_HASH,
     conv::grouped_mma::GroupedMmaParams::LAYOUT_HASH,
     conv::grouped_mma::SplitReduceParams::LAYOUT_HASH,
+    conv::halo_wgmma_split::ConvHaloWgradParams::LAYOUT_HASH,
     conv::im2col_wgmma::ConvGatherParams::LAYOUT_HASH,
     conv::im2col_wgmma::ConvWgradParams::LAYOUT_HASH,
     conv::im2col_wgmma::ConvWgradSumParams::LAYOUT_HASH,

@@ -139,6 +139,64 @@ fn in_units(
     )
 }
 
+/// Channels-last convolutions of 16-bit types with up to 3 × 3 taps of stride 1, as kernels that keep a halo in shared
+/// memory want them: rows around a strip's and a copy's length, several strips and images, paddings on any side.
+pub fn with_halo(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    /// Products that the reference may be asked for.
+    const MAX_PRODUCTS: f64 = 3_000_000.0;
+    let axis = |input| (input, 1i64..=3, 0i64..=2, 0i64..=2, 1i64..=2);
+    let width = prop_oneof![6 => 1i64..=60, 1 => 120i64..=135, 1 => 250i64..=265];
+    let depth = prop_oneof![3 => Just(None), 1 => axis(1i64..=4).prop_map(Some)];
+    let spatial = (depth, axis(1i64..=30), (width, 1i64..=3, 0i64..=2, 0i64..=2, 1i64..=2));
+    let words = (prop::sample::select(&[DType::F16, DType::BF16][..]), pass, prop::sample::select(ConvMode::ALL));
+    let eighths = || prop_oneof![2 => 1i64..=3, 1 => 7i64..=9, 1 => Just(16i64)];
+    let channels = prop_oneof![
+        5 => (1i64..=4, Just(1i64), eighths(), eighths()),
+        1 => (1i64..=3, Just(2i64), Just(8i64), Just(8i64)),
+    ];
+    (words, channels, spatial, [0i64..=1, 0i64..=1]).prop_map(
+        |((dtype, pass, mode), (mut n, mut groups, mut group_c, mut group_k), (d, h, w), [x_gap, y_gap])| {
+            let mut axes: Vec<_> = d.into_iter().chain([h, w]).collect();
+            for (input, filter, padding, padding_end, dilation) in &mut axes {
+                *padding_end = (*padding_end).max((*filter - 1) * *dilation + 1 - *input - *padding);
+            }
+            loop {
+                let desc = ConvDesc::new()
+                    .padding(&axes.iter().map(|axis| axis.2).collect::<Vec<_>>())
+                    .padding_end(&axes.iter().map(|axis| axis.3).collect::<Vec<_>>())
+                    .dilation(&axes.iter().map(|axis| axis.4).collect::<Vec<_>>())
+                    .groups(groups)
+                    .mode(mode);
+                let inputs = [n, groups * group_c * 8].into_iter().chain(axes.iter().map(|axis| axis.0));
+                let x = channels_last(dtype, &inputs.collect::<Vec<_>>(), 8 * x_gap);
+                let filters = [groups * group_k * 8, group_c * 8].into_iter().chain(axes.iter().map(|axis| axis.1));
+                let w = channels_last(dtype, &filters.collect::<Vec<_>>(), 0);
+                let y_dims = desc.output_dims(&x, &w).expect("random axes are legal");
+                let y = channels_last(dtype, &y_dims, 8 * y_gap);
+                let terms = w.n_elems() / (groups * group_k * 8);
+                if y.n_elems() as f64 * terms as f64 > MAX_PRODUCTS {
+                    let most = [n, groups, group_c, group_k].into_iter().max().unwrap_or(1);
+                    if groups > 1 {
+                        groups = 1;
+                        continue;
+                    } else if most > 1 {
+                        for extent in [&mut n, &mut group_c, &mut group_k] {
+                            *extent = if *extent == most { (*extent + 1) / 2 } else { *extent };
+                        }
+                        continue;
+                    }
+                }
+                return match pass {
+                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
+                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
+                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
+                }
+                .expect("a random problem is legal");
+            }
+        },
+    )
+}
+
 /// f32 convolutions as `bf16x3_wgmma` wants them, and as it does not: channels of any number around its panels of 32 and
 /// tiles of 64 and 128, mostly channels-last, with gaps, and positions of a few tiles.
 pub fn single(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {

@@ -39,7 +39,17 @@ proptest! {
     }
 
     #[test]
+    fn halos_match_the_reference(problem in problems::conv::with_halo(halo_pass()), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
+    #[test]
     fn odd_channels_give_integers_exactly(problem in problems::conv::odd_channels(any_pass()), seed in any::<u64>()) {
+        check_integers(&problem, seed)?;
+    }
+
+    #[test]
+    fn halos_give_integers_exactly(problem in problems::conv::with_halo(halo_pass()), seed in any::<u64>()) {
         check_integers(&problem, seed)?;
     }
 
@@ -71,6 +81,11 @@ proptest! {
 
 pub(super) fn any_pass() -> impl Strategy<Value = ConvPass> + Clone {
     prop::sample::select(ConvPass::ALL)
+}
+
+/// Mostly `wgrad`, whose other methods are reached by other problems.
+fn halo_pass() -> impl Strategy<Value = ConvPass> {
+    prop_oneof![2 => Just(ConvPass::Wgrad), 1 => any_pass()]
 }
 
 fn random(pass: ConvPass) -> impl Strategy<Value = ConvProblem> {
@@ -229,6 +244,17 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=1x1 stride=1x1 x=2x64x19x23:T:nhwc w=9x64x3x3:T:nhwc",
     "pad=2x5 stride=1x1 dil=2x1 x=1x40x7x9:T:nhwc w=7x40x3x2:T:nhwc",
     "pad=0x0 stride=1x1 x=3x136x20x33:T:nhwc w=16x136x3x4:T:nhwc",
+    // The same for `wgrad`: several strips of all kinds, tiles of both channels with tails, one and three axes, groups.
+    "pad=1x1 stride=1x1 x=2x64x56x56:T:nhwc w=8x64x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 x=5x64x7x7:T:nhwc w=64x64x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 x=1x72x4x261:T:nhwc w=8x72x3x3:T:nhwc mode=convolution",
+    "pad=2x2 stride=1x1 dil=2x2 x=1x64x11x13:T:nhwc w=72x64x3x3:T:nhwc",
+    "pad=0x0 stride=1x1 x=2x136x6x5:T:nhwc w=136x136x3x2:T:nhwc",
+    "pad=1x0 stride=1x1 x=3x64x9x10:T:nhwc w=64x64x3x1:T:nhwc mode=convolution",
+    "pad=1x1 stride=1x1 groups=3 x=1x192x6x7:T:nhwc w=192x64x3x3:T:nhwc",
+    "pad=3 stride=1 dil=3 x=3x64x131:T:nhwc w=40x64x3:T:nhwc",
+    "pad=1x0x1 stride=1x1x1 x=2x64x3x5x6:T:nhwc w=64x64x3x3x3:T:nhwc",
+    "pad=1x1x1 stride=1x1x1 dil=2x1x1 x=1x16x4x3x270:T:nhwc w=8x16x2x3x3:T:nhwc",
     // Slices of wider tensors, rows with gaps.
     "pad=1x1 stride=1x1 x=2x64x7x5:T:s3360x1x480x96 w=64x64x3x3:T:nhwc",
     "pad=0x0 stride=1x1 x=2x64x7x5:T:s3920x1x560x80 w=64x64x1x1:T:nhwc",

@@ -2,7 +2,7 @@
 
 use super::{
     ConvProblem, bf16x3_wgmma, cp_async_mma, cpu_direct, cpu_gemm, depthwise, ffma, grouped_mma, halo_wgmma,
-    im2col_wgmma, naive, nchw_transposed, overlap_wgmma, packed_rows, padded_channels, pointwise_matmul,
+    halo_wgmma_split, im2col_wgmma, naive, nchw_transposed, overlap_wgmma, packed_rows, padded_channels, pointwise_matmul,
     pointwise_strided, spread_columns,
 };
 use crate::DType;
@@ -22,6 +22,7 @@ impl Operation for ConvProblem {
             &grouped_mma::GroupedMma,
             &cp_async_mma::CpAsyncMma,
             &halo_wgmma::HaloWgmma,
+            &halo_wgmma_split::HaloWgmmaSplit,
             &im2col_wgmma::Gather,
             &im2col_wgmma::Wgrad,
             &im2col_wgmma::Cluster,

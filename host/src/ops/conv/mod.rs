@@ -34,6 +34,7 @@ mod depthwise;
 mod ffma;
 mod grouped_mma;
 mod halo_wgmma;
+mod halo_wgmma_split;
 mod im2col_wgmma;
 mod naive;
 mod nchw_transposed;

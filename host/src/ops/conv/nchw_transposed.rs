@@ -6,8 +6,8 @@
 //! that the result is rounded once.
 
 use super::{
-    ConvPass, ConvProblem, cp_async_mma, grouped_mma, halo_wgmma, im2col_wgmma, overlap_wgmma, packed_rows,
-    spread_columns,
+    ConvPass, ConvProblem, cp_async_mma, grouped_mma, halo_wgmma, halo_wgmma_split, im2col_wgmma, overlap_wgmma,
+    packed_rows, spread_columns,
 };
 use crate::ops::transform::Transposition;
 use crate::plan::{Bound, Call, Launch};
@@ -79,6 +79,13 @@ const METHODS: &[Method] = &[
     Method {
         algorithm: &halo_wgmma::HaloWgmma,
         names: &[kernel_abi::conv_halo_kernels!(names)],
+        takes_any_x_and_w: false,
+        writes_planes: false,
+        takes_padding: true,
+    },
+    Method {
+        algorithm: &halo_wgmma_split::HaloWgmmaSplit,
+        names: &[kernel_abi::conv_halo_wgrad_kernels!(names)],
         takes_any_x_and_w: false,
         writes_planes: false,
         takes_padding: true,

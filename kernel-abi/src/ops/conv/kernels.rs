@@ -295,6 +295,29 @@ macro_rules! conv_halo_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per Hopper kernel of `wgrad` that reads a strip with its halo once: symbol, element
+/// type, form: the taps of a row in one instruction whose panels overlap, or an instruction each (`APART`).
+#[macro_export]
+macro_rules! conv_halo_wgrad_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (halowgrad_wgmma_bf16_64x192_sm90, bf16, OVERLAPPING),
+            (halowgrad_wgmma_f16_64x192_sm90, f16, OVERLAPPING),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel that adds their partial sums: symbol, element type.
+#[macro_export]
+macro_rules! conv_halo_wgrad_sum_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (halowgrad_sum_bf16, bf16),
+            (halowgrad_sum_f16, f16),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel that packs rows for `packed_rows_wgmma`: symbol.
 #[macro_export]
 macro_rules! conv_pack_rows_kernels {

@@ -30,6 +30,7 @@ mod depthwise;
 pub mod ffma;
 pub mod grouped_mma;
 pub mod halo_wgmma;
+pub mod halo_wgmma_split;
 pub mod im2col_cluster;
 pub mod im2col_wgmma;
 pub mod index;

@@ -7,6 +7,7 @@ mod entry;
 mod ffma;
 mod grouped_mma;
 mod halo_wgmma;
+mod halo_wgmma_split;
 mod im2col_wgmma;
 mod naive;
 mod overlap_wgmma;
