@@ -209,7 +209,7 @@ fn matmul(layer: &Layer, dtype: DType) -> Result<MatmulProblem> {
     let a = stored(layer.transpose_b, layer.n, layer.k)?;
     let b = stored(layer.transpose_a, layer.k, layer.m)?;
     let c = TensorDesc::packed(dtype, &[layer.n, layer.m])?;
-    let desc = MatmulDesc { transpose_a: layer.transpose_b, transpose_b: layer.transpose_a };
+    let desc = MatmulDesc { transpose_a: layer.transpose_b, transpose_b: layer.transpose_a, ..MatmulDesc::default() };
     Ok(desc.problem(&a, &b, &c)?)
 }
 

@@ -145,6 +145,7 @@ fn roofs(session: &Session, dtype: DType) -> Roofs {
     let tflops = match dtype {
         DType::BF16 | DType::F16 if hopper => 989.4,
         DType::F32 | DType::F64 if hopper => 66.9,
+        DType::I8 | DType::F8E4M3 | DType::F8E5M2 if hopper => 1978.9,
         _ => f64::NAN,
     };
     Roofs { copy_gbps: session.copy_gbps, tflops }

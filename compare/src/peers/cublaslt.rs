@@ -113,7 +113,7 @@ impl<'a> Described<'a> {
             DType::F32 => 0,
             DType::F16 => 2,
             DType::BF16 => 14,
-            other @ DType::F64 => bail!("expected f32, f16 or bf16, given {other}"),
+            other => bail!("expected f32, f16 or bf16, given {other}"),
         };
         // SAFETY: each place is one for a handle.
         check("cublasLtMatmulDescCreate", unsafe { (f.desc_create)(&mut described.product, COMPUTE_32F, R_32F) })?;

@@ -21,6 +21,28 @@ macro_rules! conv_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per `fprop` kernel of 8-bit elements: symbol, element type of x and w, that of y.
+#[macro_export]
+macro_rules! conv_narrow_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (conv_fprop_naive_i8_i8, i8, i8),
+            (conv_fprop_naive_i8_i32, i8, i32),
+            (conv_fprop_naive_i8_f32, i8, f32),
+            (conv_fprop_naive_f8e4m3_f32, f8e4m3, f32),
+            (conv_fprop_naive_f8e4m3_f16, f8e4m3, f16),
+            (conv_fprop_naive_f8e4m3_bf16, f8e4m3, bf16),
+            (conv_fprop_naive_f8e4m3_f8e4m3, f8e4m3, f8e4m3),
+            (conv_fprop_naive_f8e4m3_f8e5m2, f8e4m3, f8e5m2),
+            (conv_fprop_naive_f8e5m2_f32, f8e5m2, f32),
+            (conv_fprop_naive_f8e5m2_f16, f8e5m2, f16),
+            (conv_fprop_naive_f8e5m2_bf16, f8e5m2, bf16),
+            (conv_fprop_naive_f8e5m2_f8e4m3, f8e5m2, f8e4m3),
+            (conv_fprop_naive_f8e5m2_f8e5m2, f8e5m2, f8e5m2),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel for narrow groups: symbol, what it computes, element type, width of a
 /// group (8 stands for its divisors too).
 #[macro_export]
