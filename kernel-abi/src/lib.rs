@@ -12,6 +12,7 @@ pub mod layout;
 pub mod math;
 mod names;
 pub mod ops;
+pub mod store;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod desc;

@@ -35,6 +35,7 @@ mod ffma;
 mod grouped_mma;
 mod halo_wgmma;
 mod im2col_wgmma;
+mod kmajor_wgmma;
 mod naive;
 mod nchw_transposed;
 mod overlap_wgmma;

@@ -399,3 +399,25 @@ macro_rules! conv_ffma_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per Hopper kernel whose operands have the dimension of the sum contiguous: symbol,
+/// element type of x and w, tile.
+#[macro_export]
+macro_rules! conv_kmajor_wgmma_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convkmajor_gather_wgmma_i8_128x256_sm90, i8, KMAJOR_128X256),
+            (convkmajor_gather_wgmma_i8_128x128_sm90, i8, KMAJOR_128X128),
+            (convkmajor_gather_wgmma_i8_128x64_sm90, i8, KMAJOR_128X64),
+            (convkmajor_gather_wgmma_f8e4m3_128x256_sm90, f8e4m3, KMAJOR_128X256),
+            (convkmajor_gather_wgmma_f8e4m3_128x128_sm90, f8e4m3, KMAJOR_128X128),
+            (convkmajor_gather_wgmma_f8e4m3_128x64_sm90, f8e4m3, KMAJOR_128X64),
+            (convkmajor_gather_wgmma_f8e5m2_128x256_sm90, f8e5m2, KMAJOR_128X256),
+            (convkmajor_gather_wgmma_f8e5m2_128x128_sm90, f8e5m2, KMAJOR_128X128),
+            (convkmajor_gather_wgmma_f8e5m2_128x64_sm90, f8e5m2, KMAJOR_128X64),
+            (convkmajor_gather_wgmma_tf32_128x256_sm90, tf32, KMAJOR_128X256),
+            (convkmajor_gather_wgmma_tf32_128x128_sm90, tf32, KMAJOR_128X128),
+            (convkmajor_gather_wgmma_tf32_128x64_sm90, tf32, KMAJOR_128X64),
+        }
+    };
+}

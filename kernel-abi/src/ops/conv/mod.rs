@@ -44,6 +44,7 @@ pub mod im2col_cluster;
 pub mod im2col_wgmma;
 pub mod index;
 mod kernels;
+pub mod kmajor_wgmma;
 pub mod overlap_wgmma;
 mod packed_rows;
 mod params;

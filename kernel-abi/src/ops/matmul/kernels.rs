@@ -209,3 +209,31 @@ macro_rules! matmul_bf16x3_wgmma_parts_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per Hopper kernel whose operands have the dimension of the sum contiguous: symbol,
+/// element types of a and b, tile.
+#[macro_export]
+macro_rules! matmul_kmajor_wgmma_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (matmulkmajor_forward_wgmma_i8_128x256_sm90, i8, i8, TILE_128X256),
+            (matmulkmajor_forward_wgmma_i8_128x128_sm90, i8, i8, TILE_128X128),
+            (matmulkmajor_forward_wgmma_i8_128x64_sm90, i8, i8, TILE_128X64),
+            (matmulkmajor_forward_wgmma_tf32_128x256_sm90, tf32, tf32, TILE_128X256),
+            (matmulkmajor_forward_wgmma_tf32_128x128_sm90, tf32, tf32, TILE_128X128),
+            (matmulkmajor_forward_wgmma_tf32_128x64_sm90, tf32, tf32, TILE_128X64),
+            (matmulkmajor_forward_wgmma_f8e4m3_128x256_sm90, f8e4m3, f8e4m3, TILE_128X256),
+            (matmulkmajor_forward_wgmma_f8e4m3_128x128_sm90, f8e4m3, f8e4m3, TILE_128X128),
+            (matmulkmajor_forward_wgmma_f8e4m3_128x64_sm90, f8e4m3, f8e4m3, TILE_128X64),
+            (matmulkmajor_forward_wgmma_f8e5m2_128x256_sm90, f8e5m2, f8e5m2, TILE_128X256),
+            (matmulkmajor_forward_wgmma_f8e5m2_128x128_sm90, f8e5m2, f8e5m2, TILE_128X128),
+            (matmulkmajor_forward_wgmma_f8e5m2_128x64_sm90, f8e5m2, f8e5m2, TILE_128X64),
+            (matmulkmajor_forward_wgmma_f8e4m3_f8e5m2_128x256_sm90, f8e4m3, f8e5m2, TILE_128X256),
+            (matmulkmajor_forward_wgmma_f8e4m3_f8e5m2_128x128_sm90, f8e4m3, f8e5m2, TILE_128X128),
+            (matmulkmajor_forward_wgmma_f8e4m3_f8e5m2_128x64_sm90, f8e4m3, f8e5m2, TILE_128X64),
+            (matmulkmajor_forward_wgmma_f8e5m2_f8e4m3_128x256_sm90, f8e5m2, f8e4m3, TILE_128X256),
+            (matmulkmajor_forward_wgmma_f8e5m2_f8e4m3_128x128_sm90, f8e5m2, f8e4m3, TILE_128X128),
+            (matmulkmajor_forward_wgmma_f8e5m2_f8e4m3_128x64_sm90, f8e5m2, f8e4m3, TILE_128X64),
+        }
+    };
+}

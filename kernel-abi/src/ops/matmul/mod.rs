@@ -30,8 +30,8 @@ mod raster;
 mod tiles;
 
 pub use params::{
-    F32_PARTS, MatmulBlockParams, MatmulOperand, MatmulPackParams, MatmulParams, MatmulPartialsParams, MatmulTmaParams,
-    OUTPUT_CLUSTER, OUTPUT_MAP, OUTPUT_PARTIALS, OUTPUT_THREADS, PART_PAIRS,
+    F32_PARTS, MatmulBlockParams, MatmulKMajorParams, MatmulOperand, MatmulPackParams, MatmulParams,
+    MatmulPartialsParams, MatmulTmaParams, OUTPUT_CLUSTER, OUTPUT_MAP, OUTPUT_PARTIALS, OUTPUT_THREADS, PART_PAIRS,
 };
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{MatmulDesc, MatmulProblem};

@@ -8,6 +8,7 @@ mod ffma;
 mod grouped_mma;
 mod halo_wgmma;
 mod im2col_wgmma;
+mod kmajor_wgmma;
 mod naive;
 mod overlap_wgmma;
 mod packed_rows;

@@ -1,0 +1,345 @@
+//! Products of 8-bit numbers, and of f32 where tf32 is allowed, on Hopper's tensor cores.
+//!
+//! a and b lie with the dimension of the sum contiguous, rows of it at multiples of 16 bytes; c lies anyhow.
+
+use super::MatmulProblem;
+use super::tma_wgmma::maps::{Matrix, narrow};
+use super::tma_wgmma::model::Work;
+use super::tma_wgmma::raster_rows;
+use super::tma_wgmma::variants::Split;
+use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
+use crate::launch::{LaunchConfig, launch, store_params};
+use crate::plan::{Call, Launch};
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, DType, Error, Math, Problem, Stream, TensorDesc};
+use kernel_abi::ops::matmul::{
+    MAX_BATCH_DIMS, MatmulKMajorParams, MatmulOperand, MatmulTile, MatmulTmaParams, OUTPUT_THREADS,
+};
+use kernel_abi::store::StoreParams;
+
+/// A row of the kernel list.
+struct Row {
+    symbol: &'static str,
+    a: DType,
+    b: DType,
+    tile: MatmulTile,
+}
+
+macro_rules! rows {
+    ($(($symbol:ident, $a:ident, $b:ident, $tile:ident)),* $(,)?) => {
+        &[$(Row {
+            symbol: stringify!($symbol),
+            a: read_type!($a),
+            b: read_type!($b),
+            tile: kernel_abi::ops::matmul::$tile,
+        }),*]
+    };
+}
+
+macro_rules! read_type {
+    (tf32) => {
+        DType::F32
+    };
+    ($dtype:ident) => {
+        kernel_abi::dtype_of!($dtype)
+    };
+}
+
+const KERNELS: &[Row] = kernel_abi::matmul_kmajor_wgmma_kernels!(rows);
+
+/// What the hardware asks of addresses and strides.
+const ALIGN_BYTES: u64 = 16;
+
+/// Strides must stay below this many bytes.
+const MAX_STRIDE_BYTES: u64 = 1 << 40;
+
+/// Bytes of a row of shared memory.
+const ROW_BYTES: u64 = 128;
+
+/// Operands with the dimension of the sum contiguous.
+pub(super) struct KMajorWgmma;
+
+fn row(config: Config) -> &'static Row {
+    KERNELS.iter().find(|row| row.symbol == config.0).expect("configs come from the kernel list")
+}
+
+impl Algorithm<MatmulProblem> for KMajorWgmma {
+    fn name(&self) -> &'static str {
+        "kmajor_wgmma"
+    }
+
+    fn configs(&self, problem: &MatmulProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        let info = context.info();
+        if !context.is_gpu() {
+            return Err(Refusal::new(format!("runs on a GPU, the device is {}", info.name)));
+        }
+        if info.compute_capability != (9, 0) {
+            let (major, minor) = info.compute_capability;
+            return Err(Refusal::new(format!("needs compute capability 9.0, the device has {major}.{minor}")));
+        }
+        let sides = Sides::of(problem)?;
+        let fits = |row: &&Row| sides.dtypes == [row.a, row.b] && sides.fits(row.tile);
+        Ok(KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect())
+    }
+
+    fn workspace_bytes(&self, _: &MatmulProblem, _: Config) -> u64 {
+        0
+    }
+
+    fn estimate_us(&self, problem: &MatmulProblem, config: Config, context: &Context) -> f64 {
+        let (Ok(sides), info) = (Sides::of(problem), context.info()) else { return f64::INFINITY };
+        // A row of 128 bytes takes as long whatever it holds.
+        let work = Work {
+            tile: row(config).tile,
+            split: Split::Whole,
+            gemm_m: sides.gemm_m.into(),
+            gemm_n: sides.gemm_n.into(),
+            gemm_k: sides.k_units.into(),
+            n_batch: sides.n_batch().into(),
+            b_is_mn_major: false,
+            store_bytes: 16,
+            packed_bytes: 0,
+            operand_bytes: problem.bytes(),
+            n_units: info.n_units as u64,
+            bytes_per_us: info.bytes_per_us,
+        };
+        work.estimate_us()
+    }
+
+    fn prepare(&self, problem: &MatmulProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let sides = Sides::of(problem).map_err(|Refusal(reason)| Error::Unsupported {
+            problem: problem.to_string(),
+            reasons: vec![(self.name().to_owned(), reason)],
+        })?;
+        let tile = row(config).tile;
+        let function = context.function(config.0)?;
+        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+        let n_units = (context.info().n_units as u64).max(1);
+        let n_tiles = sides.n_tiles(tile);
+        let config = LaunchConfig {
+            // As few blocks as do it in the same number of rounds: the others would only draw power.
+            grid: [n_tiles.div_ceil(n_tiles.div_ceil(n_units)) as u32, 1, 1],
+            block: [tile.threads(), 1, 1],
+            shared_bytes: tile.smem_bytes(),
+            programmatic: true,
+            ..LaunchConfig::default()
+        };
+        let params = sides.params(tile, n_units as u32);
+        Ok(Box::new(KMajorLaunch { function, config, params, tile, sides }))
+    }
+}
+
+/// The operands as the kernels see them.
+#[derive(Debug)]
+struct Sides {
+    dtypes: [DType; 2],
+    data_type: TmaType,
+    gemm_m: u32,
+    gemm_n: u32,
+    /// Length of the sums, in units of 2 bytes.
+    k_units: u32,
+    batch_dims: [u32; MAX_BATCH_DIMS],
+    a: InputMap,
+    b: InputMap,
+    c: MatmulOperand,
+    store: StoreParams,
+}
+
+impl Sides {
+    fn of(problem: &MatmulProblem) -> Result<Self, Refusal> {
+        let dtypes = [problem.a().dtype(), problem.b().dtype()];
+        let data_type = match dtypes[0] {
+            DType::I8 | DType::F8E4M3 | DType::F8E5M2 => TmaType::U8,
+            DType::F32 if problem.desc().math == Math::Tf32 => TmaType::TF32,
+            DType::F32 => return Err(Refusal::new("reads f32 as tf32, which takes math=tf32")),
+            other => {
+                let reason = format!("has kernels for i8, f8e4m3, f8e5m2 and tf32, the element type is {other}");
+                return Err(Refusal::new(reason));
+            }
+        };
+        let c = Matrix::of(problem.c());
+        let mut batch_dims = [1; MAX_BATCH_DIMS];
+        let mut batch_strides = [0; MAX_BATCH_DIMS];
+        let unused = MAX_BATCH_DIMS - problem.batch_dims().len();
+        for (i, &extent) in problem.batch_dims().iter().enumerate() {
+            batch_dims[unused + i] = narrow("batch", extent)?;
+            batch_strides[unused + i] = problem.c().strides()[i];
+        }
+        let element_bytes = dtypes[0].size_bytes() as i64;
+        let k_units = (problem.gemm_k() * element_bytes + 1) / 2;
+        let sides = Sides {
+            dtypes,
+            data_type,
+            gemm_m: narrow("gemm_m", problem.gemm_m())?,
+            gemm_n: narrow("gemm_n", problem.gemm_n())?,
+            // Blocks of k are counted beyond its end.
+            k_units: narrow("gemm_k in units of 2 bytes", k_units + 64)? - 64,
+            batch_dims,
+            a: InputMap::of("a", problem.a(), Matrix::of(&problem.a_matrix()), problem.batch_dims())?,
+            b: InputMap::of("b", problem.b(), Matrix::of(&problem.b_matrix()).transposed(), problem.batch_dims())?,
+            c: MatmulOperand { address: 0, batch_strides, row_stride: c.row_stride, col_stride: c.col_stride },
+            store: store_params(problem.c().dtype(), c.col_stride),
+        };
+        let n_tiles = KERNELS.iter().map(|row| sides.n_tiles(row.tile)).max().unwrap_or(0);
+        let _ = narrow("the number of tiles", n_tiles as i64)?;
+        Ok(sides)
+    }
+
+    fn n_batch(&self) -> u32 {
+        self.batch_dims.iter().product()
+    }
+
+    fn n_tiles(&self, tile: MatmulTile) -> u64 {
+        tile.n_tiles(self.gemm_m.into(), self.gemm_n.into(), self.n_batch().into())
+    }
+
+    /// Whether the tile is no wider than it needs to be.
+    fn fits(&self, tile: MatmulTile) -> bool {
+        tile.gemm_n <= 64 || self.gemm_n > tile.gemm_n / 2
+    }
+
+    fn params(&self, tile: MatmulTile, n_units: u32) -> MatmulKMajorParams {
+        let blocks = self.k_units.div_ceil(tile.gemm_k);
+        let product = MatmulTmaParams {
+            a_map: [0; 16],
+            b_map: [0; 16],
+            c_map: [0; 16],
+            c: self.c,
+            partials: 0,
+            gemm_m: self.gemm_m,
+            gemm_n: self.gemm_n,
+            gemm_k: self.k_units,
+            n_batch: self.n_batch(),
+            batch_dims: self.batch_dims,
+            raster_rows: raster_rows(tile, n_units),
+            a_batch_steps: self.a.batch_steps,
+            alpha: 1.0,
+            b_batch_steps: self.b.batch_steps,
+            beta: 0.0,
+            output: OUTPUT_THREADS,
+            transposed: 0,
+            n_slices: 1,
+            slice_k_blocks: blocks,
+            store_bytes: 0,
+            partial_pitch: 0,
+            a_part_rows: 0,
+            b_part_rows: 0,
+            outer_blocks: blocks,
+            a_outer_batch: 0,
+            b_outer_batch: 0,
+        };
+        MatmulKMajorParams { product, store: self.store }
+    }
+
+    /// Whether every access of the kernel's stores is whole and aligned.
+    fn stores_whole(&self, address: u64) -> bool {
+        let [s0, s1, s2] = self.c.batch_strides;
+        let all = [s0, s1, s2, self.c.row_stride, i64::from(self.gemm_n)];
+        let element_bytes = u64::from(self.store.element_bytes);
+        let bytes = StoreParams::access_bytes(self.store.element_bytes);
+        self.store.col_stride == 1
+            && all.iter().fold(address, |all, &elems| all | (elems as u64 * element_bytes)).is_multiple_of(bytes.into())
+    }
+}
+
+/// An input's map but for its address: k, the other dimension, the batch dimensions from the innermost out.
+#[derive(Debug)]
+struct InputMap {
+    /// 1 along batch dimensions where it has its own matrices, 0 where it repeats; outermost first.
+    batch_steps: [u32; MAX_BATCH_DIMS],
+    dims: [u64; 5],
+    strides_bytes: [u64; 4],
+    element_bytes: u64,
+}
+
+impl InputMap {
+    /// The map of `[mn, k]` matrices.
+    fn of(name: &str, desc: &TensorDesc, matrix: Matrix, batch_dims: &[i64]) -> Result<Self, Refusal> {
+        if matrix.col_stride != 1 && matrix.cols > 1 {
+            let given = matrix.col_stride;
+            return Err(Refusal::new(format!("needs {name} with a stride of 1 along the sum, given {given}")));
+        }
+        let element_bytes = desc.dtype().size_bytes() as u64;
+        let _ = (narrow(name, matrix.rows)?, narrow(name, matrix.cols)?);
+        let mut map =
+            InputMap { batch_steps: [0; MAX_BATCH_DIMS], dims: [1; 5], strides_bytes: [ALIGN_BYTES; 4], element_bytes };
+        let n_batch = batch_dims.len();
+        for (i, &stride) in desc.strides()[..n_batch].iter().enumerate() {
+            map.batch_steps[MAX_BATCH_DIMS - n_batch + i] = u32::from(stride != 0);
+        }
+        map.dims[0] = matrix.cols as u64;
+        let mut behind = map.dims[0] * element_bytes;
+        let batch = desc.strides()[..n_batch].iter().copied().zip(batch_dims.iter().copied()).rev();
+        let outer = std::iter::once((matrix.row_stride, matrix.rows)).chain(batch).chain(std::iter::repeat((0, 1)));
+        for (i, (stride, dim)) in outer.take(4).enumerate() {
+            if dim == 1 || (i > 0 && stride == 0) {
+                // Never stepped along: any legal stride will do.
+                map.strides_bytes[i] = behind.next_multiple_of(ALIGN_BYTES).min(MAX_STRIDE_BYTES - ALIGN_BYTES);
+                continue;
+            }
+            let bytes = stride as u64 * element_bytes;
+            if stride == 0 || !bytes.is_multiple_of(ALIGN_BYTES) || bytes >= MAX_STRIDE_BYTES {
+                let by = ALIGN_BYTES / element_bytes;
+                let reason = format!("needs {name} with strides of a multiple of {by} elements, one is {stride}");
+                return Err(Refusal::new(reason));
+            }
+            map.dims[1 + i] = dim as u64;
+            map.strides_bytes[i] = bytes;
+            behind += bytes * (dim as u64 - 1);
+        }
+        Ok(map)
+    }
+
+    /// The words of the map at `address`, for loads of so many rows.
+    fn encode(
+        &self,
+        context: &GpuContext,
+        data_type: TmaType,
+        name: &'static str,
+        address: u64,
+        rows: u32,
+    ) -> Result<[u64; 16], Error> {
+        if !address.is_multiple_of(ALIGN_BYTES) {
+            let reason = format!(
+                "expected an address that is a multiple of {ALIGN_BYTES} for the algorithm kmajor_wgmma (naive takes \
+                 any), given {address:#x}"
+            );
+            return Err(Error::bad(MatmulProblem::OP, name, reason));
+        }
+        let tiled = Tiled {
+            data_type,
+            address,
+            dims: &self.dims,
+            strides_bytes: &self.strides_bytes,
+            box_dims: &[(ROW_BYTES / self.element_bytes) as u32, rows, 1, 1, 1],
+            swizzle: Swizzle::B128,
+        };
+        Ok(TensorMap::tiled(context, &tiled)?.words())
+    }
+}
+
+/// A launch whose parameters are complete but for addresses, and so maps, and scalars.
+struct KMajorLaunch {
+    function: Function,
+    config: LaunchConfig,
+    params: MatmulKMajorParams,
+    tile: MatmulTile,
+    sides: Sides,
+}
+
+impl Launch for KMajorLaunch {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
+            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
+        };
+        let (sides, tile) = (&self.sides, self.tile);
+        let mut params = self.params;
+        params.product.a_map = sides.a.encode(context, sides.data_type, "a", call.address(0), tile.gemm_m)?;
+        params.product.b_map = sides.b.encode(context, sides.data_type, "b", call.address(1), tile.gemm_n)?;
+        params.product.c.address = call.address(2);
+        (params.store.alpha, params.store.beta) = (call.alpha, call.beta);
+        params.store.whole = u32::from(sides.stores_whole(call.address(2)));
+        launch(&self.function, &self.config, stream, &params)
+            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
+    }
+}
