@@ -1,17 +1,20 @@
 //! `fprop` of 8-bit numbers, and of f32 where tf32 is allowed, on Hopper's tensor cores.
 //!
-//! x and w lie channels-last at multiples of 16 bytes; y lies anyhow. Built on the views of `im2col_wgmma`.
+//! The kernels take x and w channels-last, positions at multiples of 16 bytes; others are copied into the workspace
+//! first. y lies anyhow. Built on the views of `im2col_wgmma`.
 
 use super::im2col_wgmma::{
-    ALIGN_BYTES, CYCLES_PER_US, Class, ENDS_US, Filter, Positions, View, check_address, check_device, check_window,
-    classes, unsupported,
+    CYCLES_PER_US, Class, ENDS_US, Filter, Positions, View, check_address, check_device, check_window, classes,
+    unsupported,
 };
+use super::nchw_transposed::channels_last;
 use super::{ConvPass, ConvProblem};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch, store_params};
+use crate::ops::transform::Copying;
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, DType, Error, Math, Stream};
+use crate::{Context, DType, Error, Math, Stream, TensorDesc};
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, MAX_CLASSES, THREADS, access};
 use kernel_abi::ops::conv::kmajor_wgmma::ConvKMajorParams;
 use kernel_abi::store::StoreParams;
@@ -44,6 +47,9 @@ macro_rules! read_type {
 
 const KERNELS: &[Row] = kernel_abi::conv_kmajor_wgmma_kernels!(rows);
 
+/// What copies in the workspace are aligned to.
+const GRAIN: u64 = 256;
+
 /// Bytes of a row of shared memory.
 const ROW_BYTES: i64 = 128;
 
@@ -66,14 +72,16 @@ impl Algorithm<ConvProblem> for KMajorWgmma {
         Ok(KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect())
     }
 
-    fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {
-        0
+    fn workspace_bytes(&self, problem: &ConvProblem, _: Config) -> u64 {
+        KMajorView::of(problem).map_or(0, |view| view.layout()[2])
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
         let Ok(view) = KMajorView::of(problem) else { return f64::INFINITY };
         let streaming = crate::select::cost::streaming_us(problem, context);
-        streaming.max(view.products_us(row(config).tile, context))
+        let copies = view.copies.iter().flatten();
+        let copies_us: f64 = copies.map(|copy| Copying::estimate_us(&copy.from, &copy.to, context)).sum();
+        copies_us + streaming.max(view.products_us(row(config).tile, context))
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -82,7 +90,13 @@ impl Algorithm<ConvProblem> for KMajorWgmma {
         let function = context.function(config.0)?;
         function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
         let parts = view.launches(tile, (context.info().n_units as u64).max(1));
-        Ok(Box::new(KMajorLaunch { function, tile, parts, view }))
+        let mut copies = [None, None];
+        for (copying, copy) in copies.iter_mut().zip(&view.copies) {
+            if let Some(copy) = copy {
+                *copying = Some(Copying::new(&copy.from, &copy.to, context)?);
+            }
+        }
+        Ok(Box::new(KMajorLaunch { function, tile, parts, view, copies }))
     }
 }
 
@@ -93,6 +107,15 @@ struct KMajorView {
     /// Size of an element that is read.
     element_bytes: i64,
     store: StoreParams,
+    /// Of x and w, where no map can describe them as they are.
+    copies: [Option<Copy>; 2],
+}
+
+/// A channels-last copy in the workspace.
+#[derive(Debug)]
+struct Copy {
+    from: TensorDesc,
+    to: TensorDesc,
 }
 
 impl KMajorView {
@@ -118,8 +141,25 @@ impl KMajorView {
             let by = ROW_BYTES / element_bytes;
             return Err(Refusal::new(format!("takes groups of multiples of {by} channels, given {group_c}")));
         }
-        let (read, written) = (Positions::of("x", problem.x(), false)?, Positions::anyhow(problem.y()));
-        let filter = Filter::of("w", problem.w())?;
+        let relaid = |desc: &TensorDesc| channels_last(desc, true).map_err(|e| Refusal::new(e.to_string()));
+        let mut copies = [None, None];
+        let read = match Positions::of("x", problem.x(), false) {
+            Ok(read) => read,
+            Err(_) => {
+                let to = relaid(problem.x())?;
+                copies[0] = Some(Copy { from: *problem.x(), to });
+                Positions::of("x", &to, false)?
+            }
+        };
+        let filter = match Filter::of("w", problem.w()) {
+            Ok(filter) => filter,
+            Err(_) => {
+                let to = relaid(problem.w())?;
+                copies[1] = Some(Copy { from: *problem.w(), to });
+                Filter::of("w", &to)?
+            }
+        };
+        let written = Positions::anyhow(problem.y());
         let (classes, step) = classes(problem);
         let one = &classes[0];
         // One tap that reads where it writes: a plain product.
@@ -158,7 +198,14 @@ impl KMajorView {
             return Err(Refusal::new(format!("counts up to 2^28 tiles, given {n_tiles}")));
         }
         let store = store_params(problem.y().dtype(), problem.y().strides()[1]);
-        Ok(KMajorView { view, element_bytes, store })
+        Ok(KMajorView { view, element_bytes, store, copies })
+    }
+
+    /// Where the copies of x and w begin, and where they end.
+    fn layout(&self) -> [u64; 3] {
+        let bytes = |copy: &Option<Copy>| copy.as_ref().map_or(0, |copy| copy.to.span_bytes().next_multiple_of(GRAIN));
+        let [x, w] = &self.copies;
+        [0, bytes(x), bytes(x) + bytes(w)]
     }
 
     /// Whether the tile is no wider than it needs to be.
@@ -258,17 +305,27 @@ struct KMajorLaunch {
     tile: ConvTile,
     parts: Vec<Part>,
     view: KMajorView,
+    copies: [Option<Copying>; 2],
 }
 
 impl Launch for KMajorLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let [read, filter, written] = [0, 1, 2].map(|operand| call.address(operand));
+        let (mut inputs, written) = ([call.address(0), call.address(1)], call.address(2));
         let (Some(gpu_stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
             return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
         };
-        check_address("x", read)?;
-        check_address("w", filter)?;
         let view = &self.view;
+        for (i, copy) in self.copies.iter().enumerate() {
+            match copy {
+                Some(copy) => {
+                    let to = call.workspace_address() + view.layout()[i];
+                    copy.launch(gpu_stream, inputs[i], to)?;
+                    inputs[i] = to;
+                }
+                None => check_address(["x", "w"][i], inputs[i])?,
+            }
+        }
+        let [read, filter] = inputs;
         let b_map = view.filter_map(context, filter, self.tile.gemm_n)?;
         // Rows of 128 bytes, whatever they hold.
         let tile = ConvTile { panel_k: view.row_elems(), ..self.tile };
@@ -287,5 +344,3 @@ impl Launch for KMajorLaunch {
         Ok(())
     }
 }
-
-const _: () = assert!(ROW_BYTES as u64 % ALIGN_BYTES == 0);

@@ -297,7 +297,7 @@ impl Copies {
 }
 
 /// The same extents channels-last; if `padded`, with the channels of a position filled up to 16 bytes.
-fn channels_last(desc: &TensorDesc, padded: bool) -> Result<TensorDesc, kernel_abi::BadDescriptor> {
+pub(super) fn channels_last(desc: &TensorDesc, padded: bool) -> Result<TensorDesc, kernel_abi::BadDescriptor> {
     let dense = TensorDesc::channels_last(desc.dtype(), desc.dims())?;
     let run = 16 / desc.dtype().size_bytes() as i64;
     let channels = desc.dims()[1];

@@ -1,6 +1,7 @@
 //! Products of 8-bit numbers, and of f32 where tf32 is allowed, on Hopper's tensor cores.
 //!
-//! a and b lie with the dimension of the sum contiguous, rows of it at multiples of 16 bytes; c lies anyhow.
+//! The kernels take a and b with the dimension of the sum contiguous, rows of it at multiples of 16 bytes; others are
+//! copied into the workspace first. c lies anyhow.
 
 use super::MatmulProblem;
 use super::tma_wgmma::maps::{Matrix, narrow};
@@ -9,6 +10,7 @@ use super::tma_wgmma::raster_rows;
 use super::tma_wgmma::variants::Split;
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch, store_params};
+use crate::ops::transform::Copying;
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Math, Problem, Stream, TensorDesc};
@@ -50,6 +52,9 @@ const KERNELS: &[Row] = kernel_abi::matmul_kmajor_wgmma_kernels!(rows);
 /// What the hardware asks of addresses and strides.
 const ALIGN_BYTES: u64 = 16;
 
+/// What copies in the workspace are aligned to.
+const GRAIN: u64 = 256;
+
 /// Strides must stay below this many bytes.
 const MAX_STRIDE_BYTES: u64 = 1 << 40;
 
@@ -82,8 +87,8 @@ impl Algorithm<MatmulProblem> for KMajorWgmma {
         Ok(KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect())
     }
 
-    fn workspace_bytes(&self, _: &MatmulProblem, _: Config) -> u64 {
-        0
+    fn workspace_bytes(&self, problem: &MatmulProblem, _: Config) -> u64 {
+        Sides::of(problem).map_or(0, |sides| sides.layout()[2])
     }
 
     fn estimate_us(&self, problem: &MatmulProblem, config: Config, context: &Context) -> f64 {
@@ -103,7 +108,8 @@ impl Algorithm<MatmulProblem> for KMajorWgmma {
             n_units: info.n_units as u64,
             bytes_per_us: info.bytes_per_us,
         };
-        work.estimate_us()
+        let copies = [&sides.a, &sides.b].into_iter().filter_map(|map| map.copy.as_ref());
+        work.estimate_us() + copies.map(|copy| Copying::estimate_us(&copy.from, &copy.to, context)).sum::<f64>()
     }
 
     fn prepare(&self, problem: &MatmulProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -125,7 +131,10 @@ impl Algorithm<MatmulProblem> for KMajorWgmma {
             ..LaunchConfig::default()
         };
         let params = sides.params(tile, n_units as u32);
-        Ok(Box::new(KMajorLaunch { function, config, params, tile, sides }))
+        let copying =
+            |map: &InputMap| map.copy.as_ref().map(|copy| Copying::new(&copy.from, &copy.to, context)).transpose();
+        let copies = [copying(&sides.a)?, copying(&sides.b)?];
+        Ok(Box::new(KMajorLaunch { function, config, params, tile, sides, copies }))
     }
 }
 
@@ -175,14 +184,20 @@ impl Sides {
             // Blocks of k are counted beyond its end.
             k_units: narrow("gemm_k in units of 2 bytes", k_units + 64)? - 64,
             batch_dims,
-            a: InputMap::of("a", problem.a(), Matrix::of(&problem.a_matrix()), problem.batch_dims())?,
-            b: InputMap::of("b", problem.b(), Matrix::of(&problem.b_matrix()).transposed(), problem.batch_dims())?,
+            a: InputMap::of("a", &problem.a_matrix(), [0, 1])?,
+            b: InputMap::of("b", &problem.b_matrix(), [1, 0])?,
             c: MatmulOperand { address: 0, batch_strides, row_stride: c.row_stride, col_stride: c.col_stride },
             store: store_params(problem.c().dtype(), c.col_stride),
         };
         let n_tiles = KERNELS.iter().map(|row| sides.n_tiles(row.tile)).max().unwrap_or(0);
         let _ = narrow("the number of tiles", n_tiles as i64)?;
         Ok(sides)
+    }
+
+    /// Where the copies of a and b begin, and where they end.
+    fn layout(&self) -> [u64; 3] {
+        let bytes = |map: &InputMap| map.copy.as_ref().map_or(0, |copy| copy.to.span_bytes().next_multiple_of(GRAIN));
+        [0, bytes(&self.a), bytes(&self.a) + bytes(&self.b)]
     }
 
     fn n_batch(&self) -> u32 {
@@ -250,27 +265,73 @@ struct InputMap {
     dims: [u64; 5],
     strides_bytes: [u64; 4],
     element_bytes: u64,
+    /// How the operand gets into the workspace, where no map can describe it as it is.
+    copy: Option<Copy>,
+}
+
+/// A copy with the dimension of the sum contiguous; along batch dimensions where the operand repeats, there is one matrix.
+#[derive(Debug)]
+struct Copy {
+    from: TensorDesc,
+    to: TensorDesc,
 }
 
 impl InputMap {
-    /// The map of `[mn, k]` matrices.
-    fn of(name: &str, desc: &TensorDesc, matrix: Matrix, batch_dims: &[i64]) -> Result<Self, Refusal> {
-        if matrix.col_stride != 1 && matrix.cols > 1 {
-            let given = matrix.col_stride;
-            return Err(Refusal::new(format!("needs {name} with a stride of 1 along the sum, given {given}")));
+    /// The map of matrices whose two dimensions are, in the order given, the one that is not the sum's, and the sum's.
+    fn of(name: &str, desc: &TensorDesc, order: [usize; 2]) -> Result<Self, Refusal> {
+        if let Some(map) = Self::direct(name, desc, order)? {
+            return Ok(map);
+        }
+        let n_batch = desc.rank() - 2;
+        let illegal = |e: kernel_abi::BadDescriptor| Refusal::new(e.to_string());
+        let dims: Vec<i64> =
+            (0..desc.rank()).map(|i| if i < n_batch && desc.strides()[i] == 0 { 1 } else { desc.dims()[i] }).collect();
+        let run = (ALIGN_BYTES / desc.dtype().size_bytes() as u64) as i64;
+        let (mn, k) = (n_batch + order[0], n_batch + order[1]);
+        let mut strides = vec![0; desc.rank()];
+        strides[k] = 1;
+        let mut stride = (dims[k] as u64).next_multiple_of(run as u64) as i64;
+        for i in std::iter::once(mn).chain((0..n_batch).rev()) {
+            strides[i] = stride;
+            stride = stride.saturating_mul(dims[i]);
+        }
+        let from = TensorDesc::strided(desc.dtype(), &dims, desc.strides()).map_err(illegal)?;
+        let to = TensorDesc::strided(desc.dtype(), &dims, &strides).map_err(illegal)?;
+        let map = Self::direct(name, &to, order)?.ok_or_else(|| {
+            Refusal::new(format!("needs {name} with strides below {MAX_STRIDE_BYTES} bytes, given {to}"))
+        })?;
+        let mut batch_steps = [0; MAX_BATCH_DIMS];
+        for (i, &stride) in desc.strides()[..n_batch].iter().enumerate() {
+            batch_steps[MAX_BATCH_DIMS - n_batch + i] = u32::from(stride != 0);
+        }
+        Ok(InputMap { copy: Some(Copy { from, to }), batch_steps, ..map })
+    }
+
+    /// The map of the tensor as it lies, if the hardware takes its strides.
+    fn direct(name: &str, desc: &TensorDesc, order: [usize; 2]) -> Result<Option<Self>, Refusal> {
+        let n_batch = desc.rank() - 2;
+        let (batch_dims, batch_strides) = (&desc.dims()[..n_batch], &desc.strides()[..n_batch]);
+        let [rows, cols] = order.map(|i| desc.dims()[n_batch + i]);
+        let [row_stride, col_stride] = order.map(|i| desc.strides()[n_batch + i]);
+        let _ = (narrow(name, rows)?, narrow(name, cols)?);
+        if col_stride != 1 && cols > 1 {
+            return Ok(None);
         }
         let element_bytes = desc.dtype().size_bytes() as u64;
-        let _ = (narrow(name, matrix.rows)?, narrow(name, matrix.cols)?);
-        let mut map =
-            InputMap { batch_steps: [0; MAX_BATCH_DIMS], dims: [1; 5], strides_bytes: [ALIGN_BYTES; 4], element_bytes };
-        let n_batch = batch_dims.len();
-        for (i, &stride) in desc.strides()[..n_batch].iter().enumerate() {
+        let mut map = InputMap {
+            batch_steps: [0; MAX_BATCH_DIMS],
+            dims: [1; 5],
+            strides_bytes: [ALIGN_BYTES; 4],
+            element_bytes,
+            copy: None,
+        };
+        for (i, &stride) in batch_strides.iter().enumerate() {
             map.batch_steps[MAX_BATCH_DIMS - n_batch + i] = u32::from(stride != 0);
         }
-        map.dims[0] = matrix.cols as u64;
+        map.dims[0] = cols as u64;
         let mut behind = map.dims[0] * element_bytes;
-        let batch = desc.strides()[..n_batch].iter().copied().zip(batch_dims.iter().copied()).rev();
-        let outer = std::iter::once((matrix.row_stride, matrix.rows)).chain(batch).chain(std::iter::repeat((0, 1)));
+        let batch = batch_strides.iter().copied().zip(batch_dims.iter().copied()).rev();
+        let outer = std::iter::once((row_stride, rows)).chain(batch).chain(std::iter::repeat((0, 1)));
         for (i, (stride, dim)) in outer.take(4).enumerate() {
             if dim == 1 || (i > 0 && stride == 0) {
                 // Never stepped along: any legal stride will do.
@@ -279,15 +340,13 @@ impl InputMap {
             }
             let bytes = stride as u64 * element_bytes;
             if stride == 0 || !bytes.is_multiple_of(ALIGN_BYTES) || bytes >= MAX_STRIDE_BYTES {
-                let by = ALIGN_BYTES / element_bytes;
-                let reason = format!("needs {name} with strides of a multiple of {by} elements, one is {stride}");
-                return Err(Refusal::new(reason));
+                return Ok(None);
             }
             map.dims[1 + i] = dim as u64;
             map.strides_bytes[i] = bytes;
             behind += bytes * (dim as u64 - 1);
         }
-        Ok(map)
+        Ok(Some(map))
     }
 
     /// The words of the map at `address`, for loads of so many rows.
@@ -325,6 +384,7 @@ struct KMajorLaunch {
     params: MatmulKMajorParams,
     tile: MatmulTile,
     sides: Sides,
+    copies: [Option<Copying>; 2],
 }
 
 impl Launch for KMajorLaunch {
@@ -334,8 +394,16 @@ impl Launch for KMajorLaunch {
         };
         let (sides, tile) = (&self.sides, self.tile);
         let mut params = self.params;
-        params.product.a_map = sides.a.encode(context, sides.data_type, "a", call.address(0), tile.gemm_m)?;
-        params.product.b_map = sides.b.encode(context, sides.data_type, "b", call.address(1), tile.gemm_n)?;
+        let mut inputs = [call.address(0), call.address(1)];
+        for (i, copy) in self.copies.iter().enumerate() {
+            if let Some(copy) = copy {
+                let to = call.workspace_address() + sides.layout()[i];
+                copy.launch(stream, inputs[i], to)?;
+                inputs[i] = to;
+            }
+        }
+        params.product.a_map = sides.a.encode(context, sides.data_type, "a", inputs[0], tile.gemm_m)?;
+        params.product.b_map = sides.b.encode(context, sides.data_type, "b", inputs[1], tile.gemm_n)?;
         params.product.c.address = call.address(2);
         (params.store.alpha, params.store.beta) = (call.alpha, call.beta);
         params.store.whole = u32::from(sides.stores_whole(call.address(2)));
