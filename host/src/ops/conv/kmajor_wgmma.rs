@@ -1,10 +1,10 @@
-//! `fprop` of 8-bit numbers, and of f32 where tf32 is allowed, on Hopper's tensor cores.
+//! `fprop` of 8-bit numbers, and `fprop` and `dgrad` of f32 where tf32 is allowed, on Hopper's tensor cores.
 //!
-//! The kernels take x and w channels-last, positions at multiples of 16 bytes; others are copied into the workspace
-//! first. y lies anyhow. Built on the views of `im2col_wgmma`.
+//! The kernels take the images that are read and w channels-last (`dgrad`: w with k contiguous), positions at multiples of 16 bytes; others are copied into the workspace
+//! first. The result lies anyhow. Built on the views of `im2col_wgmma`.
 
 use super::im2col_wgmma::{
-    CYCLES_PER_US, Class, ENDS_US, Filter, Positions, View, check_address, check_device, check_window, classes,
+    CYCLES_PER_US, Class, ENDS_US, Filter, Positions, View, check_address, check_device, check_window, classes, five,
     unsupported,
 };
 use super::nchw_transposed::channels_last;
@@ -53,7 +53,7 @@ const GRAIN: u64 = 256;
 /// Bytes of a row of shared memory.
 const ROW_BYTES: i64 = 128;
 
-/// `fprop` of channels-last tensors.
+/// `fprop` and `dgrad`.
 pub(super) struct KMajorWgmma;
 
 fn row(config: Config) -> &'static Row {
@@ -104,10 +104,11 @@ impl Algorithm<ConvProblem> for KMajorWgmma {
 #[derive(Debug)]
 struct KMajorView {
     view: View,
+    read_name: &'static str,
     /// Size of an element that is read.
     element_bytes: i64,
     store: StoreParams,
-    /// Of x and w, where no map can describe them as they are.
+    /// Of the operands that are read, where no map can describe them as they are.
     copies: [Option<Copy>; 2],
 }
 
@@ -130,51 +131,64 @@ impl KMajorView {
                 return Err(Refusal::new(reason));
             }
         };
-        if problem.conv_pass() != ConvPass::Fprop {
-            return Err(Refusal::new(format!("computes fprop, the pass is {}", problem.conv_pass())));
-        }
+        let fprop = match problem.conv_pass() {
+            ConvPass::Fprop => true,
+            ConvPass::Dgrad => false,
+            ConvPass::Wgrad => return Err(Refusal::new("computes fprop and dgrad, the pass is wgrad")),
+        };
         let shape = problem.shape();
+        let (group_read, group_written) =
+            if fprop { (shape.group_c(), shape.group_k()) } else { (shape.group_k(), shape.group_c()) };
+        let (name, read_desc, written_desc) =
+            if fprop { ("x", problem.x(), problem.y()) } else { ("dy", problem.y(), problem.x()) };
         let element_bytes = dtype.size_bytes() as i64;
-        let group_c = shape.group_c();
         // A row of shared memory must not reach into the next group: the filter's zeros would not mask its NaNs.
-        if shape.groups > 1 && group_c * element_bytes % ROW_BYTES != 0 {
+        if shape.groups > 1 && group_read * element_bytes % ROW_BYTES != 0 {
             let by = ROW_BYTES / element_bytes;
-            return Err(Refusal::new(format!("takes groups of multiples of {by} channels, given {group_c}")));
+            return Err(Refusal::new(format!("takes groups of multiples of {by} channels, given {group_read}")));
         }
-        let relaid = |desc: &TensorDesc| channels_last(desc, true).map_err(|e| Refusal::new(e.to_string()));
+        let illegal = |e: kernel_abi::BadDescriptor| Refusal::new(e.to_string());
         let mut copies = [None, None];
-        let read = match Positions::of("x", problem.x(), false) {
+        let read = match Positions::of(name, read_desc, false) {
             Ok(read) => read,
             Err(_) => {
-                let to = relaid(problem.x())?;
-                copies[0] = Some(Copy { from: *problem.x(), to });
-                Positions::of("x", &to, false)?
+                let to = channels_last(read_desc, true).map_err(illegal)?;
+                copies[0] = Some(Copy { from: *read_desc, to });
+                Positions::of(name, &to, false)?
             }
         };
         let filter = match Filter::of("w", problem.w()) {
-            Ok(filter) => filter,
-            Err(_) => {
-                let to = relaid(problem.w())?;
+            Ok(filter) if fprop => filter,
+            _ if fprop => {
+                let to = channels_last(problem.w(), true).map_err(illegal)?;
                 copies[1] = Some(Copy { from: *problem.w(), to });
                 Filter::of("w", &to)?
             }
+            _ => {
+                let (copy, filter) = turned(problem).map_err(illegal)?;
+                copies[1] = Some(copy);
+                filter
+            }
         };
-        let written = Positions::anyhow(problem.y());
+        let written = Positions::anyhow(written_desc);
         let (classes, step) = classes(problem);
         let one = &classes[0];
         // One tap that reads where it writes: a plain product.
-        let same_place = one.n_taps() == 1
+        let same_place = classes.len() == 1
+            && one.n_taps() == 1
             && step == [1; 3]
             && one.axes.iter().all(|axis| axis.base == 0)
             && read.extents == written.extents;
         let im2col = if problem.axes().len() < 3 { access::IM2COL_2D } else { access::IM2COL_3D };
         let a_access = if same_place && read.linear_stride().is_some() { access::LINEAR } else { im2col };
         if a_access != access::LINEAR {
-            check_window("x", &read, &one.window(step), one.last_offset(), a_access)?;
+            for class in classes.iter().filter(|class| class.n_taps() > 0) {
+                check_window(name, &read, &class.window(step), class.last_offset(), a_access)?;
+            }
         }
         let positions = written.count();
         if positions > i64::from(i32::MAX) {
-            return Err(Refusal::new(format!("counts up to {} positions, y has {positions}", i32::MAX)));
+            return Err(Refusal::new(format!("counts up to {} positions, the result has {positions}", i32::MAX)));
         }
         let view = View {
             data_type,
@@ -184,24 +198,24 @@ impl KMajorView {
             classes,
             step,
             groups: shape.groups,
-            group_read: group_c,
-            group_written: shape.group_k(),
+            group_read,
+            group_written,
             a_access,
             out_access: access::LINEAR,
             sum_is_contiguous: true,
             planes: None,
             spread: None,
         };
-        let n_tiles = view.n_tiles(&view.classes[0], KERNELS[0].tile);
+        let n_tiles: u64 = view.classes.iter().map(|class| view.n_tiles(class, KERNELS[0].tile)).sum();
         // Narrower tiles are at most four times as many.
         if n_tiles >= 1 << 28 {
             return Err(Refusal::new(format!("counts up to 2^28 tiles, given {n_tiles}")));
         }
-        let store = store_params(problem.y().dtype(), problem.y().strides()[1]);
-        Ok(KMajorView { view, element_bytes, store, copies })
+        let store = store_params(written_desc.dtype(), written_desc.strides()[1]);
+        Ok(KMajorView { view, read_name: name, element_bytes, store, copies })
     }
 
-    /// Where the copies of x and w begin, and where they end.
+    /// Where the copies begin, and where they end.
     fn layout(&self) -> [u64; 3] {
         let bytes = |copy: &Option<Copy>| copy.as_ref().map_or(0, |copy| copy.to.span_bytes().next_multiple_of(GRAIN));
         let [x, w] = &self.copies;
@@ -233,12 +247,22 @@ impl KMajorView {
         const EPILOGUE: f64 = 800.0;
         let products = f64::from(tile.gemm_m * tile.gemm_n * 64) / RATE;
         let stage = products.max(f64::from(tile.stage_bytes()) / CACHE) / 0.9;
-        let class = &self.view.classes[0];
-        let stages = class.n_taps() as f64 * f64::from(self.channels().div_ceil(64));
-        let n_units = (context.info().n_units as u64).max(1);
+        let n_units = (context.info().n_units as u64).max(1) as f64;
         let epilogue = EPILOGUE + f64::from(tile.gemm_m * tile.gemm_n) / 16.0;
-        let rounds = self.view.n_tiles(class, tile).div_ceil(n_units) as f64;
-        ENDS_US + rounds * (stages * stage + epilogue) / CYCLES_PER_US
+        let (mut cycles, mut longest) = (0.0, 0.0f64);
+        for class in &self.view.classes {
+            let stages = class.n_taps() as f64 * f64::from(self.channels().div_ceil(64));
+            let of_tile = stages * stage + epilogue;
+            cycles += self.view.n_tiles(class, tile) as f64 * of_tile;
+            longest = longest.max(of_tile);
+        }
+        // Whole rounds where all tiles are alike; the classes of a strided dgrad fill each other's gaps.
+        let rounds = if self.view.classes.len() == 1 {
+            (cycles / longest / n_units).ceil() * longest
+        } else {
+            cycles / n_units + longest / 2.0
+        };
+        ENDS_US + rounds / CYCLES_PER_US
     }
 
     /// Launches of up to [`MAX_CLASSES`] classes each.
@@ -292,6 +316,25 @@ impl KMajorView {
     }
 }
 
+/// The filter of `dgrad` with the sum's channels contiguous, `[C][taps][K of a group]`: its copy, and the copy as the
+/// kernels see it.
+fn turned(problem: &ConvProblem) -> Result<(Copy, Filter), kernel_abi::BadDescriptor> {
+    let (shape, w) = (problem.shape(), problem.w());
+    let [k, c, t, r, s] = five(w);
+    let (groups, group_c, group_k) = (shape.groups, shape.group_c(), shape.group_k());
+    let [n_t, n_r, n_s] = shape.filter;
+    let run = 16 / w.dtype().size_bytes() as i64;
+    let tap_stride = (group_k + run - 1) / run * run;
+    let row_stride = (n_t * n_r * n_s).saturating_mul(tap_stride);
+    let dims = [groups, group_k, group_c, n_t, n_r, n_s];
+    let from = TensorDesc::strided(w.dtype(), &dims, &[group_k * k, k, c, t, r, s])?;
+    let to_strides =
+        [group_c.saturating_mul(row_stride), 1, row_stride, n_r * n_s * tap_stride, n_s * tap_stride, tap_stride];
+    let to = TensorDesc::strided(w.dtype(), &dims, &to_strides)?;
+    let filter = Filter { k: shape.c, group_c: group_k, taps: shape.filter, tap_stride, k_stride: row_stride };
+    Ok((Copy { from, to }, filter))
+}
+
 /// Up to [`MAX_CLASSES`] classes.
 struct Part {
     config: LaunchConfig,
@@ -322,7 +365,7 @@ impl Launch for KMajorLaunch {
                     copy.launch(gpu_stream, inputs[i], to)?;
                     inputs[i] = to;
                 }
-                None => check_address(["x", "w"][i], inputs[i])?,
+                None => check_address([view.read_name, "w"][i], inputs[i])?,
             }
         }
         let [read, filter] = inputs;
@@ -342,5 +385,64 @@ impl Launch for KMajorLaunch {
                 .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(text: &str) -> Result<KMajorView, String> {
+        let problem: ConvProblem = format!("conv:{text}").parse().unwrap();
+        KMajorView::of(&problem).map_err(|Refusal(reason)| reason)
+    }
+
+    #[test]
+    fn channels_are_counted_in_units_of_2_bytes() {
+        let units = |text: &str| {
+            let view = view(text).unwrap();
+            (view.channels(), view.row_elems(), view.copies.iter().flatten().count())
+        };
+        assert_eq!(units("fprop x=1x64x4x4:i8:nhwc w=8x64x1x1:i8:nhwc"), (32, 128, 0));
+        assert_eq!(units("fprop x=1x48x4x4:f8e4m3:nhwc w=8x48x3x3:f8e4m3:nhwc"), (24, 128, 0));
+        assert_eq!(units("fprop math=tf32 x=1x36x4x4:f32:nhwc w=8x36x1x1:f32:nhwc"), (72, 32, 0));
+        // Channels that are no multiple of 16 bytes, or not contiguous, are copied, and so is their filter.
+        assert_eq!(units("fprop x=1x67x4x4:i8:nhwc w=8x67x1x1:i8:nhwc"), (34, 128, 2));
+        assert_eq!(units("fprop math=tf32 x=1x32x4x4:f32 w=8x32x3x3:f32"), (64, 32, 2));
+    }
+
+    #[test]
+    fn copies_lie_as_the_maps_want_them() {
+        let [x, w] = view("fprop x=2x3x4x5:i8 w=8x3x1x2:i8").unwrap().copies.map(|copy| copy.unwrap().to);
+        assert_eq!(x.to_string(), "2x3x4x5:i8:s320x1x80x16");
+        assert_eq!(w.to_string(), "8x3x1x2:i8:s32x1x32x16");
+        // The filter of dgrad: [group][c][taps][k], k filled up to 16 bytes.
+        let dgrad = view("dgrad math=tf32 dx=2x5x4x4:f32:nhwc w=6x5x3x3:f32:nhwc dy=2x6x2x2:f32:nhwc").unwrap();
+        let copy = dgrad.copies[1].as_ref().unwrap();
+        assert_eq!(copy.from.to_string(), "1x6x5x1x3x3:f32:s270x45x1x0x15x5");
+        assert_eq!(copy.to.to_string(), "1x6x5x1x3x3:f32:s360x1x72x72x24x8");
+        let filter = &dgrad.view.filter;
+        assert_eq!((filter.k, filter.group_c, filter.tap_stride, filter.k_stride), (5, 6, 8, 72));
+    }
+
+    #[test]
+    fn stores_are_whole_where_all_of_them_are() {
+        let whole = |text: &str, address: u64| view(text).unwrap().stores_whole(address);
+        let x = "fprop x=1x16x4x4:i8:nhwc";
+        assert!(whole(&format!("{x} w=32x16x1x1:i8:nhwc"), 256));
+        assert!(!whole(&format!("{x} w=32x16x1x1:i8:nhwc"), 264));
+        assert!(!whole(&format!("{x} w=24x16x1x1:i8:nhwc"), 256));
+        assert!(whole(&format!("{x} w=6x16x1x1:i8:nhwc y=1x6x4x4:i32:nhwc"), 264));
+        assert!(!whole(&format!("{x} w=32x16x1x1:i8:nhwc y=1x32x4x4:i8"), 256));
+    }
+
+    #[test]
+    fn refusals_name_the_numbers() {
+        let refusal = |text: &str| view(text).map(|_| ()).unwrap_err();
+        assert!(refusal("fprop x=1x8x4x4:bf16:nhwc w=8x8x1x1:bf16:nhwc").contains("the element type is bf16"));
+        assert!(refusal("fprop x=1x8x4x4:f32:nhwc w=8x8x1x1:f32:nhwc").contains("takes math=tf32"));
+        assert!(refusal("wgrad math=tf32 x=1x8x4x4:f32:nhwc dw=8x8x1x1:f32:nhwc").contains("the pass is wgrad"));
+        let groups = refusal("fprop groups=2 x=1x64x4x4:i8:nhwc w=8x32x1x1:i8:nhwc");
+        assert_eq!(groups, "takes groups of multiples of 128 channels, given 32");
     }
 }

@@ -411,3 +411,44 @@ impl Launch for KMajorLaunch {
             .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sides(text: &str) -> Result<Sides, String> {
+        Sides::of(&format!("matmul:forward {text}").parse().unwrap()).map_err(|Refusal(reason)| reason)
+    }
+
+    #[test]
+    fn k_is_counted_in_units_of_2_bytes() {
+        let units = |text: &str| {
+            let sides = sides(text).unwrap();
+            (sides.k_units, sides.a.copy.is_some(), sides.b.copy.is_some())
+        };
+        assert_eq!(units("trans=nt a=3x64:i8 b=5x64:i8"), (32, false, false));
+        assert_eq!(units("trans=nt a=3x67:i8:s80x1 b=5x67:i8:s80x1"), (34, false, false));
+        assert_eq!(units("a=3x64:f8e4m3 b=64x5:f8e5m2"), (32, false, true));
+        assert_eq!(units("trans=tn math=tf32 a=64x4:f32 b=64x4:f32"), (128, true, true));
+        assert_eq!(units("trans=nt math=tf32 a=3x33:f32 b=4x33:f32:s36x1"), (66, true, false));
+    }
+
+    #[test]
+    fn maps_and_copies() {
+        let direct = sides("trans=nt a=2x3x64x32:i8:s0x2048x32x1 b=2x3x48x32:i8").unwrap();
+        assert_eq!((direct.a.dims, &direct.a.strides_bytes[..2]), ([32, 64, 3, 1, 1], &[32, 2048][..]));
+        assert_eq!((direct.a.batch_steps, direct.b.batch_steps), ([0, 0, 1], [0, 1, 1]));
+        let copied = sides("a=2x5x9:i8:s0x9x1 b=2x9x4:i8").unwrap();
+        let [a, b] = [&copied.a, &copied.b].map(|map| map.copy.as_ref().unwrap());
+        assert_eq!((a.from.to_string(), a.to.to_string()), ("1x5x9:i8:s0x9x1".into(), "1x5x9:i8:s80x16x1".into()));
+        assert_eq!((b.from.to_string(), b.to.to_string()), ("2x9x4:i8".into(), "2x9x4:i8:s64x1x16".into()));
+        assert_eq!((copied.a.batch_steps, copied.a.dims), ([0, 0, 0], [9, 5, 1, 1, 1]));
+        assert_eq!(copied.layout(), [0, 256, 512]);
+    }
+
+    #[test]
+    fn refusals_name_the_types() {
+        assert!(sides("a=2x3:bf16 b=3x4:bf16").unwrap_err().contains("the element type is bf16"));
+        assert!(sides("a=2x3:f32 b=3x4:f32").unwrap_err().contains("takes math=tf32"));
+    }
+}
