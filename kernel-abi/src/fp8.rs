@@ -120,7 +120,7 @@ fn widen<const BIAS: u32, const MANTISSA: u32>(bits: u8) -> f32 {
         let unit = f32::from_bits((127 + 1 - BIAS - MANTISSA) << 23);
         return f32::from_bits(sign | (magnitude as f32 * unit).to_bits());
     }
-    f32::from_bits(sign | (magnitude << (23 - MANTISSA)) + ((127 - BIAS) << 23))
+    f32::from_bits(sign | ((magnitude << (23 - MANTISSA)) + ((127 - BIAS) << 23)))
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ crate::abi_struct! {
         pub dtype: u32,
         /// Its size.
         pub element_bytes: u32,
-        /// 1 where columns lie one behind the other and all accesses of 16 bytes, or of 8 where elements have 4, are whole
-        /// and at multiples of their size.
+        /// 1 where nothing but alpha is to be applied (to i32: nothing at all), columns lie one behind the other and all
+        /// accesses of 16 bytes, or of 8 where elements have 4, are whole and at multiples of their size.
         pub whole: u32,
         /// Nothing.
         pub unused: u32,

@@ -79,6 +79,11 @@ pub(crate) fn store_params(dtype: DType, col_stride: i64) -> StoreParams {
     }
 }
 
+/// Whether sums are only scaled as they are stored, those of i32 not even that: what whole accesses are made for.
+pub(crate) fn scales_only(store: &StoreParams) -> bool {
+    store.beta == 0.0 && (store.dtype != DType::I32 as u32 || store.alpha == 1.0)
+}
+
 /// A one-dimensional grid that covers `n_threads`, in blocks of `block`; kernels stride over the rest.
 pub(crate) fn linear_grid(n_threads: i64, block: u32) -> LaunchConfig {
     // Kernels loop by the size of the grid, so a cap costs nothing; this one keeps index arithmetic in 32 bits.

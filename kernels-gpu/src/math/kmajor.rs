@@ -3,9 +3,9 @@
 //!
 //! A stage's tiles are rows of 128 bytes in the 128-byte swizzle, whatever the type: four instructions, of 32 bytes each.
 
-use super::element::{Element, bf16, f8e4m3, f8e5m2, f16};
+use super::element::{Accumulator, Element, bf16, blend, f8e4m3, f8e5m2, f16};
 use cuda_std::memory::{X2, X4};
-use cuda_std::{convert, thread, warp};
+use cuda_std::{convert, shared, thread, warp};
 use kernel_abi::DType;
 use kernel_abi::store::StoreParams;
 
@@ -13,8 +13,10 @@ use kernel_abi::store::StoreParams;
 pub trait Sum: Copy {
     fn to_f32(self) -> f32;
     fn to_f64(self) -> f64;
-    /// The sum itself, where it is an integer.
-    fn to_i32(self) -> Option<i32>;
+    /// As a word.
+    fn bits(self) -> u32;
+    /// From such a word.
+    fn of_bits(bits: u32) -> Self;
 }
 
 impl Sum for f32 {
@@ -27,8 +29,12 @@ impl Sum for f32 {
         self as f64
     }
     #[inline(always)]
-    fn to_i32(self) -> Option<i32> {
-        None
+    fn bits(self) -> u32 {
+        self.to_bits()
+    }
+    #[inline(always)]
+    fn of_bits(bits: u32) -> Self {
+        f32::from_bits(bits)
     }
 }
 
@@ -42,8 +48,12 @@ impl Sum for i32 {
         self as f64
     }
     #[inline(always)]
-    fn to_i32(self) -> Option<i32> {
-        Some(self)
+    fn bits(self) -> u32 {
+        self as u32
+    }
+    #[inline(always)]
+    fn of_bits(bits: u32) -> Self {
+        bits as i32
     }
 }
 
@@ -132,72 +142,63 @@ pub(crate) use kmajor_product;
 trait Target {
     const BYTES: u32;
 
-    /// Two neighbours, scaled and blended with their prior values, which lie at `first` and `second`: elements of 4 bytes
-    /// in a word each, smaller ones packed in the first word.
-    ///
-    /// # Safety
-    /// The prior values exist where beta is not 0.
-    unsafe fn pair<S: Sum>(p: &StoreParams, sums: [S; 2], first: u64, second: u64) -> [u32; 2];
+    /// Two neighbours, scaled: elements of 4 bytes in a word each, smaller ones packed in the first word.
+    fn pair<S: Sum>(p: &StoreParams, sums: [S; 2]) -> [u32; 2];
 }
 
 macro_rules! target {
-    ($name:ident, $element:ty, $bytes:literal, |$low:ident, $high:ident| $words:expr) => {
+    ($name:ident, $bytes:literal, |$low:ident, $high:ident| $words:expr) => {
         struct $name;
 
         impl Target for $name {
             const BYTES: u32 = $bytes;
 
             #[inline(always)]
-            unsafe fn pair<S: Sum>(p: &StoreParams, sums: [S; 2], first: u64, second: u64) -> [u32; 2] {
-                let (alpha, beta) = (p.alpha as f32, p.beta as f32);
-                let (mut $low, mut $high) = (alpha * sums[0].to_f32(), alpha * sums[1].to_f32());
-                if beta != 0.0 {
-                    $low += beta * Element::to_f64(*(first as *const $element)) as f32;
-                    $high += beta * Element::to_f64(*(second as *const $element)) as f32;
-                }
+            fn pair<S: Sum>(p: &StoreParams, sums: [S; 2]) -> [u32; 2] {
+                let alpha = p.alpha as f32;
+                let ($low, $high) = (alpha * sums[0].to_f32(), alpha * sums[1].to_f32());
                 $words
             }
         }
     };
 }
 
-target!(Single, f32, 4, |low, high| [low.to_bits(), high.to_bits()]);
-target!(Half, f16, 2, |low, high| [convert::f16x2_from_f32(low, high), 0]);
-target!(Brain, bf16, 2, |low, high| [convert::bf16x2_from_f32(low, high), 0]);
-target!(E4m3, f8e4m3, 1, |low, high| [u32::from(convert::e4m3x2_from_f32(low, high)), 0]);
-target!(E5m2, f8e5m2, 1, |low, high| [u32::from(convert::e5m2x2_from_f32(low, high)), 0]);
-target!(Byte, i8, 1, |low, high| [
+target!(Single, 4, |low, high| [low.to_bits(), high.to_bits()]);
+target!(Half, 2, |low, high| [convert::f16x2_from_f32(low, high), 0]);
+target!(Brain, 2, |low, high| [convert::bf16x2_from_f32(low, high), 0]);
+target!(E4m3, 1, |low, high| [u32::from(convert::e4m3x2_from_f32(low, high)), 0]);
+target!(E5m2, 1, |low, high| [u32::from(convert::e5m2x2_from_f32(low, high)), 0]);
+target!(Byte, 1, |low, high| [
     convert::i8_from_f32(low) as u32 & 0xff | (convert::i8_from_f32(high) as u32 & 0xff) << 8,
     0
 ]);
 
-/// `i32`: the sums as they are, or rounded once from `f64`, which has all of them.
+/// `i32`: the sums as they are.
 struct Word;
 
 impl Target for Word {
     const BYTES: u32 = 4;
 
     #[inline(always)]
-    unsafe fn pair<S: Sum>(p: &StoreParams, sums: [S; 2], first: u64, second: u64) -> [u32; 2] {
-        if let (Some(low), Some(high)) = (sums[0].to_i32(), sums[1].to_i32())
-            && p.alpha == 1.0
-            && p.beta == 0.0
-        {
-            return [low as u32, high as u32];
-        }
-        let (mut low, mut high) = (p.alpha * sums[0].to_f64(), p.alpha * sums[1].to_f64());
-        if p.beta != 0.0 {
-            low += p.beta * (*(first as *const i32)) as f64;
-            high += p.beta * (*(second as *const i32)) as f64;
-        }
-        [convert::i32_from_f64(low) as u32, convert::i32_from_f64(high) as u32]
+    fn pair<S: Sum>(_: &StoreParams, sums: [S; 2]) -> [u32; 2] {
+        [sums[0].bits(), sums[1].bits()]
     }
 }
+
+const I8: u32 = DType::I8 as u32;
+const I32: u32 = DType::I32 as u32;
+const F16: u32 = DType::F16 as u32;
+const BF16: u32 = DType::BF16 as u32;
+const F8E4M3: u32 = DType::F8E4M3 as u32;
+const F8E5M2: u32 = DType::F8E5M2 as u32;
+
+/// Bytes of shared memory of a warp that [`store`] uses: 16 rows of 32 sums.
+pub const STAGING_BYTES: u32 = 16 * 32 * 4;
 
 /// Stores a thread's sums of a tile of 64 rows.
 ///
 /// `rows` are the addresses of column 0 of the thread's two rows, 0 where there is none; `first_col` is the tile's first
-/// column, of `n_cols`.
+/// column, of `n_cols`; `staging` is the warp's own shared memory.
 ///
 /// # Safety
 /// All threads of the warp call it; the rows have so many columns, laid out as `p` says.
@@ -208,22 +209,21 @@ pub unsafe fn store<P: Product<R>, const R: usize>(
     first_col: u32,
     n_cols: u32,
     sums: &[P::Sum; R],
+    staging: u32,
 ) {
-    const I8: u32 = DType::I8 as u32;
-    const I32: u32 = DType::I32 as u32;
-    const F16: u32 = DType::F16 as u32;
-    const BF16: u32 = DType::BF16 as u32;
-    const F8E4M3: u32 = DType::F8E4M3 as u32;
-    const F8E5M2: u32 = DType::F8E5M2 as u32;
     let at = Place { rows, first_col, n_cols };
-    let outputs = P::OUTPUTS;
-    if outputs as u32 == Outputs::Integer as u32 && p.dtype == I8 {
-        return columns::<P::Sum, Byte, R>(p, &at, sums);
+    if p.whole == 0 {
+        return one_by_one::<P, R>(p, &at, sums, staging);
     }
-    if outputs as u32 == Outputs::Integer as u32 && p.dtype == I32 {
-        return columns::<P::Sum, Word, R>(p, &at, sums);
+    let outputs = P::OUTPUTS as u32;
+    if outputs == Outputs::Integer as u32 {
+        match p.dtype {
+            I8 => return columns::<P::Sum, Byte, R>(p, &at, sums),
+            I32 => return columns::<P::Sum, Word, R>(p, &at, sums),
+            _ => {}
+        }
     }
-    if outputs as u32 == Outputs::Fp8 as u32 {
+    if outputs == Outputs::Fp8 as u32 {
         match p.dtype {
             F16 => return columns::<P::Sum, Half, R>(p, &at, sums),
             BF16 => return columns::<P::Sum, Brain, R>(p, &at, sums),
@@ -242,7 +242,7 @@ struct Place {
     n_cols: u32,
 }
 
-/// All columns, 64 at a time.
+/// All columns in whole accesses, 64 columns at a time: a straight line, since jumps cost more than what they would save.
 #[inline(always)]
 unsafe fn columns<S: Sum, T: Target, const R: usize>(p: &StoreParams, at: &Place, sums: &[S; R]) {
     panel::<S, T, R, 0>(p, at, sums);
@@ -271,78 +271,123 @@ unsafe fn half<S: Sum, T: Target, const R: usize, const N: usize, const H: usize
 ) {
     let lane = thread::thread_idx_x() % 4;
     let first = at.first_col + 64 * N as u32;
-    let row = at.rows[H];
-    let mut pairs = [[0u32; 2]; 8];
-    let mut group = 0;
-    while group < 8 {
+    // Behind the last row, no column is.
+    let (row, end) = (at.rows[H], if at.rows[H] != 0 { at.n_cols } else { 0 });
+    let pair = |group: usize| -> [u32; 2] {
         let i = (4 * (8 * N + group) + 2 * H) % R;
-        let col = first + 8 * group as u32 + 2 * lane;
-        if row != 0 && col < at.n_cols {
-            let next = if col + 1 < at.n_cols { col + 1 } else { col };
-            let (this, next) = (element::<T>(p, row, col), element::<T>(p, row, next));
-            pairs[group] = T::pair(p, [*sums.get_unchecked(i), *sums.get_unchecked(i + 1)], this, next);
-            if T::BYTES == 4 && p.whole != 0 {
-                *(this as *mut X2<u32>) = X2(pairs[group]);
-            } else if p.whole == 0 {
-                apart::<T>(pairs[group], this, next);
+        T::pair(p, [*sums.get_unchecked(i), *sums.get_unchecked(i + 1)])
+    };
+    if T::BYTES == 4 {
+        let mut group = 0;
+        while group < 8 {
+            let (words, col) = (pair(group), first + 8 * group as u32 + 2 * lane);
+            if col < end {
+                *((row + u64::from(col) * 4) as *mut X2<u32>) = X2(words);
             }
+            group += 1;
         }
+    } else if T::BYTES == 2 {
+        // Four groups of eight columns: each lane takes one.
+        let mut quad = 0;
+        while quad < 2 {
+            let words = transposed(lane, [0, 1, 2, 3].map(|i| pair(4 * quad + i)[0]));
+            let col = first + 8 * (4 * quad as u32 + lane);
+            if col < end {
+                *((row + u64::from(col) * 2) as *mut X4<u32>) = X4(words);
+            }
+            quad += 1;
+        }
+    } else {
+        // Eight groups of eight columns: each lane takes two neighbours.
+        let words = [0, 1, 2, 3].map(|i| pair(2 * i)[0] & 0xffff | pair(2 * i + 1)[0] << 16);
+        let [a, b, c, d] = transposed(lane, words);
+        let low = |x: u32, y: u32| x & 0xffff | y << 16;
+        let high = |x: u32, y: u32| x >> 16 | y & 0xffff_0000;
+        let col = first + 16 * lane;
+        if col < end {
+            *((row + u64::from(col)) as *mut X4<u32>) = X4([low(a, b), low(c, d), high(a, b), high(c, d)]);
+        }
+    }
+}
+
+/// All columns element by element, with prior values and any strides: through shared memory, so that the element and
+/// its type are found while running, by little code.
+#[inline(always)]
+unsafe fn one_by_one<P: Product<R>, const R: usize>(p: &StoreParams, at: &Place, sums: &[P::Sum; R], staging: u32) {
+    strip::<P, R, 0>(p, at, sums, staging);
+    strip::<P, R, 1>(p, at, sums, staging);
+    if R > 32 {
+        strip::<P, R, 2>(p, at, sums, staging);
+        strip::<P, R, 3>(p, at, sums, staging);
+    }
+    if R > 64 {
+        strip::<P, R, 4>(p, at, sums, staging);
+        strip::<P, R, 5>(p, at, sums, staging);
+        strip::<P, R, 6>(p, at, sums, staging);
+        strip::<P, R, 7>(p, at, sums, staging);
+    }
+}
+
+/// The `N`-th 32 columns of the warp's 16 rows.
+#[inline(always)]
+unsafe fn strip<P: Product<R>, const R: usize, const N: usize>(
+    p: &StoreParams,
+    at: &Place,
+    sums: &[P::Sum; R],
+    staging: u32,
+) {
+    let lane = thread::thread_idx_x() % 32;
+    // Who still reads the strip before must be done.
+    warp::sync_warp();
+    let mut group = 0;
+    while group < 4 {
+        let i = (4 * (4 * N + group)) % R;
+        let to = staging + (lane / 4 * 32 + 8 * group as u32 + lane % 4 * 2) * 4;
+        shared::store_u32(to, sums.get_unchecked(i).bits());
+        shared::store_u32(to + 4, sums.get_unchecked(i + 1).bits());
+        shared::store_u32(to + 8 * 32 * 4, sums.get_unchecked(i + 2).bits());
+        shared::store_u32(to + 8 * 32 * 4 + 4, sums.get_unchecked(i + 3).bits());
         group += 1;
     }
-    if T::BYTES == 4 || p.whole == 0 {
-        return;
-    }
-    if T::BYTES == 2 {
-        // Four groups of eight columns: each lane takes one.
-        let mut quarter = 0;
-        while quarter < 2 {
-            let words = [0, 1, 2, 3].map(|i| pairs[4 * quarter + i][0]);
-            let words = transposed(lane, words);
-            let col = first + 8 * (4 * quarter as u32 + lane);
-            if row != 0 && col < at.n_cols {
-                *(element::<T>(p, row, col) as *mut X4<u32>) = X4(words);
-            }
-            quarter += 1;
+    warp::sync_warp();
+    let col = at.first_col + 32 * N as u32 + lane;
+    let mut r = 0;
+    while r < 16 {
+        let row = if r < 8 { at.rows[0] } else { at.rows[1] };
+        let from = r % 8 * 4;
+        let (low, high) = (warp::shuffle(row as u32, from), warp::shuffle((row >> 32) as u32, from));
+        let row = u64::from(high) << 32 | u64::from(low);
+        if row != 0 && col < at.n_cols {
+            let offset = i64::from(col) * p.col_stride * i64::from(p.element_bytes);
+            element(
+                p,
+                row.wrapping_add(offset as u64),
+                P::Sum::of_bits(shared::load_u32(staging + (r * 32 + lane) * 4)),
+            );
         }
-        return;
-    }
-    // Eight groups of eight columns: each lane takes two neighbours.
-    let words = [0, 1, 2, 3].map(|i| pairs[2 * i][0] & 0xffff | pairs[2 * i + 1][0] << 16);
-    let [a, b, c, d] = transposed(lane, words);
-    let low = |x: u32, y: u32| x & 0xffff | y << 16;
-    let high = |x: u32, y: u32| x >> 16 | y & 0xffff_0000;
-    let col = first + 16 * lane;
-    if row != 0 && col < at.n_cols {
-        *(element::<T>(p, row, col) as *mut X4<u32>) = X4([low(a, b), low(c, d), high(a, b), high(c, d)]);
+        r += 1;
     }
 }
 
-/// Address of an element of a row.
+/// Scales a sum, blends it with its prior value and stores it.
 #[inline(always)]
-fn element<T: Target>(p: &StoreParams, row: u64, col: u32) -> u64 {
-    row.wrapping_add((i64::from(col) * p.col_stride) as u64 * u64::from(T::BYTES))
+unsafe fn element<S: Sum>(p: &StoreParams, to: u64, sum: S) {
+    // f64 has every i32; what is stored in other types was an f32, or is rounded to one.
+    match p.dtype {
+        I8 => put::<i8, S>(p, to, sum),
+        I32 => put::<i32, S>(p, to, sum),
+        F16 => put::<f16, S>(p, to, sum),
+        BF16 => put::<bf16, S>(p, to, sum),
+        F8E4M3 => put::<f8e4m3, S>(p, to, sum),
+        F8E5M2 => put::<f8e5m2, S>(p, to, sum),
+        _ => put::<f32, S>(p, to, sum),
+    }
 }
 
-/// Stores two neighbours one by one; the second's address is the first's where there is none.
+/// [`element`] of a type.
 #[inline(always)]
-unsafe fn apart<T: Target>(pair: [u32; 2], first: u64, second: u64) {
-    if T::BYTES == 4 {
-        *(first as *mut u32) = pair[0];
-    } else if T::BYTES == 2 {
-        *(first as *mut u16) = pair[0] as u16;
-    } else {
-        *(first as *mut u8) = pair[0] as u8;
-    }
-    if second == first {
-        return;
-    }
-    if T::BYTES == 4 {
-        *(second as *mut u32) = pair[1];
-    } else if T::BYTES == 2 {
-        *(second as *mut u16) = (pair[0] >> 16) as u16;
-    } else {
-        *(second as *mut u8) = (pair[0] >> 8) as u8;
-    }
+unsafe fn put<T: Element, S: Sum>(p: &StoreParams, to: u64, sum: S) {
+    blend::<T>(to, 0, T::Acc::from_f64(sum.to_f64()), p.alpha, p.beta);
 }
 
 /// Word `lane` of each of four neighbouring lanes.

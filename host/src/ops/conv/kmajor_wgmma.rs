@@ -10,7 +10,7 @@ use super::im2col_wgmma::{
 use super::nchw_transposed::channels_last;
 use super::{ConvPass, ConvProblem};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
-use crate::launch::{LaunchConfig, launch, store_params};
+use crate::launch::{LaunchConfig, launch, scales_only, store_params};
 use crate::ops::transform::Copying;
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
@@ -380,7 +380,7 @@ impl Launch for KMajorLaunch {
             params.gather.b_map = b_map;
             params.gather.out = written;
             (params.store.alpha, params.store.beta) = (call.alpha, call.beta);
-            params.store.whole = u32::from(view.stores_whole(written));
+            params.store.whole = u32::from(scales_only(&params.store) && view.stores_whole(written));
             launch(&self.function, &part.config, gpu_stream, &params)
                 .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
         }

@@ -9,8 +9,8 @@
 //! [`im2col_wgmma`]: super::im2col_wgmma
 
 use super::im2col_wgmma::{
-    AxisClass, Class, Filter, KERNELS, Positions, Product, Row, SplitSum, View, WGRAD_KERNELS,
-    WgradRow, WgradView, Window, check_address, check_device, check_window, row, tma_type, unsupported, wgrad_row,
+    AxisClass, Class, Filter, KERNELS, Positions, Product, Row, SplitSum, View, WGRAD_KERNELS, WgradRow, WgradView,
+    Window, check_address, check_device, check_window, row, tma_type, unsupported, wgrad_row,
 };
 use super::{ConvMode, ConvPass, ConvProblem};
 use crate::driver::Function;

@@ -9,7 +9,7 @@ use super::tma_wgmma::model::Work;
 use super::tma_wgmma::raster_rows;
 use super::tma_wgmma::variants::Split;
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
-use crate::launch::{LaunchConfig, launch, store_params};
+use crate::launch::{LaunchConfig, launch, scales_only, store_params};
 use crate::ops::transform::Copying;
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
@@ -406,7 +406,7 @@ impl Launch for KMajorLaunch {
         params.product.b_map = sides.b.encode(context, sides.data_type, "b", inputs[1], tile.gemm_n)?;
         params.product.c.address = call.address(2);
         (params.store.alpha, params.store.beta) = (call.alpha, call.beta);
-        params.store.whole = u32::from(sides.stores_whole(call.address(2)));
+        params.store.whole = u32::from(scales_only(&params.store) && sides.stores_whole(call.address(2)));
         launch(&self.function, &self.config, stream, &params)
             .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
     }

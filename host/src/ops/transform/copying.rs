@@ -13,7 +13,7 @@ use kernel_abi::ops::transform::TransformParams;
 pub(in crate::ops) struct Copying(Way);
 
 enum Way {
-    Tiled(Transposition),
+    Tiled(Box<Transposition>),
     Naive(Box<KernelLaunch<TransformParams>>),
 }
 
@@ -21,7 +21,7 @@ impl Copying {
     /// The launch for two tensors of equal extents and type.
     pub(in crate::ops) fn new(from: &TensorDesc, to: &TensorDesc, context: &Context) -> Result<Self, Error> {
         if Transposition::check(from, to, context).is_ok() {
-            return Ok(Copying(Way::Tiled(Transposition::new(from, to, context)?)));
+            return Ok(Copying(Way::Tiled(Box::new(Transposition::new(from, to, context)?))));
         }
         let problem = TransformProblem::new(from, to)?;
         let symbol = naive::symbol(&problem).map_err(|Refusal(reason)| Error::bad("transform", "y", reason))?;

@@ -17,7 +17,7 @@ macro_rules! tiles {
             panel_k: 64,
             stages: $s,
             cluster: 1,
-            out_panels: 0,
+            out_panels: 1,
             in_turns: false,
             parts: 1,
             converted: 0,

@@ -6,7 +6,7 @@
 
 use super::im2col_wgmma::gather::{Address, Panel, Tiles, k_panels};
 use super::im2col_wgmma::{PRODUCER_REGISTERS, Ring, SWIZZLE_PERIOD, WARPGROUP, warpgroup};
-use crate::math::kmajor::{Product, elements, kmajor_product, store};
+use crate::math::kmajor::{Product, STAGING_BYTES, elements, kmajor_product, store};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{kernel, mbarrier, param_tensor_map, schedule, tma};
@@ -106,6 +106,7 @@ unsafe fn consume<P: Product<R>, const R: usize>(
     let lane = thread % 32;
     let first_row = consumer * SUBTILE;
     let row = first_row + thread / 32 * 16 + lane / 4;
+    let staging = ring.base + tile.panels_at() + (consumer * 4 + thread / 32) * STAGING_BYTES;
     let mut tiles = Tiles::new(tile);
     while let Some((place, class)) = tiles.next(&p.gather, at, tile) {
         let n_panels = k_panels(&p.gather, class, tile);
@@ -130,7 +131,7 @@ unsafe fn consume<P: Product<R>, const R: usize>(
             Ring::release(tile, freed, lane);
         }
         let rows = [row_address(p, class, place, place.m + row), row_address(p, class, place, place.m + row + 8)];
-        store::<P, R>(&p.store, rows, place.n, p.gather.gemm_n, &d);
+        store::<P, R>(&p.store, rows, place.n, p.gather.gemm_n, &d, staging);
     }
 }
 

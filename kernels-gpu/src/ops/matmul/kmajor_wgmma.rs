@@ -8,7 +8,7 @@ use super::tma_wgmma::{
     CONSUMER_REGISTERS, Maps, PANEL_BYTES, PRODUCER_REGISTERS, Ring, SWIZZLE_PERIOD, Unit, Units, WARPGROUP, begin,
     coordinates, load, release,
 };
-use crate::math::kmajor::{Product, elements, kmajor_product, store};
+use crate::math::kmajor::{Product, STAGING_BYTES, elements, kmajor_product, store};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{kernel, mbarrier, param_tensor_map, schedule};
@@ -78,6 +78,7 @@ unsafe fn consume<P: Product<R>, const R: usize>(
     let thread = thread_idx_x() % WARPGROUP;
     let lane = thread % 32;
     let row = consumer * 64 + thread / 32 * 16 + lane / 4;
+    let staging = ring.base + tile.panels_at() + (consumer * 4 + thread / 32) * STAGING_BYTES;
     while let Some(Unit { place, k_blocks, .. }) = units.next(&p.product) {
         let mut d: [P::Sum; R] = core::mem::zeroed();
         let mut freed = ring.empty();
@@ -101,7 +102,7 @@ unsafe fn consume<P: Product<R>, const R: usize>(
         P::finish(&mut d);
         release(tile, freed, lane);
         let rows = [row_address(p, place, place.m + row), row_address(p, place, place.m + row + 8)];
-        store::<P, R>(&p.store, rows, place.n, p.product.gemm_n, &d);
+        store::<P, R>(&p.store, rows, place.n, p.product.gemm_n, &d, staging);
     }
 }
 

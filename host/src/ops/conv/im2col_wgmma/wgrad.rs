@@ -245,7 +245,9 @@ impl WgradView {
         };
         let (tiles, clusters) = (self.tiles(tile), MULTIPROCESSORS / u64::from(tile.cluster));
         let (rounds, stages) = match cut {
-            Cut::Splits(splits) => ((tiles * splits).div_ceil(clusters) as f64, self.k_blocks().div_ceil(splits) as f64),
+            Cut::Splits(splits) => {
+                ((tiles * splits).div_ceil(clusters) as f64, self.k_blocks().div_ceil(splits) as f64)
+            }
             // Every worker ends one tile and begins another.
             Cut::Evenly { workers } => {
                 let stages = (tiles * self.k_blocks()).div_ceil(workers) as f64;

@@ -15,8 +15,8 @@ use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{cluster, mbarrier, schedule};
 use kernel_abi::ops::conv::im2col_wgmma::{
-    CONSUMERS, ConvTile, ConvWgradParams, GEMM_K, PANEL, PANEL_BYTES, SUBTILE, WgradPart, WgradPlace, WgradWork, access,
-    position,
+    CONSUMERS, ConvTile, ConvWgradParams, GEMM_K, PANEL, PANEL_BYTES, SUBTILE, WgradPart, WgradPlace, WgradWork,
+    access, position,
 };
 
 /// Where the tensor maps are.
@@ -141,9 +141,7 @@ impl Panel {
         let (c, [d, h, w], [od, oh, ow]) = (self.channel, window.base, self.offset);
         match p.x_access {
             access::LINEAR => tma::load_2d_multicast(to, map, bar, all, [c, window.linear]),
-            access::IM2COL_2D => {
-                tma::load_im2col_4d_multicast(to, map, bar, all, [c, w, h, window.image], [ow, oh])
-            }
+            access::IM2COL_2D => tma::load_im2col_4d_multicast(to, map, bar, all, [c, w, h, window.image], [ow, oh]),
             _ => tma::load_im2col_5d_multicast(to, map, bar, all, [c, w, h, d, window.image], [ow, oh, od]),
         }
     }
