@@ -80,7 +80,12 @@ const CONV_SHAPES: &[&str] = &[
     "pad=2x1 dil=2x1 x=1x160x12x9:X:nhwc w=272x160x3x2:X:nhwc",
     "pad=3x3 stride=2x1 x=2x16x11x15:X:nhwc w=16x16x7x7:X:nhwc mode=convolution",
     "pad=1x1 groups=2 x=2x256x7x7:X:nhwc w=256x128x3x3:X:nhwc",
+    "pad=1x1 groups=4 x=2x64x7x7:X:nhwc w=96x16x3x3:X:nhwc",
     "pad=1 x=3x48x37:X:nhwc w=96x48x3:X:nhwc",
+    // What no map describes is copied first.
+    "pad=1x1 x=2x67x9x9:X:nhwc w=33x67x3x3:X:nhwc",
+    "pad=1x1 x=2x48x9x9:X w=80x48x3x3:X",
+    "pad=3x3 stride=2x2 x=2x3x21x21:X w=64x3x7x7:X",
     "pad=1x1x1 x=2x32x5x6x4:X:nhwc w=64x32x3x3x3:X:nhwc",
     // More tiles than multiprocessors.
     "x=8x32x28x28:X:nhwc w=320x32x1x1:X:nhwc",
@@ -115,7 +120,10 @@ fn named_convolutions_come_out_exactly() {
             check_integers(&conv(shape, x, y), x, i as u64).unwrap_or_else(|e| panic!("{e}"));
         }
         let tf32 = conv(&format!("{shape} math=tf32"), F32, F32);
-        check_integers(&tf32, F32, i as u64).unwrap_or_else(|e| panic!("{e}"));
+        for pass in ConvPass::ALL {
+            let problem = problems::narrow::tf32_of(&tf32, *pass);
+            check_integers(&problem, F32, i as u64).unwrap_or_else(|e| panic!("{e}"));
+        }
     }
 }
 

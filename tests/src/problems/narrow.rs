@@ -30,16 +30,22 @@ pub fn matmul() -> impl Strategy<Value = MatmulProblem> {
 
 /// f32 convolutions that may be computed in tf32.
 pub fn tf32_conv(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
-    super::conv::single(pass).prop_map(|problem| {
-        let desc = desc_of(&problem).mode(problem.mode()).math(Math::Tf32);
-        let (x, w, y) = (problem.x(), problem.w(), problem.y());
-        match problem.conv_pass() {
-            ConvPass::Fprop => ConvProblem::fprop(&desc, x, w, y),
-            ConvPass::Dgrad => ConvProblem::dgrad(&desc, y, w, x),
-            ConvPass::Wgrad => ConvProblem::wgrad(&desc, x, y, w),
-        }
-        .expect("a random problem is legal")
-    })
+    (super::conv::single(prop::sample::select(ConvPass::ALL)), pass).prop_map(|(problem, pass)| tf32_of(&problem, pass))
+}
+
+/// A pass over the tensors of an f32 convolution that may be computed in tf32.
+///
+/// # Panics
+/// When the tensor that is written overlaps itself.
+pub fn tf32_of(problem: &ConvProblem, pass: ConvPass) -> ConvProblem {
+    let desc = desc_of(problem).mode(problem.mode()).math(Math::Tf32);
+    let (x, w, y) = (problem.x(), problem.w(), problem.y());
+    match pass {
+        ConvPass::Fprop => ConvProblem::fprop(&desc, x, w, y),
+        ConvPass::Dgrad => ConvProblem::dgrad(&desc, y, w, x),
+        ConvPass::Wgrad => ConvProblem::wgrad(&desc, x, y, w),
+    }
+    .expect("the tensors fit each other")
 }
 
 /// f32 products that may be computed in tf32.

@@ -142,9 +142,10 @@ impl KMajorView {
         let (name, read_desc, written_desc) =
             if fprop { ("x", problem.x(), problem.y()) } else { ("dy", problem.y(), problem.x()) };
         let element_bytes = dtype.size_bytes() as i64;
-        // A row of shared memory must not reach into the next group: the filter's zeros would not mask its NaNs.
-        if shape.groups > 1 && group_read * element_bytes % ROW_BYTES != 0 {
-            let by = ROW_BYTES / element_bytes;
+        // A row of shared memory must not reach into the next group: the filter's zeros would not mask its NaNs, which
+        // integers do not have.
+        let by = if dtype == DType::I8 { 2 } else { ROW_BYTES / element_bytes };
+        if shape.groups > 1 && group_read % by != 0 {
             return Err(Refusal::new(format!("takes groups of multiples of {by} channels, given {group_read}")));
         }
         let illegal = |e: kernel_abi::BadDescriptor| Refusal::new(e.to_string());
@@ -442,7 +443,9 @@ mod tests {
         assert!(refusal("fprop x=1x8x4x4:bf16:nhwc w=8x8x1x1:bf16:nhwc").contains("the element type is bf16"));
         assert!(refusal("fprop x=1x8x4x4:f32:nhwc w=8x8x1x1:f32:nhwc").contains("takes math=tf32"));
         assert!(refusal("wgrad math=tf32 x=1x8x4x4:f32:nhwc dw=8x8x1x1:f32:nhwc").contains("the pass is wgrad"));
-        let groups = refusal("fprop groups=2 x=1x64x4x4:i8:nhwc w=8x32x1x1:i8:nhwc");
+        let groups = refusal("fprop groups=2 x=1x64x4x4:f8e4m3:nhwc w=8x32x1x1:f8e4m3:nhwc");
         assert_eq!(groups, "takes groups of multiples of 128 channels, given 32");
+        let groups = refusal("fprop groups=2 x=1x6x4x4:i8 w=8x3x1x1:i8");
+        assert_eq!(groups, "takes groups of multiples of 2 channels, given 3");
     }
 }
