@@ -351,19 +351,18 @@ unsafe fn strip<P: Product<R>, const R: usize, const N: usize>(
     }
     warp::sync_warp();
     let col = at.first_col + 32 * N as u32 + lane;
+    // As far as the compiler knows any number: unrolled, this would be most of the kernel.
+    let n_rows = warp::uniform(16);
     let mut r = 0;
-    while r < 16 {
+    while r < n_rows {
         let row = if r < 8 { at.rows[0] } else { at.rows[1] };
         let from = r % 8 * 4;
         let (low, high) = (warp::shuffle(row as u32, from), warp::shuffle((row >> 32) as u32, from));
         let row = u64::from(high) << 32 | u64::from(low);
         if row != 0 && col < at.n_cols {
             let offset = i64::from(col) * p.col_stride * i64::from(p.element_bytes);
-            element(
-                p,
-                row.wrapping_add(offset as u64),
-                P::Sum::of_bits(shared::load_u32(staging + (r * 32 + lane) * 4)),
-            );
+            let sum = P::Sum::of_bits(shared::load_u32(staging + (r * 32 + lane) * 4));
+            element(p, P::OUTPUTS, row.wrapping_add(offset as u64), sum);
         }
         r += 1;
     }
@@ -371,17 +370,25 @@ unsafe fn strip<P: Product<R>, const R: usize, const N: usize>(
 
 /// Scales a sum, blends it with its prior value and stores it.
 #[inline(always)]
-unsafe fn element<S: Sum>(p: &StoreParams, to: u64, sum: S) {
-    // f64 has every i32; what is stored in other types was an f32, or is rounded to one.
-    match p.dtype {
-        I8 => put::<i8, S>(p, to, sum),
-        I32 => put::<i32, S>(p, to, sum),
-        F16 => put::<f16, S>(p, to, sum),
-        BF16 => put::<bf16, S>(p, to, sum),
-        F8E4M3 => put::<f8e4m3, S>(p, to, sum),
-        F8E5M2 => put::<f8e5m2, S>(p, to, sum),
-        _ => put::<f32, S>(p, to, sum),
+unsafe fn element<S: Sum>(p: &StoreParams, outputs: Outputs, to: u64, sum: S) {
+    let outputs = outputs as u32;
+    if outputs == Outputs::Integer as u32 {
+        match p.dtype {
+            I8 => return put::<i8, S>(p, to, sum),
+            I32 => return put::<i32, S>(p, to, sum),
+            _ => {}
+        }
     }
+    if outputs == Outputs::Fp8 as u32 {
+        match p.dtype {
+            F16 => return put::<f16, S>(p, to, sum),
+            BF16 => return put::<bf16, S>(p, to, sum),
+            F8E4M3 => return put::<f8e4m3, S>(p, to, sum),
+            F8E5M2 => return put::<f8e5m2, S>(p, to, sum),
+            _ => {}
+        }
+    }
+    put::<f32, S>(p, to, sum)
 }
 
 /// [`element`] of a type.
