@@ -31,9 +31,11 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::im2col_wgmma::ConvGatherParams::LAYOUT_HASH,
     conv::im2col_wgmma::ConvWgradParams::LAYOUT_HASH,
     conv::im2col_wgmma::ConvWgradSumParams::LAYOUT_HASH,
+    conv::kmajor_wgmma::ConvKMajorParams::LAYOUT_HASH,
     conv::overlap_wgmma::OverlapParams::LAYOUT_HASH,
     conv::DepthwiseParams::LAYOUT_HASH,
     matmul::MatmulBlockParams::LAYOUT_HASH,
+    matmul::MatmulKMajorParams::LAYOUT_HASH,
     matmul::MatmulPackParams::LAYOUT_HASH,
     matmul::MatmulParams::LAYOUT_HASH,
     matmul::MatmulPartialsParams::LAYOUT_HASH,
@@ -44,4 +46,5 @@ pub const LAYOUT_HASHES: &[u64] = &[
     softmax::SoftmaxParams::LAYOUT_HASH,
     transform::TransformParams::LAYOUT_HASH,
     transform::TransposeParams::LAYOUT_HASH,
+    crate::store::StoreParams::LAYOUT_HASH,
 ];

@@ -2,7 +2,8 @@
 
 use super::{
     ConvProblem, bf16x3_wgmma, cp_async_mma, cpu_direct, cpu_gemm, depthwise, ffma, grouped_mma, halo_wgmma,
-    halo_wgmma_split, im2col_wgmma, naive, nchw_transposed, overlap_wgmma, packed_rows, padded_channels, pointwise_matmul,
+    halo_wgmma_split, im2col_wgmma, kmajor_wgmma, naive, nchw_transposed, overlap_wgmma, packed_rows, padded_channels,
+    pointwise_matmul,
     pointwise_strided, spread_columns,
 };
 use crate::DType;
@@ -26,6 +27,7 @@ impl Operation for ConvProblem {
             &im2col_wgmma::Gather,
             &im2col_wgmma::Wgrad,
             &im2col_wgmma::Cluster,
+            &kmajor_wgmma::KMajorWgmma,
             &bf16x3_wgmma::Gather,
             &bf16x3_wgmma::Wgrad,
             &depthwise::Depthwise,

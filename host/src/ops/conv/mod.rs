@@ -36,6 +36,7 @@ mod grouped_mma;
 mod halo_wgmma;
 mod halo_wgmma_split;
 mod im2col_wgmma;
+mod kmajor_wgmma;
 mod naive;
 mod nchw_transposed;
 mod overlap_wgmma;

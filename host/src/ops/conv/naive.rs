@@ -5,10 +5,21 @@ use crate::launch::{KernelLaunch, KernelRow, channels_innermost, kernel_for, ker
 use crate::plan::Launch;
 use crate::select::cost::{LAUNCH_US, streaming_us};
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, Error, Problem};
+use crate::{Context, DType, Error, Problem};
 use kernel_abi::ops::conv::ConvParams;
 
 const KERNELS: &[KernelRow] = kernel_abi::conv_kernels!(kernel_rows);
+
+/// Symbol, type of x and w, type of y.
+type NarrowRow = (&'static str, DType, DType);
+
+macro_rules! narrow_rows {
+    ($(($symbol:ident, $x:ident, $y:ident)),* $(,)?) => {
+        &[$((stringify!($symbol), kernel_abi::dtype_of!($x), kernel_abi::dtype_of!($y))),*]
+    };
+}
+const NARROW_KERNELS: &[NarrowRow] = kernel_abi::conv_narrow_kernels!(narrow_rows);
+
 const BLOCK: u32 = 256;
 
 /// Share of the device's plain rate that threads reach that load two numbers for each multiply-add.
@@ -36,7 +47,11 @@ impl Algorithm<ConvProblem> for Naive {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        kernel_for(KERNELS, problem.pass(), problem.x().dtype(), context)
+        let (x, y) = (problem.x().dtype(), problem.y().dtype());
+        match NARROW_KERNELS.iter().find(|row| (row.1, row.2) == (x, y)) {
+            Some(row) if context.is_gpu() => Ok(vec![Config(row.0)]),
+            _ => kernel_for(KERNELS, problem.pass(), x, context),
+        }
     }
 
     fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {

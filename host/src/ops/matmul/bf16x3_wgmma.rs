@@ -76,8 +76,8 @@ struct Sides {
 
 impl Sides {
     fn of(problem: &MatmulProblem) -> Result<Self, Refusal> {
-        if problem.c().dtype() != DType::F32 {
-            return Err(Refusal::new(format!("has kernels for f32, the element type is {}", problem.c().dtype())));
+        if problem.a().dtype() != DType::F32 {
+            return Err(Refusal::new(format!("has kernels for f32, the element type is {}", problem.a().dtype())));
         }
         let (a, b, c) = (Matrix::of(&problem.a_matrix()), Matrix::of(&problem.b_matrix()), Matrix::of(problem.c()));
         let batch = |desc: &TensorDesc| desc.strides()[..desc.rank() - 2].to_vec();

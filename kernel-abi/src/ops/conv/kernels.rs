@@ -21,6 +21,28 @@ macro_rules! conv_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per `fprop` kernel of 8-bit elements: symbol, element type of x and w, that of y.
+#[macro_export]
+macro_rules! conv_narrow_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (conv_fprop_naive_i8_i8, i8, i8),
+            (conv_fprop_naive_i8_i32, i8, i32),
+            (conv_fprop_naive_i8_f32, i8, f32),
+            (conv_fprop_naive_f8e4m3_f32, f8e4m3, f32),
+            (conv_fprop_naive_f8e4m3_f16, f8e4m3, f16),
+            (conv_fprop_naive_f8e4m3_bf16, f8e4m3, bf16),
+            (conv_fprop_naive_f8e4m3_f8e4m3, f8e4m3, f8e4m3),
+            (conv_fprop_naive_f8e4m3_f8e5m2, f8e4m3, f8e5m2),
+            (conv_fprop_naive_f8e5m2_f32, f8e5m2, f32),
+            (conv_fprop_naive_f8e5m2_f16, f8e5m2, f16),
+            (conv_fprop_naive_f8e5m2_bf16, f8e5m2, bf16),
+            (conv_fprop_naive_f8e5m2_f8e4m3, f8e5m2, f8e4m3),
+            (conv_fprop_naive_f8e5m2_f8e5m2, f8e5m2, f8e5m2),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel for narrow groups: symbol, what it computes, element type, width of a
 /// group (8 stands for its divisors too).
 #[macro_export]
@@ -411,6 +433,28 @@ macro_rules! conv_ffma_kernels {
             (convffma_gather_f32_64, gather, ConvFfmaParams, 64),
             (convffma_wgrad_f32_128, wgrad, ConvFfmaWgradParams, 128),
             (convffma_wgrad_f32_64, wgrad, ConvFfmaWgradParams, 64),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per Hopper kernel whose operands have the dimension of the sum contiguous: symbol,
+/// element type of x and w, tile.
+#[macro_export]
+macro_rules! conv_kmajor_wgmma_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convkmajor_gather_wgmma_i8_128x256_sm90, i8, KMAJOR_128X256),
+            (convkmajor_gather_wgmma_i8_128x128_sm90, i8, KMAJOR_128X128),
+            (convkmajor_gather_wgmma_i8_128x64_sm90, i8, KMAJOR_128X64),
+            (convkmajor_gather_wgmma_f8e4m3_128x256_sm90, f8e4m3, KMAJOR_128X256),
+            (convkmajor_gather_wgmma_f8e4m3_128x128_sm90, f8e4m3, KMAJOR_128X128),
+            (convkmajor_gather_wgmma_f8e4m3_128x64_sm90, f8e4m3, KMAJOR_128X64),
+            (convkmajor_gather_wgmma_f8e5m2_128x256_sm90, f8e5m2, KMAJOR_128X256),
+            (convkmajor_gather_wgmma_f8e5m2_128x128_sm90, f8e5m2, KMAJOR_128X128),
+            (convkmajor_gather_wgmma_f8e5m2_128x64_sm90, f8e5m2, KMAJOR_128X64),
+            (convkmajor_gather_wgmma_tf32_128x256_sm90, tf32, KMAJOR_128X256),
+            (convkmajor_gather_wgmma_tf32_128x128_sm90, tf32, KMAJOR_128X128),
+            (convkmajor_gather_wgmma_tf32_128x64_sm90, tf32, KMAJOR_128X64),
         }
     };
 }

@@ -1,7 +1,7 @@
 //! Convolution kernels: the rows of `conv_kernels!`.
 
 use super::{cp_async_mma, ffma, grouped_mma, naive, packed_rows, padded_channels, pointwise_strided, spread_columns};
-use crate::math::element::{bf16, f16};
+use crate::math::element::{bf16, f8e4m3, f8e5m2, f16};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::conv::cp_async_mma::CpAsyncMmaParams;
 use kernel_abi::ops::conv::ffma::{ConvFfmaParams, ConvFfmaWgradParams, FfmaTile};
@@ -23,6 +23,19 @@ macro_rules! entries {
 }
 
 kernel_abi::conv_kernels!(entries);
+
+macro_rules! narrow_entries {
+    ($(($symbol:ident, $x:ident, $y:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`.
+        #[kernel(threads = 256, min_blocks = 2)]
+        pub unsafe fn $symbol(params: ConvParams) {
+            naive::fprop_into::<$x, $y>(&params)
+        }
+    )* };
+}
+
+kernel_abi::conv_narrow_kernels!(narrow_entries);
 
 macro_rules! grouped_mma_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $width:literal)),* $(,)?) => { $(

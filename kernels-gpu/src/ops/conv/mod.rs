@@ -9,6 +9,7 @@ mod grouped_mma;
 mod halo_wgmma;
 mod halo_wgmma_split;
 mod im2col_wgmma;
+mod kmajor_wgmma;
 mod naive;
 mod overlap_wgmma;
 mod packed_rows;

@@ -95,7 +95,7 @@ impl Product {
             maps: Maps::of(problem, false)?,
             transpose: Some(Maps::of(problem, true)?),
             transpose_is_contiguous: Maps::transpose_is_contiguous(problem),
-            dtype: problem.c().dtype(),
+            dtype: problem.a().dtype(),
             operand_bytes: problem.bytes(),
         })
     }

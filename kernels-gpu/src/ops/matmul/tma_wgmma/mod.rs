@@ -73,7 +73,7 @@ const fn releases(tile: MatmulTile) -> u32 {
 /// A ring of stages in shared memory, and where one role stands in it.
 #[derive(Clone, Copy)]
 pub(super) struct Ring {
-    base: u32,
+    pub(super) base: u32,
     barriers: u32,
     tile: MatmulTile,
     stage: u32,
