@@ -3,7 +3,7 @@
 use super::{
     ConvProblem, bf16x3_wgmma, cp_async_mma, cpu_direct, cpu_gemm, depthwise, ffma, grouped_mma, halo_wgmma,
     im2col_wgmma, naive, nchw_transposed, overlap_wgmma, packed_rows, pointwise_matmul, pointwise_strided,
-    spread_columns,
+    spread_columns, winograd,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -27,6 +27,7 @@ impl Operation for ConvProblem {
             &im2col_wgmma::Cluster,
             &bf16x3_wgmma::Gather,
             &bf16x3_wgmma::Wgrad,
+            &winograd::Winograd,
             &depthwise::Depthwise,
             &overlap_wgmma::OverlapWgmma,
             &packed_rows::PackedRows,

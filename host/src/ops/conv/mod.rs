@@ -42,5 +42,6 @@ mod packed_rows;
 mod pointwise_matmul;
 mod pointwise_strided;
 mod spread_columns;
+mod winograd;
 
 pub use kernel_abi::ops::conv::{ConvAxis, ConvDesc, ConvMode, ConvPass, ConvProblem, ConvShape};

@@ -39,6 +39,7 @@ mod packed_rows;
 mod params;
 mod pointwise_strided;
 mod spread_columns;
+pub mod winograd;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod desc;

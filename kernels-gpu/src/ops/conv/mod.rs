@@ -13,3 +13,4 @@ mod overlap_wgmma;
 mod packed_rows;
 mod pointwise_strided;
 mod spread_columns;
+mod winograd;
