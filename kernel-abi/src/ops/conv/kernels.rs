@@ -390,6 +390,10 @@ macro_rules! conv_winograd_sm90_kernels {
             (winograd_filter_f32_f4x4_sm90, filter_parts, WinogradFilterParams, F4),
             (winograd_output_f32_f2x2_sm90, output, WinogradOutputParams, F2),
             (winograd_output_f32_f4x4_sm90, output, WinogradOutputParams, F4),
+            (winograd_gradient_f32_f2x2_sm90, gradient, WinogradImageParams, F2),
+            (winograd_gradient_f32_f4x4_sm90, gradient, WinogradImageParams, F4),
+            (winograd_taps_f32_f2x2_sm90, taps, WinogradFilterParams, F2),
+            (winograd_taps_f32_f4x4_sm90, taps, WinogradFilterParams, F4),
         }
     };
 }
@@ -405,6 +409,10 @@ macro_rules! conv_winograd_kernels {
             (winogradffma_filter_f32_f4x4, filter, WinogradFilterParams, F4),
             (winogradffma_output_f32_f2x2, output, WinogradOutputParams, F2),
             (winogradffma_output_f32_f4x4, output, WinogradOutputParams, F4),
+            (winogradffma_gradient_f32_f2x2, gradient, WinogradImageParams, F2),
+            (winogradffma_gradient_f32_f4x4, gradient, WinogradImageParams, F4),
+            (winogradffma_taps_f32_f2x2, taps, WinogradFilterParams, F2),
+            (winogradffma_taps_f32_f4x4, taps, WinogradFilterParams, F4),
         }
     };
 }

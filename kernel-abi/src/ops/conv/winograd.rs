@@ -7,6 +7,8 @@
 //! are 0, 1, -1 and infinity: images are transformed by additions alone. Those of F(4×4) are 0, ±5/8, ±3/2 and infinity,
 //! which lose the fewest digits of the sets with short fractions (docs/numerics.md); all numbers of Bᵀ and Aᵀ are f32.
 //!
+//! The gradient of the filter is the transposed of all that: `Gᵀ [(A dy Aᵀ) ⊙ (Bᵀ x B)] G`, summed over tiles.
+//!
 //! Transformed images are `[tile][(m + 2)²][packed C]`, sums `[tile][(m + 2)²][packed K]`, and transformed filters
 //! `[(m + 2)²][packed K][packed C]`: a convolution of one tap with (m + 2)² groups, whose positions are tiles.
 
@@ -32,6 +34,10 @@ pub trait Minimal<const M: usize, const N: usize> {
     fn filter<T: Lane>(w: [T; 3]) -> [T; N];
     /// `Aᵀ s`.
     fn output<T: Lane>(s: [T; N]) -> [T; M];
+    /// `A y`.
+    fn gradient<T: Lane>(y: [T; M]) -> [T; N];
+    /// `Gᵀ s`.
+    fn taps<T: Lane>(s: [T; N]) -> [T; 3];
 }
 
 /// F(2, 3).
@@ -53,6 +59,17 @@ impl Minimal<2, 4> for F2 {
     fn output<T: Lane>([s0, s1, s2, s3]: [T; 4]) -> [T; 2] {
         [s0.plus(s1.plus(s2)), s1.minus(s2).plus(s3)]
     }
+
+    #[inline(always)]
+    fn gradient<T: Lane>([y0, y1]: [T; 2]) -> [T; 4] {
+        [y0, y0.plus(y1), y0.minus(y1), y1]
+    }
+
+    #[inline(always)]
+    fn taps<T: Lane>([s0, s1, s2, s3]: [T; 4]) -> [T; 3] {
+        let even = s1.plus(s2);
+        [even.times_plus(0.5, s0), s1.minus(s2).times(0.5), even.times_plus(0.5, s3)]
+    }
 }
 
 /// F(4, 3).
@@ -63,6 +80,10 @@ const P: f64 = 5.0 / 8.0;
 const Q: f64 = 3.0 / 2.0;
 const P2: f64 = P * P;
 const Q2: f64 = Q * Q;
+/// What the polynomials of B are divided by, that are not zero at 0, ±P and ±Q, to be 1 there.
+const AT_0: f64 = 1.0 / (P2 * Q2);
+const AT_P: f64 = 1.0 / (2.0 * P2 * (P2 - Q2));
+const AT_Q: f64 = 1.0 / (2.0 * Q2 * (Q2 - P2));
 
 impl Minimal<4, 6> for F4 {
     #[inline(always)]
@@ -83,13 +104,12 @@ impl Minimal<4, 6> for F4 {
     #[inline(always)]
     fn filter<T: Lane>([w0, w1, w2]: [T; 3]) -> [T; 6] {
         let (p_even, q_even) = (w2.times_plus(P2, w0), w2.times_plus(Q2, w0));
-        let (p, q) = (1.0 / (2.0 * P2 * (P2 - Q2)), 1.0 / (2.0 * Q2 * (Q2 - P2)));
         [
-            w0.times(1.0 / (P2 * Q2)),
-            w1.times_plus(P, p_even).times(p),
-            w1.times_plus(-P, p_even).times(p),
-            w1.times_plus(Q, q_even).times(q),
-            w1.times_plus(-Q, q_even).times(q),
+            w0.times(AT_0),
+            w1.times_plus(P, p_even).times(AT_P),
+            w1.times_plus(-P, p_even).times(AT_P),
+            w1.times_plus(Q, q_even).times(AT_Q),
+            w1.times_plus(-Q, q_even).times(AT_Q),
             w2,
         ]
     }
@@ -102,6 +122,30 @@ impl Minimal<4, 6> for F4 {
             p_odd.times_plus(P, q_odd.times(Q)),
             p_even.times_plus(P2, q_even.times(Q2)),
             p_odd.times_plus(P2 * P, q_odd.times_plus(Q2 * Q, s5)),
+        ]
+    }
+
+    #[inline(always)]
+    fn gradient<T: Lane>([y0, y1, y2, y3]: [T; 4]) -> [T; 6] {
+        let (p_even, p_odd) = (y2.times_plus(P2, y0), y3.times_plus(P2, y1));
+        let (q_even, q_odd) = (y2.times_plus(Q2, y0), y3.times_plus(Q2, y1));
+        [
+            y0,
+            p_odd.times_plus(P, p_even),
+            p_odd.times_plus(-P, p_even),
+            q_odd.times_plus(Q, q_even),
+            q_odd.times_plus(-Q, q_even),
+            y3,
+        ]
+    }
+
+    #[inline(always)]
+    fn taps<T: Lane>([s0, s1, s2, s3, s4, s5]: [T; 6]) -> [T; 3] {
+        let (p_even, p_odd, q_even, q_odd) = (s1.plus(s2), s1.minus(s2), s3.plus(s4), s3.minus(s4));
+        [
+            s0.times_plus(AT_0, p_even.times_plus(AT_P, q_even.times(AT_Q))),
+            p_odd.times_plus(P * AT_P, q_odd.times(Q * AT_Q)),
+            p_even.times_plus(P2 * AT_P, q_even.times_plus(Q2 * AT_Q, s5)),
         ]
     }
 }
@@ -139,11 +183,11 @@ crate::abi_struct! {
 }
 
 crate::abi_struct! {
-    /// Launch parameters of the kernels that transform filters: a thread for two channels that are summed over.
+    /// Launch parameters of the kernels that transform filters, or back: a thread for two columns of a row.
     pub struct WinogradFilterParams {
-        /// The filter.
+        /// The filter, or what it is made of.
         pub from: u64,
-        /// The transformed one.
+        /// The transformed one, or what is made of it.
         pub to: u64,
         /// Distances along rows, the channels of the result, and columns, those that are summed over; in elements.
         pub strides: [i64; 2],
@@ -163,6 +207,10 @@ crate::abi_struct! {
         pub pairs: Divisor,
         /// Pairs of columns of all rows.
         pub n_units: u32,
+        /// Factor of the result, where the filter is one.
+        pub alpha: f32,
+        /// Factor of the prior value, likewise.
+        pub beta: f32,
     }
 }
 
@@ -312,8 +360,74 @@ mod tests {
         }
     }
 
+    fn is_gradient<F: Minimal<M, N>, const M: usize, const N: usize>() {
+        let mut number = numbers(2);
+        for _ in 0..100 {
+            let x: [f64; N] = std::array::from_fn(|_| number());
+            let dy: [f64; M] = std::array::from_fn(|_| number());
+            let (x_hat, dy_hat) = (F::image(x), F::gradient(dy));
+            let dw = F::taps(std::array::from_fn(|i| x_hat[i] * dy_hat[i]));
+            for (t, dw) in dw.iter().enumerate() {
+                let expected: f64 = (0..M).map(|i| x[i + t] * dy[i]).sum();
+                assert!((dw - expected).abs() < 1e-14, "{t}: {dw} is not {expected}");
+            }
+        }
+    }
+
+    /// The root mean square error of the gradient of a filter, relative to it, summed over so many tiles.
+    fn gradient_error<F: Minimal<M, N>, const M: usize, const N: usize>(tiles: usize) -> f64 {
+        let mut number = numbers(4);
+        let (mut squares, mut results) = (0.0, 0.0);
+        for _ in 0..40 {
+            let (mut sums, mut part) = ([[0.0f32; N]; N], [[0.0f64; N]; N]);
+            let mut expected = [[0.0f64; 3]; 3];
+            for t in 0..tiles {
+                let x: [[f32; N]; N] = std::array::from_fn(|_| std::array::from_fn(|_| number() as f32));
+                let dy: [[f32; M]; M] = std::array::from_fn(|_| std::array::from_fn(|_| number() as f32));
+                let x_hat = both_axes(F::image::<f32>, x);
+                let rows = dy.map(F::gradient::<f32>);
+                for j in 0..N {
+                    let column = F::gradient::<f32>(std::array::from_fn(|i| rows[i][j]));
+                    for i in 0..N {
+                        part[i][j] += f64::from(x_hat[i][j]) * f64::from(column[i]);
+                        if t % 32 == 31 || t + 1 == tiles {
+                            sums[i][j] += part[i][j] as f32;
+                            part[i][j] = 0.0;
+                        }
+                    }
+                }
+                for (r, row) in expected.iter_mut().enumerate() {
+                    for (s, sum) in row.iter_mut().enumerate() {
+                        let product = |at: usize| f64::from(x[r + at / M][s + at % M]) * f64::from(dy[at / M][at % M]);
+                        *sum += (0..M * M).map(product).sum::<f64>();
+                    }
+                }
+            }
+            let rows = sums.map(|row| F::taps::<f64>(row.map(f64::from)));
+            for s in 0..3 {
+                let column = F::taps::<f64>(std::array::from_fn(|i| rows[i][s]));
+                for r in 0..3 {
+                    squares += (column[r] - expected[r][s]).powi(2);
+                    results += expected[r][s].powi(2);
+                }
+            }
+        }
+        (squares / results).sqrt()
+    }
+
+    #[test]
+    fn few_digits_of_gradients_are_lost() {
+        for tiles in [1, 64, 4096] {
+            let (two, four) = (gradient_error::<F2, 2, 4>(tiles), gradient_error::<F4, 4, 6>(tiles));
+            println!("{tiles} tiles: root mean square error of F(2x2) {two:.1e}, of F(4x4) {four:.1e}");
+            assert!(two < 6e-7 && four < 2e-6, "{tiles}: {two:e} {four:e}");
+        }
+    }
+
     #[test]
     fn transforms_make_products_a_convolution() {
+        is_gradient::<F2, 2, 4>();
+        is_gradient::<F4, 4, 6>();
         is_convolution::<F2, 2, 4>();
         is_convolution::<F4, 4, 6>();
     }

@@ -3,7 +3,7 @@
 use super::variants::{Method, Tile};
 use crate::ops::conv::{ConvDesc, ConvMode, ConvPass, ConvProblem};
 use crate::select::Refusal;
-use crate::{BadDescriptor, DType, TensorDesc};
+use crate::{BadDescriptor, DType, Error, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::winograd::{WinogradFilterParams, WinogradImageParams, WinogradOutputParams};
 
@@ -19,6 +19,7 @@ const MOST: i64 = i32::MAX as i64;
 pub(super) struct Geometry {
     pub(super) tile: Tile,
     method: Method,
+    pub(super) wgrad: bool,
     images: i64,
     /// Tiles along both axes of an image.
     tiles: [i64; 2],
@@ -97,7 +98,14 @@ impl Geometry {
                 [w[1], w[0]],
                 [2 - axes[0].padding, 2 - axes[1].padding],
             ),
-            ConvPass::Wgrad => return Err(Refusal::new("computes fprop and dgrad, the pass is wgrad")),
+            // Tiles are of dy.
+            ConvPass::Wgrad => (
+                Image::of("x", problem.x())?,
+                Image::of("dy", problem.y())?,
+                [shape.c, shape.k],
+                [w[0], w[1]],
+                [axes[0].padding, axes[1].padding],
+            ),
         };
         let turned = (problem.conv_pass() == ConvPass::Dgrad) != (problem.mode() == ConvMode::Convolution);
         let (tap_strides, first_tap) = if turned { ([-w[2], -w[3]], 2 * (w[2] + w[3])) } else { ([w[2], w[3]], 0) };
@@ -107,7 +115,10 @@ impl Geometry {
         if let Some(most) = most.filter(|&most| most > limit) {
             return Err(Refusal::new(format!("takes channels, extents and padding up to {limit}, given {most}")));
         }
-        let packed = [whole(channels[0], if method == Method::Parts { 32 } else { 4 }), whole(channels[1], 4)];
+        let wgrad = problem.conv_pass() == ConvPass::Wgrad;
+        // The products of the other passes sum over panels of channels, which may not reach into the next group's.
+        let panel = if method == Method::Parts && !wgrad { 32 } else { 4 };
+        let packed = [whole(channels[0], panel), whole(channels[1], 4)];
         let tiles = written.extents.map(|extent| (extent + tile.results() - 1) / tile.results());
         let counted = [shape.n, tiles[0], tiles[1]].iter().fold(1i64, |all, &extent| all.saturating_mul(extent));
         let filter_units = packed[0].saturating_mul(packed[1]);
@@ -119,6 +130,7 @@ impl Geometry {
         Ok(Geometry {
             tile,
             method,
+            wgrad,
             images: shape.n,
             tiles,
             channels,
@@ -138,6 +150,8 @@ impl Geometry {
                 packed_columns: packed[0] as u32,
                 pairs: Divisor::new((packed[0] / 2) as u32),
                 n_units: (packed[1] * packed[0] / 2) as u32,
+                alpha: 1.0,
+                beta: 0.0,
             },
             image_bytes: match problem.conv_pass() {
                 ConvPass::Dgrad => [problem.y().data_bytes() as f64, problem.x().data_bytes() as f64],
@@ -166,7 +180,7 @@ impl Geometry {
 
     /// Bytes of the transformed filter.
     pub(super) fn filter_bytes(&self) -> u64 {
-        let element = if self.method == Method::Parts { 6 } else { 4 };
+        let element = if self.method == Method::Parts && !self.wgrad { 6 } else { 4 };
         let [columns, rows] = self.packed;
         (self.tile.elems() * element * rows) as u64 * columns as u64
     }
@@ -192,7 +206,18 @@ impl Geometry {
                 "counts up to {MOST} pairs of channels, given {tiles} tiles of {c} and {k} channels"
             )));
         }
-        ConvProblem::fprop(&ConvDesc::new().groups(groups), &x, &w, &y).map_err(illegal)
+        let desc = ConvDesc::new().groups(groups);
+        let product =
+            if self.wgrad { ConvProblem::wgrad(&desc, &x, &y, &w) } else { ConvProblem::fprop(&desc, &x, &w, &y) };
+        product.map_err(illegal)
+    }
+
+    /// The same of tiles that were counted when configs were offered.
+    pub(super) fn counted(&self, tiles: i64) -> Result<ConvProblem, Error> {
+        self.product(tiles).map_err(|Refusal(reason)| Error::Unsupported {
+            problem: format!("{tiles} tiles"),
+            reasons: vec![("winograd".to_owned(), reason)],
+        })
     }
 
     /// The filter's launch, but for addresses.
@@ -216,6 +241,26 @@ impl Geometry {
             channels: self.channels[0] as u32,
             packed_channels: self.packed[0] as u32,
             pairwise: self.read.is_pairwise(self.channels[0], from).into(),
+            unused: 0,
+        }
+    }
+
+    /// The launch for gradients of results.
+    pub(super) fn gradients(&self, first_tile: i64, tiles: i64, [from, to]: [u64; 2]) -> WinogradImageParams {
+        let pairs = self.packed[1] / 2;
+        WinogradImageParams {
+            from,
+            to,
+            strides: self.written.strides,
+            first_tile: first_tile as u32,
+            n_units: (tiles * pairs) as u32,
+            pairs: Divisor::new(pairs as u32),
+            tiles: self.tiles.map(|tiles| Divisor::new(tiles as u32)),
+            extents: self.written.extents.map(|extent| extent as u32),
+            padding: [0; 2],
+            channels: self.channels[1] as u32,
+            packed_channels: self.packed[1] as u32,
+            pairwise: self.written.is_pairwise(self.channels[1], from).into(),
             unused: 0,
         }
     }

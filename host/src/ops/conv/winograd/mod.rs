@@ -1,28 +1,31 @@
 //! f32 convolution with 3 × 3 taps by minimal filtering, see [`kernel_abi::ops::conv::winograd`]: tiles and filter are
 //! transformed into the workspace, multiplied as a convolution of one tap whose groups are the elements of a transformed
-//! tile, and the sums transformed into results.
+//! tile, and the sums transformed into results; for `wgrad` images and gradients are, and the sums are the filter's.
 //!
 //! F(4 × 4) multiplies a quarter as often as a direct method and has two to three times its error, F(2 × 2) 4/9 as often
 //! and has none more. The transforms are bound by memory: it pays where there are many channels. So that the workspace
 //! stays small, tiles are taken in turns (`+chunks`), each of which goes all the way to the results.
 
+mod forward;
 mod geometry;
 mod variants;
+mod wgrad;
 
 pub(super) use variants::NCHW_NAMES;
 
-use super::bf16x3_wgmma::{self, Product};
+use super::bf16x3_wgmma::{Gather, Product};
 use super::ffma::Ffma;
 use super::im2col_wgmma::{check_device, unsupported};
 use super::{ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{KernelParams, LaunchConfig, launch, linear_grid};
-use crate::plan::{Bound, Call, Launch};
+use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
-use crate::tensor::{Region, RegionMut};
 use crate::{Context, Error, Stream};
+use forward::Forward;
 use geometry::Geometry;
 use variants::{Method, Tile, Variant};
+use wgrad::Gradient;
 
 macro_rules! symbols {
     ($(($symbol:ident, $what:ident, $params:ident, $tile:ident)),* $(,)?) => {
@@ -52,19 +55,16 @@ impl Algorithm<ConvProblem> for Winograd {
         if !context.is_gpu() {
             return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
         }
-        if problem.conv_pass() == ConvPass::Wgrad {
-            return Err(Refusal::new("computes fprop and dgrad, the pass is wgrad"));
-        }
         let hopper = check_device(context).is_ok();
         let mut configs = Vec::new();
         for tile in [Tile::F4, Tile::F2] {
             if hopper {
                 let geometry = Geometry::of(problem, tile, Method::Parts)?;
-                configs.extend(offered(&geometry, &bf16x3_wgmma::Gather, &BOUNDS, context)?);
+                configs.extend(offered(&geometry, products(problem, Method::Parts), &BOUNDS, context)?);
             }
             let geometry = Geometry::of(problem, tile, Method::Ffma)?;
             let bounds = if hopper { &BOUNDS[..1] } else { &BOUNDS[..] };
-            configs.extend(offered(&geometry, &Ffma, bounds, context)?);
+            configs.extend(offered(&geometry, products(problem, Method::Ffma), bounds, context)?);
         }
         if configs.is_empty() {
             let most = BOUNDS[0];
@@ -75,8 +75,9 @@ impl Algorithm<ConvProblem> for Winograd {
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
         let variant = variants::chosen(config);
-        Geometry::of(problem, variant.tile, variant.method)
-            .map_or(0, |geometry| geometry.layout(geometry.chunk_tiles(variant.chunks))[2])
+        let Ok(geometry) = Geometry::of(problem, variant.tile, variant.method) else { return 0 };
+        let tiles_end = geometry.layout(geometry.chunk_tiles(variant.chunks))[2];
+        if geometry.wgrad { tiles_end + wgrad::product_bytes(&geometry, variant) } else { tiles_end }
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
@@ -86,36 +87,50 @@ impl Algorithm<ConvProblem> for Winograd {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let refused = |refusal| unsupported(problem, refusal);
         let variant = variants::chosen(config);
-        let geometry = Geometry::of(problem, variant.tile, variant.method).map_err(refused)?;
-        let (rows, filter) = match variant.method {
-            Method::Parts => (CHAINED, "filter_parts"),
-            Method::Ffma => (ALONE, "filter"),
+        let geometry = Geometry::of(problem, variant.tile, variant.method);
+        let geometry = geometry.map_err(|refusal| unsupported(problem, refusal))?;
+        Ok(if geometry.wgrad {
+            Box::new(Gradient::new(geometry, variant, context)?)
+        } else {
+            Box::new(Forward::new(geometry, variant, context)?)
+        })
+    }
+}
+
+/// Whose kernels multiply.
+fn products(problem: &ConvProblem, method: Method) -> &'static dyn Algorithm<ConvProblem> {
+    match (problem.conv_pass(), method) {
+        (ConvPass::Wgrad, _) => wgrad::products(method),
+        (_, Method::Parts) => &Gather,
+        (_, Method::Ffma) => &Ffma,
+    }
+}
+
+/// A kernel that transforms.
+struct Transform {
+    function: Function,
+    /// Whether it may start before those in front of it have ended.
+    chained: bool,
+}
+
+impl Transform {
+    fn new(what: &str, variant: &Variant, context: &Context) -> Result<Self, Error> {
+        let chained = variant.method == Method::Parts;
+        let rows = if chained { CHAINED } else { ALONE };
+        let fits = |row: &&(&'static str, &str, Tile)| row.1 == what && row.2 == variant.tile;
+        let symbol = rows.iter().find(fits).expect("the kernel list has a row for each").0;
+        Ok(Transform { function: context.function(symbol)?, chained })
+    }
+
+    /// Queues it for so many pairs of channels.
+    fn queue<P: KernelParams>(&self, n: u32, stream: &Stream, params: &P) -> Result<(), Error> {
+        let Some(stream) = stream.gpu_stream() else {
+            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
         };
-        let kernel = |what: &str| {
-            let fits = |row: &&(&'static str, &str, Tile)| row.1 == what && row.2 == variant.tile;
-            context.function(rows.iter().find(fits).expect("the kernel list has a row for each").0)
-        };
-        let product = |tiles: i64| -> Result<_, Error> {
-            let (problem, inner) = (geometry.product(tiles).map_err(refused)?, Config(variant.inner));
-            Ok(match variant.method {
-                Method::Parts => Products::Parts(Box::new(Product::new(&problem, inner, context)?)),
-                Method::Ffma => Products::Ffma(Ffma.prepare(&problem, inner, context)?),
-            })
-        };
-        let (n_tiles, chunk) = (geometry.n_tiles(), geometry.chunk_tiles(variant.chunks));
-        let rest = n_tiles % chunk;
-        Ok(Box::new(WinogradLaunch {
-            image: kernel("image")?,
-            filter: kernel(filter)?,
-            output: kernel("output")?,
-            chained: variant.method == Method::Parts,
-            chunk,
-            whole: product(chunk)?,
-            rest: if rest > 0 { Some(product(rest)?) } else { None },
-            geometry,
-        }))
+        let config = LaunchConfig { programmatic: self.chained, ..linear_grid(n.into(), BLOCK) };
+        launch(&self.function, &config, stream, params)
+            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
     }
 }
 
@@ -165,6 +180,7 @@ fn estimate_us(geometry: &Geometry, variant: &Variant, context: &Context) -> f64
     let rate = context.info().bytes_per_us;
     let scratch_rate = if images + sums < CACHED_BYTES { CACHE_RATE * rate } else { rate };
     let products_us = match variant.method {
+        _ if geometry.wgrad => wgrad::products(variant.method).estimate_us(&product, Config(variant.inner), context),
         Method::Parts => match Product::cost(&product, Config(variant.inner), context) {
             Some((us, _)) => us,
             None => return f64::INFINITY,
@@ -179,78 +195,6 @@ fn estimate_us(geometry: &Geometry, variant: &Variant, context: &Context) -> f64
     let filter_bytes = 4.0 * geometry.filter_elems as f64 + geometry.filter_bytes() as f64;
     let filter_us = LAUNCH_US + filter_bytes / (FILTER_SHARE * rate);
     filter_us + turns * multiplied_us + turns.ceil() * 2.0 * LAUNCH_US + transformed_us / MEMORY_SHARE
-}
-
-/// The kernel between the transforms, but for addresses.
-enum Products {
-    Parts(Box<Product>),
-    Ffma(Box<dyn Launch>),
-}
-
-/// Launches that are complete but for addresses and scalars.
-struct WinogradLaunch {
-    image: Function,
-    filter: Function,
-    output: Function,
-    /// Whether kernels may start before those in front of them have ended.
-    chained: bool,
-    geometry: Geometry,
-    /// Tiles of a turn.
-    chunk: i64,
-    whole: Products,
-    /// Of the last turn, where it has fewer tiles.
-    rest: Option<Products>,
-}
-
-impl WinogradLaunch {
-    fn queue<P: KernelParams>(&self, function: &Function, n: u32, stream: &Stream, params: &P) -> Result<(), Error> {
-        let Some(stream) = stream.gpu_stream() else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", function.name()) });
-        };
-        let config = LaunchConfig { programmatic: self.chained, ..linear_grid(n.into(), BLOCK) };
-        launch(function, &config, stream, params)
-            .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
-    }
-}
-
-impl Launch for WinogradLaunch {
-    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let [read, filter, written] = [0, 1, 2].map(|operand| call.address(operand));
-        let RegionMut::Device(workspace) = &call.workspace else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.image.name()) });
-        };
-        let (workspace, start) = (*workspace, workspace.address());
-        let [filter_end, images_end, sums_end] = self.geometry.layout(self.chunk);
-        let (images, sums) = (start + filter_end, start + images_end);
-        let params = self.geometry.filter();
-        let params = kernel_abi::ops::conv::winograd::WinogradFilterParams { from: filter, to: start, ..params };
-        self.queue(&self.filter, params.n_units, stream, &params)?;
-        let (mut first, all) = (0, self.geometry.n_tiles());
-        while first < all {
-            let tiles = self.chunk.min(all - first);
-            let params = self.geometry.images(first, tiles, [read, images]);
-            self.queue(&self.image, params.n_units, stream, &params)?;
-            let products = match &self.rest {
-                Some(rest) if tiles < self.chunk => rest,
-                _ => &self.whole,
-            };
-            match products {
-                Products::Parts(product) => product.launch(stream, [images, start, sums], [1.0, 0.0])?,
-                Products::Ffma(product) => {
-                    let mut operands = arrayvec::ArrayVec::new();
-                    operands.push(Bound::Read(Region::Device(workspace.part(filter_end, images_end))));
-                    operands.push(Bound::Read(Region::Device(workspace.part(0, filter_end))));
-                    operands.push(Bound::Write(RegionMut::Device(workspace.part(images_end, sums_end))));
-                    let workspace = RegionMut::Device(workspace.part(sums_end, sums_end));
-                    product.launch(stream, &mut Call { operands, workspace, alpha: 1.0, beta: 0.0 })?;
-                }
-            }
-            let params = self.geometry.results(first, tiles, [sums, written], [call.alpha, call.beta]);
-            self.queue(&self.output, params.n_units, stream, &params)?;
-            first += tiles;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ impl Tile {
 /// Whose kernels multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
-    /// `bf16x3_wgmma`.
+    /// `bf16x3_wgmma`, or `bf16x3_wgmma_split`.
     Parts,
     /// `ffma`.
     Ffma,
@@ -94,6 +94,7 @@ macro_rules! ffma_variants {
 }
 
 const PARTS: &[OfKernel] = kernel_abi::conv_bf16x3_gather_kernels!(parts_variants);
+const WGRAD: &[OfKernel] = kernel_abi::conv_bf16x3_wgrad_kernels!(parts_variants);
 const FFMA: &[OfKernel] = kernel_abi::conv_ffma_kernels!(ffma_variants);
 
 const fn nchw_names<const N: usize>(kernels: &'static [OfKernel]) -> [(&'static str, &'static str); N] {
@@ -109,11 +110,14 @@ const fn nchw_names<const N: usize>(kernels: &'static [OfKernel]) -> [(&'static 
 }
 
 /// All names, each with the one that it has where operands are transposed.
-pub(in crate::ops::conv) const NCHW_NAMES: [&[(&str, &str)]; 2] =
-    [&nchw_names::<{ 28 * PARTS.len() }>(PARTS), &nchw_names::<{ 28 * FFMA.len() }>(FFMA)];
+pub(in crate::ops::conv) const NCHW_NAMES: [&[(&str, &str)]; 3] = [
+    &nchw_names::<{ 28 * PARTS.len() }>(PARTS),
+    &nchw_names::<{ 28 * WGRAD.len() }>(WGRAD),
+    &nchw_names::<{ 28 * FFMA.len() }>(FFMA),
+];
 
 fn all() -> impl Iterator<Item = &'static Variant> {
-    PARTS.iter().chain(FFMA).flatten().flatten()
+    PARTS.iter().chain(WGRAD).chain(FFMA).flatten().flatten()
 }
 
 /// What a config stands for.

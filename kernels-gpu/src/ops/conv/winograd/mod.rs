@@ -136,6 +136,19 @@ impl Place {
     }
 }
 
+/// Scales a tap of a gradient, blends it with the prior value and stores it.
+///
+/// # Safety
+/// As [`Transform::taps`].
+#[inline(always)]
+unsafe fn blend(p: &WinogradFilterParams, to: *mut f32, v: f64) {
+    let mut v = f64::from(p.alpha) * v;
+    if p.beta != 0.0 {
+        v += f64::from(p.beta) * f64::from(*to);
+    }
+    *to = v as f32;
+}
+
 /// An array of what an index gives, written out: what a loop fills would lie in memory.
 macro_rules! array {
     (2, $i:ident => $e:expr) => { array!(@ $i => $e; 0 1) };
@@ -152,23 +165,29 @@ macro_rules! array {
 
 /// The kernels of a tile.
 trait Transform<const N: usize> {
-    /// Transforms two channels of a tile of images.
+    /// Transforms two channels of a tile: of images, or of gradients of results.
     ///
     /// # Safety
     /// As [`Transform::image`].
-    unsafe fn window<const PAIRWISE: bool>(p: &WinogradImageParams, unit: u32);
+    unsafe fn tile<const PAIRWISE: bool, const GRADIENT: bool>(p: &WinogradImageParams, unit: u32);
 
     /// The taps of two columns of a row, transformed along the filter's rows.
     ///
     /// # Safety
     /// As [`Transform::filter`].
-    unsafe fn taps(p: &WinogradFilterParams, row: u32, column: u32) -> [[WidePair; N]; 3];
+    unsafe fn filter_columns(p: &WinogradFilterParams, row: u32, column: u32) -> [[WidePair; N]; 3];
 
     /// Transforms images.
     ///
     /// # Safety
     /// The host passes live images of these extents and room for the transformed ones.
     unsafe fn image(p: &WinogradImageParams);
+
+    /// Transforms gradients of results.
+    ///
+    /// # Safety
+    /// As [`Transform::image`].
+    unsafe fn gradient(p: &WinogradImageParams);
 
     /// Transforms filters.
     ///
@@ -182,7 +201,13 @@ trait Transform<const N: usize> {
     /// As [`Transform::filter`], with room for the parts.
     unsafe fn filter_parts(p: &WinogradFilterParams);
 
-    /// Transforms sums.
+    /// Transforms sums into the gradient of a filter.
+    ///
+    /// # Safety
+    /// The host passes live sums and a live gradient of these extents.
+    unsafe fn taps(p: &WinogradFilterParams);
+
+    /// Transforms sums into results.
     ///
     /// # Safety
     /// The host passes live sums and results of these extents.
@@ -193,7 +218,8 @@ macro_rules! transforms {
     ($tile:ident, $m:tt, $n:tt) => {
         impl Transform<$n> for $tile {
             #[inline(always)]
-            unsafe fn window<const PAIRWISE: bool>(p: &WinogradImageParams, unit: u32) {
+            unsafe fn tile<const PAIRWISE: bool, const GRADIENT: bool>(p: &WinogradImageParams, unit: u32) {
+                type Along = $tile;
                 let (tile, pair) = p.pairs.div_rem(unit);
                 let (rest, w) = p.tiles[1].div_rem(p.first_tile + tile);
                 let (n, h) = p.tiles[0].div_rem(rest);
@@ -209,17 +235,27 @@ macro_rules! transforms {
                     extents: p.extents,
                     there,
                 };
-                let columns = array!($n, J => <$tile as Minimal<$m, $n>>::image(array!($n, I => window.load::<PAIRWISE>(I, J))));
                 let pitch = u64::from(p.packed_channels) * 4;
                 let to = p.to + u64::from(tile) * ($n * $n) * pitch + u64::from(c) * 4;
-                let _ = array!($n, I => {
-                    let row = <$tile as Minimal<$m, $n>>::image(array!($n, J => columns[J][I]));
-                    let _ = array!($n, J => *((to + ($n * I + J) as u64 * pitch) as *mut X2<f32>) = X2(row[J].0));
-                });
+                let to = |i: usize, j: usize| (to + ($n * i + j) as u64 * pitch) as *mut X2<f32>;
+                if GRADIENT {
+                    let columns =
+                        array!($m, J => Along::gradient(array!($m, I => window.load::<PAIRWISE>(I, J))));
+                    let _ = array!($n, I => {
+                        let row = Along::gradient(array!($m, J => columns[J][I]));
+                        let _ = array!($n, J => *to(I, J) = X2(row[J].0));
+                    });
+                } else {
+                    let columns = array!($n, J => Along::image(array!($n, I => window.load::<PAIRWISE>(I, J))));
+                    let _ = array!($n, I => {
+                        let row = Along::image(array!($n, J => columns[J][I]));
+                        let _ = array!($n, J => *to(I, J) = X2(row[J].0));
+                    });
+                }
             }
 
             #[inline(always)]
-            unsafe fn taps(p: &WinogradFilterParams, row: u32, column: u32) -> [[WidePair; $n]; 3] {
+            unsafe fn filter_columns(p: &WinogradFilterParams, row: u32, column: u32) -> [[WidePair; $n]; 3] {
                 let there = [column < p.columns, column + 1 < p.columns].map(|there| there & (row < p.rows));
                 let start = p.first_tap
                     + if there[0] { i64::from(row) * p.strides[0] + i64::from(column) * p.strides[1] } else { 0 };
@@ -235,17 +271,63 @@ macro_rules! transforms {
             #[inline(always)]
             unsafe fn image(p: &WinogradImageParams) {
                 if p.pairwise != 0 {
-                    for_each_index(i64::from(p.n_units), |unit| <$tile as Transform<$n>>::window::<true>(p, unit as u32));
+                    for_each_index(i64::from(p.n_units), |unit| {
+                        <$tile as Transform<$n>>::tile::<true, false>(p, unit as u32)
+                    });
                 } else {
-                    for_each_index(i64::from(p.n_units), |unit| <$tile as Transform<$n>>::window::<false>(p, unit as u32));
+                    for_each_index(i64::from(p.n_units), |unit| {
+                        <$tile as Transform<$n>>::tile::<false, false>(p, unit as u32)
+                    });
                 }
+            }
+
+            #[inline(always)]
+            unsafe fn gradient(p: &WinogradImageParams) {
+                if p.pairwise != 0 {
+                    for_each_index(i64::from(p.n_units), |unit| {
+                        <$tile as Transform<$n>>::tile::<true, true>(p, unit as u32)
+                    });
+                } else {
+                    for_each_index(i64::from(p.n_units), |unit| {
+                        <$tile as Transform<$n>>::tile::<false, true>(p, unit as u32)
+                    });
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn taps(p: &WinogradFilterParams) {
+                for_each_index(i64::from(p.n_units), |unit| {
+                    let (row, pair) = p.pairs.div_rem(unit as u32);
+                    let column = 2 * pair;
+                    if row >= p.rows || column >= p.columns {
+                        return;
+                    }
+                    let pitch = u64::from(p.packed_rows) * u64::from(p.packed_columns) * 4;
+                    let from = p.from + (u64::from(row) * u64::from(p.packed_columns) + u64::from(column)) * 4;
+                    let rows = array!($n, I => <$tile as Minimal<$m, $n>>::taps(array!($n, J => {
+                        let v = (*((from + ($n * I + J) as u64 * pitch) as *const X2<f32>)).0;
+                        WidePair([f64::from(v[0]), f64::from(v[1])])
+                    })));
+                    let start = p.first_tap + i64::from(row) * p.strides[0] + i64::from(column) * p.strides[1];
+                    let _ = array!(3, J => {
+                        let v = <$tile as Minimal<$m, $n>>::taps(array!($n, I => rows[I][J]));
+                        let _ = array!(3, I => {
+                            let at = start + I as i64 * p.tap_strides[0] + J as i64 * p.tap_strides[1];
+                            let to = (p.to + at as u64 * 4) as *mut f32;
+                            blend(p, to, v[I].0[0]);
+                            if column + 1 < p.columns {
+                                blend(p, to.offset(p.strides[1] as isize), v[I].0[1]);
+                            }
+                        });
+                    });
+                });
             }
 
             #[inline(always)]
             unsafe fn filter(p: &WinogradFilterParams) {
                 for_each_index(i64::from(p.n_units), |unit| {
                     let (row, pair) = p.pairs.div_rem(unit as u32);
-                    let columns = <$tile as Transform<$n>>::taps(p, row, 2 * pair);
+                    let columns = <$tile as Transform<$n>>::filter_columns(p, row, 2 * pair);
                     let pitch = u64::from(p.packed_rows) * u64::from(p.packed_columns) * 4;
                     let to = p.to + (u64::from(row) * u64::from(p.packed_columns) + u64::from(2 * pair)) * 4;
                     let _ = array!($n, I => {
@@ -262,7 +344,7 @@ macro_rules! transforms {
             unsafe fn filter_parts(p: &WinogradFilterParams) {
                 for_each_index(i64::from(p.n_units), |unit| {
                     let (row, pair) = p.pairs.div_rem(unit as u32);
-                    let columns = <$tile as Transform<$n>>::taps(p, row, 2 * pair);
+                    let columns = <$tile as Transform<$n>>::filter_columns(p, row, 2 * pair);
                     // Where the pair stands among those of its chunk: `part_channel` turned around.
                     let (chunk, in_chunk) = (2 * pair / PART_CHUNK, pair % (PART_CHUNK / 2));
                     let column = chunk * PART_CHUNK + in_chunk % 2 * 8 + in_chunk / 2 * 2;
