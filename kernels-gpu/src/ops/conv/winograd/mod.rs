@@ -219,8 +219,7 @@ macro_rules! transforms {
         impl Transform<$n> for $tile {
             #[inline(always)]
             unsafe fn tile<const PAIRWISE: bool, const GRADIENT: bool>(p: &WinogradImageParams, unit: u32) {
-                type Along = $tile;
-                let (tile, pair) = p.pairs.div_rem(unit);
+                                let (tile, pair) = p.pairs.div_rem(unit);
                 let (rest, w) = p.tiles[1].div_rem(p.first_tile + tile);
                 let (n, h) = p.tiles[0].div_rem(rest);
                 let c = 2 * pair;
@@ -240,15 +239,15 @@ macro_rules! transforms {
                 let to = |i: usize, j: usize| (to + ($n * i + j) as u64 * pitch) as *mut X2<f32>;
                 if GRADIENT {
                     let columns =
-                        array!($m, J => Along::gradient(array!($m, I => window.load::<PAIRWISE>(I, J))));
+                        array!($m, J => <$tile as Minimal<$m, $n>>::gradient(array!($m, I => window.load::<PAIRWISE>(I, J))));
                     let _ = array!($n, I => {
-                        let row = Along::gradient(array!($m, J => columns[J][I]));
+                        let row = <$tile as Minimal<$m, $n>>::gradient(array!($m, J => columns[J][I]));
                         let _ = array!($n, J => *to(I, J) = X2(row[J].0));
                     });
                 } else {
-                    let columns = array!($n, J => Along::image(array!($n, I => window.load::<PAIRWISE>(I, J))));
+                    let columns = array!($n, J => <$tile as Minimal<$m, $n>>::image(array!($n, I => window.load::<PAIRWISE>(I, J))));
                     let _ = array!($n, I => {
-                        let row = Along::image(array!($n, J => columns[J][I]));
+                        let row = <$tile as Minimal<$m, $n>>::image(array!($n, J => columns[J][I]));
                         let _ = array!($n, J => *to(I, J) = X2(row[J].0));
                     });
                 }
