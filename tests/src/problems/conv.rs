@@ -264,6 +264,50 @@ pub fn single(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = Co
     )
 }
 
+/// f32 convolutions of 3 × 3 taps and stride 1, as `winograd` wants them: tiles with tails, asymmetric padding beyond the
+/// filter, channels that are odd, channels-last with gaps or channels before the image.
+pub fn three_by_three(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    /// Products that the reference may be asked for.
+    const MAX_PRODUCTS: i64 = 2_000_000;
+    let extent = || prop_oneof![2 => 1i64..=9, 2 => 7i64..=23, 1 => prop::sample::select(&[31i64, 32, 33, 37][..])];
+    let axis = || (extent(), 0i64..=4, 0i64..=4).prop_map(|(input, before, behind)| [input, before, behind]);
+    let width = || prop_oneof![2 => 1i64..=9, 2 => 10i64..=41, 1 => prop::sample::select(&[64i64, 67, 128, 131][..])];
+    let layouts = (0u32..=4, [0i64..=3, 0i64..=3, 0i64..=2]);
+    let words = (pass, prop::sample::select(ConvMode::ALL));
+    (words, [axis(), axis()], 1i64..=7, width(), width(), layouts).prop_map(
+        |((pass, mode), mut axes, mut n, mut c, mut k, (layout, gaps))| {
+            for axis in &mut axes {
+                axis[2] = axis[2].max(3 - axis[0] - axis[1]);
+            }
+            let column = |i: usize| [axes[0][i], axes[1][i]];
+            let desc = ConvDesc::new().padding(&column(1)).padding_end(&column(2)).mode(mode);
+            let tensor = |dims: &[i64], gap: i64| {
+                if layout == 0 {
+                    TensorDesc::packed(DType::F32, dims).expect("random extents are legal")
+                } else {
+                    channels_last(DType::F32, dims, if layout < 3 { gap } else { 0 })
+                }
+            };
+            loop {
+                let [h, w] = column(0);
+                let x = tensor(&[n, c, h, w], gaps[0]);
+                let w = tensor(&[k, c, 3, 3], gaps[1]);
+                let y = tensor(&desc.output_dims(&x, &w).expect("random axes are legal"), gaps[2]);
+                if y.n_elems() * 9 * c > MAX_PRODUCTS && n * c * k > 1 {
+                    [n, c, k] = if n > 1 { [n / 2, c, k] } else { [n, (c + 1) / 2, (k + 1) / 2] };
+                    continue;
+                }
+                return match pass {
+                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
+                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
+                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
+                }
+                .expect("a random problem is legal");
+            }
+        },
+    )
+}
+
 /// Dense channels-last convolutions of 16-bit types with groups of many widths and with odd channels: 3 × 3 taps with
 /// the strides of residual networks, and windows of any kind.
 pub fn grouped(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {

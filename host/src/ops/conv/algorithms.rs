@@ -3,8 +3,7 @@
 use super::{
     ConvProblem, bf16x3_wgmma, cp_async_mma, cpu_direct, cpu_gemm, depthwise, ffma, grouped_mma, halo_wgmma,
     halo_wgmma_split, im2col_wgmma, kmajor_wgmma, naive, nchw_transposed, overlap_wgmma, packed_rows, padded_channels,
-    pointwise_matmul,
-    pointwise_strided, spread_columns,
+    pointwise_matmul, pointwise_strided, spread_columns, winograd,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -30,6 +29,7 @@ impl Operation for ConvProblem {
             &kmajor_wgmma::KMajorWgmma,
             &bf16x3_wgmma::Gather,
             &bf16x3_wgmma::Wgrad,
+            &winograd::Winograd,
             &depthwise::Depthwise,
             &overlap_wgmma::OverlapWgmma,
             &packed_rows::PackedRows,

@@ -45,5 +45,6 @@ mod padded_channels;
 mod pointwise_matmul;
 mod pointwise_strided;
 mod spread_columns;
+mod winograd;
 
 pub use kernel_abi::ops::conv::{ConvAxis, ConvDesc, ConvMode, ConvPass, ConvProblem, ConvShape};

@@ -458,3 +458,42 @@ macro_rules! conv_kmajor_wgmma_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel that transforms for `winograd` on Hopper, in chains of launches: symbol,
+/// what it does, its launch parameters, results along an axis of a tile.
+#[macro_export]
+macro_rules! conv_winograd_sm90_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (winograd_image_f32_f2x2_sm90, image, WinogradImageParams, F2),
+            (winograd_image_f32_f4x4_sm90, image, WinogradImageParams, F4),
+            (winograd_filter_f32_f2x2_sm90, filter_parts, WinogradFilterParams, F2),
+            (winograd_filter_f32_f4x4_sm90, filter_parts, WinogradFilterParams, F4),
+            (winograd_output_f32_f2x2_sm90, output, WinogradOutputParams, F2),
+            (winograd_output_f32_f4x4_sm90, output, WinogradOutputParams, F4),
+            (winograd_gradient_f32_f2x2_sm90, gradient, WinogradImageParams, F2),
+            (winograd_gradient_f32_f4x4_sm90, gradient, WinogradImageParams, F4),
+            (winograd_taps_f32_f2x2_sm90, taps, WinogradFilterParams, F2),
+            (winograd_taps_f32_f4x4_sm90, taps, WinogradFilterParams, F4),
+        }
+    };
+}
+
+/// The same for kernels that run everywhere.
+#[macro_export]
+macro_rules! conv_winograd_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (winogradffma_image_f32_f2x2, image, WinogradImageParams, F2),
+            (winogradffma_image_f32_f4x4, image, WinogradImageParams, F4),
+            (winogradffma_filter_f32_f2x2, filter, WinogradFilterParams, F2),
+            (winogradffma_filter_f32_f4x4, filter, WinogradFilterParams, F4),
+            (winogradffma_output_f32_f2x2, output, WinogradOutputParams, F2),
+            (winogradffma_output_f32_f4x4, output, WinogradOutputParams, F4),
+            (winogradffma_gradient_f32_f2x2, gradient, WinogradImageParams, F2),
+            (winogradffma_gradient_f32_f4x4, gradient, WinogradImageParams, F4),
+            (winogradffma_taps_f32_f2x2, taps, WinogradFilterParams, F2),
+            (winogradffma_taps_f32_f4x4, taps, WinogradFilterParams, F4),
+        }
+    };
+}

@@ -52,6 +52,7 @@ pub mod padded_channels;
 mod params;
 mod pointwise_strided;
 mod spread_columns;
+pub mod winograd;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod desc;

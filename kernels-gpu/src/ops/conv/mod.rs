@@ -16,3 +16,4 @@ mod packed_rows;
 mod padded_channels;
 mod pointwise_strided;
 mod spread_columns;
+mod winograd;
