@@ -67,6 +67,10 @@ pub struct Options {
     /// A table with columns problem and torch_us (benches/judge_pytorch.py), merged into ours
     #[arg(long)]
     pub judge: Option<PathBuf>,
+    /// Instead of comparing: hold the estimates of an H200 against the times in what earlier runs with --verbose
+    /// printed, and say how good the heuristic's choices are; needs no GPU. With --verbose, every candidate
+    #[arg(long, num_args = 1..)]
+    pub estimates: Vec<PathBuf>,
     /// Print every candidate of either side with its time
     #[arg(long)]
     pub verbose: bool,

@@ -30,6 +30,11 @@ pub fn run(options: &Options) -> Result<bool> {
         }
         return Ok(true);
     }
+    if !options.estimates.is_empty() {
+        let report = crate::estimates::report(&options.estimates, options.verbose)?;
+        write!(out, "{report}")?;
+        return Ok(true);
+    }
     if options.suites.is_empty() {
         bail!("expected a suite, given none; oxidnn compare --list names them");
     }

@@ -77,6 +77,18 @@ pub fn of(
 /// Channels-last convolutions of 16-bit types with channels by 8, as kernels for tensor cores want them: a few tiles
 /// with tails everywhere.
 pub fn for_tensor_cores(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    in_units(pass, Just(8))
+}
+
+/// The same with channels by 4, by 2 or of any number, which copy engines cannot take as they lie.
+pub fn odd_channels(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    in_units(pass, prop_oneof![3 => Just(4), 1 => Just(2), 1 => Just(1)])
+}
+
+fn in_units(
+    pass: impl Strategy<Value = ConvPass>,
+    unit: impl Strategy<Value = i64>,
+) -> impl Strategy<Value = ConvProblem> {
     /// Products that the reference may be asked for.
     const MAX_PRODUCTS: f64 = 2_000_000.0;
     let spatial = prop::collection::vec(axis(), 1..=3);
@@ -85,10 +97,11 @@ pub fn for_tensor_cores(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<
         4 => (1i64..=5, Just(1i64), 1i64..=20, 1i64..=34),
         1 => (1i64..=3, 2i64..=3, Just(8i64), prop::sample::select(&[8i64, 16][..])),
     ];
-    // Elements between neighbouring positions that belong to nobody, by 8: a slice of a wider tensor.
+    // Elements between neighbouring positions that belong to nobody, as many as channels come by: a slice of a wider
+    // tensor.
     let gaps = [0i64..=1, 0i64..=1];
-    (words, channels, spatial, gaps).prop_map(
-        |((dtype, pass, mode), (mut n, groups, mut group_c, mut group_k), axes, [x_gap, y_gap])| {
+    (words, channels, spatial, gaps, unit).prop_map(
+        |((dtype, pass, mode), (mut n, groups, mut group_c, mut group_k), axes, [x_gap, y_gap], unit)| {
             let column = |i: usize| axes.iter().map(|axis| axis[i]).collect::<Vec<_>>();
             let desc = ConvDesc::new()
                 .padding(&column(2))
@@ -99,12 +112,12 @@ pub fn for_tensor_cores(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<
                 .mode(mode);
             loop {
                 let extents = |outer: [i64; 2], i: usize| outer.into_iter().chain(column(i)).collect::<Vec<_>>();
-                let x = channels_last(dtype, &extents([n, groups * group_c * 8], 0), 8 * x_gap);
-                let w = channels_last(dtype, &extents([groups * group_k * 8, group_c * 8], 1), 0);
+                let x = channels_last(dtype, &extents([n, groups * group_c * unit], 0), unit * x_gap);
+                let w = channels_last(dtype, &extents([groups * group_k * unit, group_c * unit], 1), 0);
                 let y_dims = desc.output_dims(&x, &w).expect("random axes are legal");
-                let y = channels_last(dtype, &y_dims, 8 * y_gap);
+                let y = channels_last(dtype, &y_dims, unit * y_gap);
                 let taps: i64 = column(1).iter().product();
-                if y.n_elems() as f64 * (taps * group_c * 8) as f64 > MAX_PRODUCTS && (n > 1 || groups == 1) {
+                if y.n_elems() as f64 * (taps * group_c * unit) as f64 > MAX_PRODUCTS && (n > 1 || groups == 1) {
                     if n * group_c * group_k == 1 {
                         // The positions alone are too many: leave it at that.
                     } else if groups > 1 {
@@ -112,6 +125,64 @@ pub fn for_tensor_cores(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<
                         continue;
                     } else {
                         [n, group_c, group_k] = [n, group_c, group_k].map(|extent| (extent + 1) / 2);
+                        continue;
+                    }
+                }
+                return match pass {
+                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
+                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
+                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
+                }
+                .expect("a random problem is legal");
+            }
+        },
+    )
+}
+
+/// Channels-last convolutions of 16-bit types with up to 3 × 3 taps of stride 1, as kernels that keep a halo in shared
+/// memory want them: rows around a strip's and a copy's length, several strips and images, paddings on any side.
+pub fn with_halo(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    /// Products that the reference may be asked for.
+    const MAX_PRODUCTS: f64 = 3_000_000.0;
+    let axis = |input| (input, 1i64..=3, 0i64..=2, 0i64..=2, 1i64..=2);
+    let width = prop_oneof![6 => 1i64..=60, 1 => 120i64..=135, 1 => 250i64..=265];
+    let depth = prop_oneof![3 => Just(None), 1 => axis(1i64..=4).prop_map(Some)];
+    let spatial = (depth, axis(1i64..=30), (width, 1i64..=3, 0i64..=2, 0i64..=2, 1i64..=2));
+    let words = (prop::sample::select(&[DType::F16, DType::BF16][..]), pass, prop::sample::select(ConvMode::ALL));
+    let eighths = || prop_oneof![2 => 1i64..=3, 1 => 7i64..=9, 1 => Just(16i64)];
+    let channels = prop_oneof![
+        5 => (1i64..=4, Just(1i64), eighths(), eighths()),
+        1 => (1i64..=3, Just(2i64), Just(8i64), Just(8i64)),
+    ];
+    (words, channels, spatial, [0i64..=1, 0i64..=1]).prop_map(
+        |((dtype, pass, mode), (mut n, mut groups, mut group_c, mut group_k), (d, h, w), [x_gap, y_gap])| {
+            let mut axes: Vec<_> = d.into_iter().chain([h, w]).collect();
+            for (input, filter, padding, padding_end, dilation) in &mut axes {
+                *padding_end = (*padding_end).max((*filter - 1) * *dilation + 1 - *input - *padding);
+            }
+            loop {
+                let desc = ConvDesc::new()
+                    .padding(&axes.iter().map(|axis| axis.2).collect::<Vec<_>>())
+                    .padding_end(&axes.iter().map(|axis| axis.3).collect::<Vec<_>>())
+                    .dilation(&axes.iter().map(|axis| axis.4).collect::<Vec<_>>())
+                    .groups(groups)
+                    .mode(mode);
+                let inputs = [n, groups * group_c * 8].into_iter().chain(axes.iter().map(|axis| axis.0));
+                let x = channels_last(dtype, &inputs.collect::<Vec<_>>(), 8 * x_gap);
+                let filters = [groups * group_k * 8, group_c * 8].into_iter().chain(axes.iter().map(|axis| axis.1));
+                let w = channels_last(dtype, &filters.collect::<Vec<_>>(), 0);
+                let y_dims = desc.output_dims(&x, &w).expect("random axes are legal");
+                let y = channels_last(dtype, &y_dims, 8 * y_gap);
+                let terms = w.n_elems() / (groups * group_k * 8);
+                if y.n_elems() as f64 * terms as f64 > MAX_PRODUCTS {
+                    let most = [n, groups, group_c, group_k].into_iter().max().unwrap_or(1);
+                    if groups > 1 {
+                        groups = 1;
+                        continue;
+                    } else if most > 1 {
+                        for extent in [&mut n, &mut group_c, &mut group_k] {
+                            *extent = if *extent == most { (*extent + 1) / 2 } else { *extent };
+                        }
                         continue;
                     }
                 }
@@ -180,6 +251,50 @@ pub fn single(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = Co
                     } else {
                         (n, groups, (group_c + 1) / 2, (group_k + 1) / 2)
                     };
+                    continue;
+                }
+                return match pass {
+                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
+                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
+                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
+                }
+                .expect("a random problem is legal");
+            }
+        },
+    )
+}
+
+/// f32 convolutions of 3 × 3 taps and stride 1, as `winograd` wants them: tiles with tails, asymmetric padding beyond the
+/// filter, channels that are odd, channels-last with gaps or channels before the image.
+pub fn three_by_three(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    /// Products that the reference may be asked for.
+    const MAX_PRODUCTS: i64 = 2_000_000;
+    let extent = || prop_oneof![2 => 1i64..=9, 2 => 7i64..=23, 1 => prop::sample::select(&[31i64, 32, 33, 37][..])];
+    let axis = || (extent(), 0i64..=4, 0i64..=4).prop_map(|(input, before, behind)| [input, before, behind]);
+    let width = || prop_oneof![2 => 1i64..=9, 2 => 10i64..=41, 1 => prop::sample::select(&[64i64, 67, 128, 131][..])];
+    let layouts = (0u32..=4, [0i64..=3, 0i64..=3, 0i64..=2]);
+    let words = (pass, prop::sample::select(ConvMode::ALL));
+    (words, [axis(), axis()], 1i64..=7, width(), width(), layouts).prop_map(
+        |((pass, mode), mut axes, mut n, mut c, mut k, (layout, gaps))| {
+            for axis in &mut axes {
+                axis[2] = axis[2].max(3 - axis[0] - axis[1]);
+            }
+            let column = |i: usize| [axes[0][i], axes[1][i]];
+            let desc = ConvDesc::new().padding(&column(1)).padding_end(&column(2)).mode(mode);
+            let tensor = |dims: &[i64], gap: i64| {
+                if layout == 0 {
+                    TensorDesc::packed(DType::F32, dims).expect("random extents are legal")
+                } else {
+                    channels_last(DType::F32, dims, if layout < 3 { gap } else { 0 })
+                }
+            };
+            loop {
+                let [h, w] = column(0);
+                let x = tensor(&[n, c, h, w], gaps[0]);
+                let w = tensor(&[k, c, 3, 3], gaps[1]);
+                let y = tensor(&desc.output_dims(&x, &w).expect("random axes are legal"), gaps[2]);
+                if y.n_elems() * 9 * c > MAX_PRODUCTS && n * c * k > 1 {
+                    [n, c, k] = if n > 1 { [n / 2, c, k] } else { [n, (c + 1) / 2, (k + 1) / 2] };
                     continue;
                 }
                 return match pass {

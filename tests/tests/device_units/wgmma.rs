@@ -309,6 +309,23 @@ fn tiles_may_begin_at_any_row() {
     }
 }
 
+/// Panels of columns that begin a few rows behind one another, and overlap, as neighbouring taps do.
+#[test]
+fn panels_may_overlap() {
+    let Some(unit) = hopper_unit("panels_may_overlap") else { return };
+    let k = 64;
+    for (kernel, panels) in [("unit_wgmma_bf16_n128_tb", 2), ("unit_wgmma_bf16_n256_tb", 4)] {
+        for shift in [1, 2, 3, 8, 13] {
+            let rows = integers(33, 64, k + (panels - 1) * shift, Type::Bf16);
+            let panel = |i: usize| rows.iter().map(move |row| row[i * shift..i * shift + k].to_vec());
+            let b: Vec<_> = (0..panels).flat_map(panel).collect();
+            let image_b = Image { leading: 128 * shift, ..Image::new(&rows, Type::Bf16, Swizzle::B128, true) };
+            let a = integers(34, 64, k, Type::Bf16);
+            run_views(unit, kernel, [&Image::new(&a, Type::Bf16, Swizzle::B128, false), &image_b], &a, &b);
+        }
+    }
+}
+
 /// Two blocks of four steps in flight, as in a main loop.
 #[test]
 fn blocks_in_flight() {

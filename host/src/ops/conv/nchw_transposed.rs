@@ -6,8 +6,8 @@
 //! that the result is rounded once.
 
 use super::{
-    ConvPass, ConvProblem, cp_async_mma, grouped_mma, halo_wgmma, im2col_wgmma, overlap_wgmma, packed_rows,
-    spread_columns,
+    ConvPass, ConvProblem, cp_async_mma, grouped_mma, halo_wgmma, halo_wgmma_split, im2col_wgmma, overlap_wgmma,
+    packed_rows, spread_columns, winograd,
 };
 use crate::ops::transform::Transposition;
 use crate::plan::{Bound, Call, Launch};
@@ -84,6 +84,13 @@ const METHODS: &[Method] = &[
         takes_padding: true,
     },
     Method {
+        algorithm: &halo_wgmma_split::HaloWgmmaSplit,
+        names: &[kernel_abi::conv_halo_wgrad_kernels!(names)],
+        takes_any_x_and_w: false,
+        writes_planes: false,
+        takes_padding: true,
+    },
+    Method {
         algorithm: &overlap_wgmma::OverlapWgmma,
         names: &[kernel_abi::conv_overlap_wgrad_kernels!(names)],
         takes_any_x_and_w: true,
@@ -117,6 +124,13 @@ const METHODS: &[Method] = &[
         takes_any_x_and_w: false,
         writes_planes: false,
         takes_padding: false,
+    },
+    Method {
+        algorithm: &winograd::Winograd,
+        names: &winograd::NCHW_NAMES,
+        takes_any_x_and_w: false,
+        writes_planes: false,
+        takes_padding: true,
     },
 ];
 

@@ -201,7 +201,6 @@ impl Algorithm<MatmulProblem> for Bf16x3Wgmma {
             gemm_n: sides.gemm_n.into(),
             gemm_k: u64::from(blocks) * u64::from(TILE.gemm_k),
             n_batch: sides.n_batch().into(),
-            b_is_mn_major: sides.b.major == Major::Mn,
             store_bytes: 8,
             packed_bytes: 0,
             operand_bytes: problem.c().span_bytes() as f64 + sides.layout().1 as f64,

@@ -101,7 +101,6 @@ impl Algorithm<MatmulProblem> for KMajorWgmma {
             gemm_n: sides.gemm_n.into(),
             gemm_k: sides.k_units.into(),
             n_batch: sides.n_batch().into(),
-            b_is_mn_major: false,
             store_bytes: 16,
             packed_bytes: 0,
             operand_bytes: problem.bytes(),

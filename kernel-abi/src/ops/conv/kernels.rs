@@ -317,12 +317,45 @@ macro_rules! conv_halo_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per Hopper kernel of `wgrad` that reads a strip with its halo once: symbol, element
+/// type, form: the taps of a row in one instruction whose panels overlap, or an instruction each (`APART`).
+#[macro_export]
+macro_rules! conv_halo_wgrad_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (halowgrad_wgmma_bf16_64x192_sm90, bf16, OVERLAPPING),
+            (halowgrad_wgmma_f16_64x192_sm90, f16, OVERLAPPING),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel that adds their partial sums: symbol, element type.
+#[macro_export]
+macro_rules! conv_halo_wgrad_sum_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (halowgrad_sum_bf16, bf16),
+            (halowgrad_sum_f16, f16),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel that packs rows for `packed_rows_wgmma`: symbol.
 #[macro_export]
 macro_rules! conv_pack_rows_kernels {
     ($callback:ident) => {
         $callback! {
             (packrows_forward_b16),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel that copies tensors for `padded_channels`: symbol.
+#[macro_export]
+macro_rules! conv_pad_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (padchannels_forward_b16),
         }
     };
 }
@@ -422,6 +455,45 @@ macro_rules! conv_kmajor_wgmma_kernels {
             (convkmajor_gather_wgmma_tf32_128x256_sm90, tf32, KMAJOR_128X256),
             (convkmajor_gather_wgmma_tf32_128x128_sm90, tf32, KMAJOR_128X128),
             (convkmajor_gather_wgmma_tf32_128x64_sm90, tf32, KMAJOR_128X64),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel that transforms for `winograd` on Hopper, in chains of launches: symbol,
+/// what it does, its launch parameters, results along an axis of a tile.
+#[macro_export]
+macro_rules! conv_winograd_sm90_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (winograd_image_f32_f2x2_sm90, image, WinogradImageParams, F2),
+            (winograd_image_f32_f4x4_sm90, image, WinogradImageParams, F4),
+            (winograd_filter_f32_f2x2_sm90, filter_parts, WinogradFilterParams, F2),
+            (winograd_filter_f32_f4x4_sm90, filter_parts, WinogradFilterParams, F4),
+            (winograd_output_f32_f2x2_sm90, output, WinogradOutputParams, F2),
+            (winograd_output_f32_f4x4_sm90, output, WinogradOutputParams, F4),
+            (winograd_gradient_f32_f2x2_sm90, gradient, WinogradImageParams, F2),
+            (winograd_gradient_f32_f4x4_sm90, gradient, WinogradImageParams, F4),
+            (winograd_taps_f32_f2x2_sm90, taps, WinogradFilterParams, F2),
+            (winograd_taps_f32_f4x4_sm90, taps, WinogradFilterParams, F4),
+        }
+    };
+}
+
+/// The same for kernels that run everywhere.
+#[macro_export]
+macro_rules! conv_winograd_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (winogradffma_image_f32_f2x2, image, WinogradImageParams, F2),
+            (winogradffma_image_f32_f4x4, image, WinogradImageParams, F4),
+            (winogradffma_filter_f32_f2x2, filter, WinogradFilterParams, F2),
+            (winogradffma_filter_f32_f4x4, filter, WinogradFilterParams, F4),
+            (winogradffma_output_f32_f2x2, output, WinogradOutputParams, F2),
+            (winogradffma_output_f32_f4x4, output, WinogradOutputParams, F4),
+            (winogradffma_gradient_f32_f2x2, gradient, WinogradImageParams, F2),
+            (winogradffma_gradient_f32_f4x4, gradient, WinogradImageParams, F4),
+            (winogradffma_taps_f32_f2x2, taps, WinogradFilterParams, F2),
+            (winogradffma_taps_f32_f4x4, taps, WinogradFilterParams, F4),
         }
     };
 }

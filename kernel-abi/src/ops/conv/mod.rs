@@ -40,6 +40,7 @@ mod depthwise;
 pub mod ffma;
 pub mod grouped_mma;
 pub mod halo_wgmma;
+pub mod halo_wgmma_split;
 pub mod im2col_cluster;
 pub mod im2col_wgmma;
 pub mod index;
@@ -47,9 +48,11 @@ mod kernels;
 pub mod kmajor_wgmma;
 pub mod overlap_wgmma;
 mod packed_rows;
+pub mod padded_channels;
 mod params;
 mod pointwise_strided;
 mod spread_columns;
+pub mod winograd;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod desc;

@@ -9,7 +9,7 @@ use super::im2col_wgmma::{PRODUCER_REGISTERS, Ring, SWIZZLE_PERIOD, WARPGROUP, w
 use crate::math::kmajor::{Product, STAGING_BYTES, elements, kmajor_product, store};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::wgmma::{Swizzle, descriptor};
-use cuda_std::{kernel, mbarrier, param_tensor_map, schedule, tma};
+use cuda_std::{kernel, mbarrier, param_tensor_map, schedule, tma, warp};
 use kernel_abi::ops::conv::im2col_wgmma::{ConvClass, ConvTile, GatherPlace, ROW_BYTES, SUBTILE, access, position};
 use kernel_abi::ops::conv::kmajor_wgmma::{ConvKMajorParams, KMAJOR_128X64, KMAJOR_128X128, KMAJOR_128X256};
 
@@ -53,7 +53,8 @@ unsafe fn run<P: Product<R>, const R: usize>(p: &ConvKMajorParams, at: Address, 
 unsafe fn produce<P: Product<R>, const R: usize>(p: &ConvKMajorParams, at: Address, mut ring: Ring, tile: ConvTile) {
     let p = &p.gather;
     let mut tiles = Tiles::new(tile);
-    while let Some((place, class)) = tiles.next(p, at, tile) {
+    while tiles.is_left(p) {
+        let (place, class) = tiles.next(p, at, tile);
         // By value: what is read through a pointer would be read again after every copy.
         let class = *class;
         let a_map = at.a_map(place.class);
@@ -108,8 +109,9 @@ unsafe fn consume<P: Product<R>, const R: usize>(
     let row = first_row + thread / 32 * 16 + lane / 4;
     let staging = ring.base + tile.panels_at() + (consumer * 4 + thread / 32) * STAGING_BYTES;
     let mut tiles = Tiles::new(tile);
-    while let Some((place, class)) = tiles.next(&p.gather, at, tile) {
-        let n_panels = k_panels(&p.gather, class, tile);
+    while tiles.is_left(&p.gather) {
+        let (place, class) = tiles.next(&p.gather, at, tile);
+        let n_panels = warp::uniform(k_panels(&p.gather, class, tile));
         let mut d: [P::Sum; R] = core::mem::zeroed();
         let mut freed = ring.empty();
         let mut panel = 0;

@@ -11,7 +11,7 @@ use super::tma_wgmma::{
 use crate::math::kmajor::{Product, STAGING_BYTES, elements, kmajor_product, store};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::wgmma::{Swizzle, descriptor};
-use cuda_std::{kernel, mbarrier, param_tensor_map, schedule};
+use cuda_std::{kernel, mbarrier, param_tensor_map, schedule, warp};
 use kernel_abi::ops::matmul::{MatmulKMajorParams, MatmulTile, Place, Raster, TILE_128X64, TILE_128X128, TILE_128X256};
 
 /// The kernel.
@@ -46,7 +46,8 @@ unsafe fn produce<P: Product<R>, const R: usize>(
     mut ring: Ring,
     tile: MatmulTile,
 ) {
-    while let Some(Unit { place, first_k, k_blocks, .. }) = units.next(&p.product) {
+    while units.is_left(&p.product) {
+        let Unit { place, first_k, k_blocks, .. } = units.next(&p.product);
         let a_batch = coordinates(place.batch, p.product.a_batch_steps);
         let b_batch = coordinates(place.batch, p.product.b_batch_steps);
         let mut block = 0;
@@ -79,7 +80,9 @@ unsafe fn consume<P: Product<R>, const R: usize>(
     let lane = thread % 32;
     let row = consumer * 64 + thread / 32 * 16 + lane / 4;
     let staging = ring.base + tile.panels_at() + (consumer * 4 + thread / 32) * STAGING_BYTES;
-    while let Some(Unit { place, k_blocks, .. }) = units.next(&p.product) {
+    while units.is_left(&p.product) {
+        let Unit { place, k_blocks, .. } = units.next(&p.product);
+        let k_blocks = warp::uniform(k_blocks);
         let mut d: [P::Sum; R] = core::mem::zeroed();
         let mut freed = ring.empty();
         let mut block = 0;

@@ -7,6 +7,7 @@
 
 mod classes;
 mod cluster;
+mod cost;
 mod gather;
 mod tensors;
 mod wgrad;
@@ -67,7 +68,7 @@ pub(super) fn unsupported(problem: &ConvProblem, Refusal(reason): Refusal) -> Er
 }
 
 /// Refuses operands at addresses that tensor maps cannot hold.
-fn check_addresses(names: [&'static str; 3], call: &Call<'_>) -> Result<(), Error> {
+pub(super) fn check_addresses(names: [&'static str; 3], call: &Call<'_>) -> Result<(), Error> {
     names.into_iter().enumerate().try_for_each(|(operand, name)| check_address(name, call.address(operand)))
 }
 

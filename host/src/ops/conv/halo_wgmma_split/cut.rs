@@ -1,0 +1,148 @@
+//! How images are cut into strips and the sum into parts, and how long that takes.
+
+use super::super::im2col_wgmma::MULTIPROCESSORS;
+use kernel_abi::ops::conv::halo_wgmma_split::{ROW_TAPS, STEP, StripStage};
+
+/// The largest extent of a copy.
+const MAX_BOX: i64 = 256;
+/// Stages below which loading waits for computing.
+const MIN_STAGES: u32 = 2;
+/// The most strips that a row is cut into, and rows that a strip has.
+const MAX_STRIPS: i64 = 64;
+const MAX_ROWS: i64 = 64;
+/// Blocks of as many parts as there are multiprocessors, at most.
+const MAX_ROUNDS: u64 = 4;
+
+/// What of a problem the cut depends on: extents of positions, H and W and their taps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plane {
+    /// N · Z.
+    pub(super) planes: i64,
+    /// P and Q.
+    pub(super) output: [i64; 2],
+    /// H and W.
+    pub(super) image: [i64; 2],
+    pub(super) padding: [i64; 2],
+    pub(super) taps: [i64; 2],
+    /// Distances between taps, 1 where there is one.
+    pub(super) dilation: [i64; 2],
+    /// Tiles of dw.
+    pub(super) tiles: u64,
+    /// Whether images and planes of dy lie one behind the other, as strips beside one another want them.
+    pub(super) planes_are_linear: bool,
+}
+
+/// A cut.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cut {
+    pub(super) stage: StripStage,
+    /// Strips beside one another, and output columns of all but the last.
+    pub(super) strips: i64,
+    pub(super) strip_w: i64,
+    /// Strips below one another.
+    pub(super) row_blocks: i64,
+    /// Strips of all images.
+    pub(super) n_strips: u64,
+    /// Parts of the sum.
+    pub(super) splits: u64,
+    /// Time, but for the memory's.
+    pub(super) us: f64,
+}
+
+impl Plane {
+    /// The fastest cut, unless none fits shared memory.
+    pub(super) fn cut(&self) -> Option<Cut> {
+        let [p, q] = self.output;
+        let mut best: Option<Cut> = None;
+        let mut last_w = 0;
+        for strips in 1..=q.min(if self.planes_are_linear { MAX_STRIPS } else { 1 }) {
+            let strip_w = (q + strips - 1) / strips;
+            let pitch = self.pitch(strips, strip_w);
+            if strip_w == last_w || pitch > MAX_BOX {
+                continue;
+            }
+            last_w = strip_w;
+            // As many as there really are, now that the width is known.
+            let strips = (q + strip_w - 1) / strip_w;
+            for rows in 1..=p.min(MAX_ROWS) {
+                let Some(cut) = self.cut_into(strips, strip_w, pitch, rows) else { break };
+                if best.is_none_or(|best| cut.us < best.us) {
+                    best = Some(cut);
+                }
+            }
+        }
+        best
+    }
+
+    /// Positions from row to row.
+    fn pitch(&self, strips: i64, strip_w: i64) -> i64 {
+        let span = self.span(1);
+        if strips > 1 {
+            return strip_w + span;
+        }
+        // A row's padding at the end is the next one's at the begin.
+        let (q, padding) = (self.output[1], self.padding[1]);
+        (self.image[1] + padding).max(q + span - padding).max(q).min(q + span)
+    }
+
+    fn span(&self, axis: usize) -> i64 {
+        (self.taps[axis] - 1) * self.dilation[axis]
+    }
+
+    fn cut_into(&self, strips: i64, strip_w: i64, pitch: i64, rows: i64) -> Option<Cut> {
+        let span_h = self.span(0);
+        // All taps of an instruction read, whether there are as many or not.
+        let span_w = i64::from(ROW_TAPS - 1) * self.dilation[1];
+        if rows + span_h > MAX_BOX || span_w > MAX_BOX {
+            return None;
+        }
+        let stage = StripStage::new(rows as u32, pitch as u32, span_h as u32, span_w as u32);
+        if stage.stages < MIN_STAGES {
+            return None;
+        }
+        let row_blocks = (self.output[0] + rows - 1) / rows;
+        let n_strips = (self.planes as u64).saturating_mul((row_blocks * strips) as u64);
+        if n_strips >= 1 << 30 {
+            return None;
+        }
+        let cut = Cut { stage, strips, strip_w, row_blocks, n_strips, splits: 1, us: f64::INFINITY };
+        // Parts for whole rounds of blocks.
+        (1..=MAX_ROUNDS)
+            .map(|rounds| (rounds * MULTIPROCESSORS / self.tiles).clamp(1, n_strips.max(1)))
+            .map(|splits| Cut { splits, us: self.time_us(&cut, splits), ..cut })
+            .min_by(|a, b| a.us.total_cmp(&b.us))
+    }
+
+    /// Time of the products and of adding the parts.
+    fn time_us(&self, cut: &Cut, splits: u64) -> f64 {
+        /// Cycles of an instruction: a multiprocessor's tensor cores do 2048 multiply-adds in one.
+        const INSTRUCTION: f64 = (64 * 192 * STEP) as f64 / 2048.0;
+        /// What the products reach of that.
+        const REACHED: f64 = 0.93;
+        /// Bytes that the second-level cache delivers to a multiprocessor in a cycle.
+        const CACHE: f64 = 40.0;
+        /// Cycles from a strip to the next that no products hide.
+        const STRIP: f64 = 60.0;
+        /// Cycles from the first load of a part to the first product, and from the last to the last store.
+        const PART: f64 = 3500.0;
+        /// Clock under load.
+        const CYCLES_PER_US: f64 = 1600.0;
+        /// Bytes of partial sums that are written or read in a microsecond.
+        const PARTIALS: f64 = 4.0e6;
+        /// Launch, and from the end of the first kernel to that of the second, without its work.
+        const ENDS_US: f64 = 5.5;
+        let stage = cut.stage;
+        let products = f64::from(stage.steps) * self.taps[0] as f64 * INSTRUCTION / REACHED;
+        let loads = f64::from((stage.loaded[0] + stage.loaded[1]) * 128) / CACHE;
+        let strips = cut.n_strips.div_ceil(splits) as f64;
+        let units = self.tiles * splits;
+        let rounds = units.div_ceil(MULTIPROCESSORS) as f64;
+        let cycles = rounds * (PART + strips * (products.max(loads) + STRIP));
+        ENDS_US + cycles / CYCLES_PER_US + 2.0 * (units * self.tile_bytes()) as f64 / PARTIALS
+    }
+
+    /// Bytes of a tile's partial sums.
+    pub(super) fn tile_bytes(&self) -> u64 {
+        (64 * 64 * 4 * self.taps[0] * self.taps[1]) as u64
+    }
+}

@@ -1,0 +1,321 @@
+//! `wgrad` for Hopper that reads every strip with its halo once: see [`kernel_abi::ops::conv::halo_wgmma_split`].
+//!
+//! Grid: any number of blocks, which share parts of the sums of tiles round-robin. Block: 512 threads. One thread of
+//! warpgroup 0 loads strips of dy and x, rows of positions of 64 channels with zeros where there is nothing, into a ring
+//! of stages; each other warpgroup computes the taps of one row of the filter. Both operands are read transposed, since
+//! positions are summed over, and x from wherever a tap's shift has it begin. Shared memory: dynamic, [`StripStage`].
+//!
+//! The taps of a row are the columns of one instruction: its panels of 64 columns begin a position behind one another
+//! and overlap. An instruction of 64 × 192 reads 8 KB from shared memory where three of 64 × 64 read 12, and reading
+//! would limit those.
+//!
+//! Every part's sums go to the workspace as the threads hold them, and a second kernel ([`sum`]) adds them in their
+//! order. Deterministic.
+//!
+//! [`StripStage`]: kernel_abi::ops::conv::halo_wgmma_split::StripStage
+
+mod entry;
+mod sum;
+
+use cuda_std::barrier::fence_proxy_async_shared;
+use cuda_std::thread::{block_dim_x, block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
+use cuda_std::tma::{self, MapAddress};
+use cuda_std::wgmma::{Swizzle, descriptor};
+use cuda_std::{mbarrier, schedule, shared, warp};
+use kernel_abi::ops::conv::halo_wgmma_split::{ConvHaloWgradParams, POSITION_BYTES, STEP, StripStage, TilePlace};
+
+/// The product instructions of one kernel. A thread holds the `R` sums of each of `S` instructions, which have the taps
+/// of a row as columns between them.
+trait Product<const R: usize, const S: usize> {
+    /// Queues four steps of [`STEP`] positions; descriptors of taps lie `tap` apart. `accumulate` is 0 to overwrite `d`,
+    /// else 1. All but one of the groups queued before are done afterwards.
+    ///
+    /// # Safety
+    /// All threads of the warpgroup call it with descriptors of loaded tiles; `d` is not touched until [`finish`].
+    ///
+    /// [`finish`]: Product::finish
+    unsafe fn multiply_four(d: &mut [[f32; R]; S], dy: u64, x: u64, tap: u64, accumulate: u32);
+
+    /// The same for one step.
+    ///
+    /// # Safety
+    /// As [`multiply_four`](Product::multiply_four).
+    unsafe fn multiply_one(d: &mut [[f32; R]; S], dy: u64, x: u64, tap: u64, accumulate: u32);
+
+    /// Waits for all queued products.
+    ///
+    /// # Safety
+    /// All threads of the warpgroup call it.
+    unsafe fn finish(d: &mut [[f32; R]; S]);
+}
+
+/// Registers of a thread of each role: together what a multiprocessor has for four warpgroups.
+const PRODUCER_REGISTERS: u32 = 56;
+const CONSUMER_REGISTERS: u32 = 152;
+/// Threads of a warpgroup.
+const WARPGROUP: u32 = 128;
+/// Warps of a warpgroup.
+const WARPS: u32 = 4;
+/// The period of the swizzle: 8 positions.
+const SWIZZLE_PERIOD: u32 = 1024;
+/// From one step of the sum to the next, in a descriptor's units of 16 bytes.
+const STEP_UNITS: u64 = (STEP * POSITION_BYTES / 16) as u64;
+
+/// A ring of stages, and where one role stands in it.
+#[derive(Clone, Copy)]
+struct Ring {
+    base: u32,
+    barriers: u32,
+    bytes: u32,
+    count: u32,
+    index: u32,
+    parity: u32,
+}
+
+impl Ring {
+    #[inline(always)]
+    fn new(stage: StripStage, base: u32) -> Self {
+        let barriers = base + stage.barriers_at();
+        Ring { base, barriers, bytes: stage.bytes, count: stage.stages, index: 0, parity: 0 }
+    }
+
+    /// The current stage.
+    #[inline(always)]
+    fn at(&self) -> u32 {
+        self.base + self.index * self.bytes
+    }
+
+    /// The barrier that counts what is loaded.
+    #[inline(always)]
+    fn full(&self) -> u32 {
+        self.barriers + 16 * self.index
+    }
+
+    /// The barrier that counts who has read.
+    #[inline(always)]
+    fn empty(&self) -> u32 {
+        self.full() + 8
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.index += 1;
+        if self.index == self.count {
+            self.index = 0;
+            self.parity ^= 1;
+        }
+    }
+}
+
+/// The kernel.
+///
+/// # Safety
+/// The host passes maps and extents of live tensors, and launches `THREADS` threads with `p.stage.smem_bytes()` bytes of
+/// shared memory.
+#[inline(always)]
+unsafe fn run<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvHaloWgradParams, maps: [MapAddress; 3]) {
+    schedule::launch_dependents();
+    let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
+    let ring = Ring::new(p.stage, base);
+    if thread_idx_x() == 0 {
+        tma::prefetch_map(maps[0]);
+        tma::prefetch_map(maps[1]);
+        tma::prefetch_map(maps[2]);
+        let mut each = ring;
+        while each.parity == 0 {
+            mbarrier::init(each.full(), 1);
+            mbarrier::init(each.empty(), WARPS * p.taps[1]);
+            each.advance();
+        }
+        mbarrier::fence_init();
+    }
+    // Nothing is ever loaded there: zeros of dy that meet numbers of x.
+    let mut stage = 0;
+    while stage < p.stage.stages {
+        let at = base + stage * p.stage.bytes;
+        zero(at + p.stage.loaded[0] * POSITION_BYTES, p.stage.tails[0]);
+        zero(at + p.stage.x_at + p.stage.loaded[1] * POSITION_BYTES, p.stage.tails[1]);
+        stage += 1;
+    }
+    fence_proxy_async_shared();
+    sync_threads();
+    schedule::wait_for_predecessors();
+    let warpgroup = warp::uniform(thread_idx_x() / WARPGROUP);
+    if warpgroup == 0 {
+        schedule::release_registers::<PRODUCER_REGISTERS>();
+        if thread_idx_x() == 0 {
+            produce(p, maps, ring);
+        }
+    } else {
+        schedule::acquire_registers::<CONSUMER_REGISTERS>();
+        // Nobody waits for those who have no taps.
+        if warpgroup <= p.taps[1] {
+            consume::<P, R, S>(p, ring, warpgroup - 1);
+        }
+    }
+}
+
+/// Writes zeros to positions, by all threads of the block.
+///
+/// # Safety
+/// As [`run`].
+#[inline(always)]
+unsafe fn zero(at: u32, positions: u32) {
+    let mut chunk = thread_idx_x();
+    while chunk < positions * (POSITION_BYTES / 16) {
+        shared::store_x4(at + 16 * chunk, [0; 4]);
+        chunk += block_dim_x();
+    }
+}
+
+/// Loads strip after strip, of unit after unit.
+///
+/// # Safety
+/// As [`run`]; one thread.
+#[inline(always)]
+unsafe fn produce(p: &ConvHaloWgradParams, [dy_map, dy_last_map, x_map]: [MapAddress; 3], mut ring: Ring) {
+    let bytes = (p.stage.loaded[0] + p.stage.loaded[1]) * POSITION_BYTES;
+    let mut index = block_idx_x();
+    while index < p.n_tiles * p.splits {
+        let (split, tile) = p.unit(index);
+        let k = (tile.group * p.group_k + tile.k) as i32;
+        let c = (tile.group * p.group_c + tile.c) as i32;
+        let from_z = (tile.t * p.tap_offset[0]) as i32 + p.base[0];
+        let (mut strip, end) = p.strips_of(split);
+        while strip < end {
+            let place = p.strip(strip);
+            let (image, z, row) = (place.image as i32, place.z as i32, place.p as i32);
+            let column = (place.strip * p.strip_w) as i32;
+            mbarrier::wait(ring.empty(), ring.parity ^ 1);
+            let full = ring.full();
+            mbarrier::arrive_expect_bytes(full, bytes);
+            if place.strip + 1 < p.strips.divisor {
+                let plane = image * p.planes.divisor as i32 + z;
+                tma::load_5d(ring.at(), dy_map, full, [k, 0, place.strip as i32, row, plane]);
+            } else {
+                tma::load_5d(ring.at(), dy_last_map, full, [k, column, row, z, image]);
+            }
+            let at = [c, column + p.base[2], row + p.base[1], z + from_z, image];
+            tma::load_5d(ring.at() + p.stage.x_at, x_map, full, at);
+            ring.advance();
+            strip += 1;
+        }
+        index += grid_dim_x();
+    }
+}
+
+/// Computes unit after unit: the taps of row `r` of the filter.
+///
+/// # Safety
+/// As [`run`]; all threads of one warpgroup.
+#[inline(always)]
+unsafe fn consume<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvHaloWgradParams, mut ring: Ring, r: u32) {
+    let lane = thread_idx_x() % 32;
+    let tap_bytes = p.tap_offset[2] * POSITION_BYTES;
+    let x_at = p.stage.x_at + r * p.tap_offset[1] * p.stage.pitch * POSITION_BYTES;
+    let tap = u64::from(tap_bytes / 16);
+    let mut index = block_idx_x();
+    while index < p.n_tiles * p.splits {
+        let (split, _) = p.unit(index);
+        let (begin, end) = p.strips_of(split);
+        let mut d: [[f32; R]; S] = core::mem::zeroed();
+        let mut accumulate = 0;
+        let mut used = 0;
+        let mut strip = begin;
+        while strip < end {
+            mbarrier::wait(ring.full(), ring.parity);
+            let mut dy = descriptor(ring.at(), SWIZZLE_PERIOD, SWIZZLE_PERIOD, Swizzle::B128);
+            let mut x = descriptor(ring.at() + x_at, tap_bytes, SWIZZLE_PERIOD, Swizzle::B128);
+            let mut left = p.stage.steps;
+            while left >= 4 {
+                P::multiply_four(&mut d, dy, x, tap, accumulate);
+                accumulate = 1;
+                used = release(used, lane);
+                dy += 4 * STEP_UNITS;
+                x += 4 * STEP_UNITS;
+                left -= 4;
+            }
+            while left > 0 {
+                P::multiply_one(&mut d, dy, x, tap, accumulate);
+                accumulate = 1;
+                used = release(used, lane);
+                dy += STEP_UNITS;
+                x += STEP_UNITS;
+                left -= 1;
+            }
+            used = ring.empty();
+            ring.advance();
+            strip += 1;
+        }
+        P::finish(&mut d);
+        release(used, lane);
+        store::<R, S>(p, &d, index, r);
+        index += grid_dim_x();
+    }
+}
+
+/// Signals that this warp has read the stage before, whose products are done with the first ones of the next: 0 once it
+/// is signalled.
+///
+/// # Safety
+/// As [`consume`]; `used` is 0 or the stage's barrier.
+#[inline(always)]
+unsafe fn release(used: u32, lane: u32) -> u32 {
+    if used != 0 && lane == 0 {
+        mbarrier::arrive(used);
+    }
+    0
+}
+
+/// Writes a thread's sums to the workspace.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn store<const R: usize, const S: usize>(p: &ConvHaloWgradParams, d: &[[f32; R]; S], index: u32, r: u32) {
+    let thread = r * WARPGROUP + thread_idx_x() % WARPGROUP;
+    let to =
+        (p.partials as *mut [f32; 4]).add((u64::from(index) * u64::from(p.tile_quads()) + u64::from(thread)) as usize);
+    if S == 1 {
+        quads::<R, 0>(p, d.get_unchecked(0), to, 0);
+        quads::<R, 8>(p, d.get_unchecked(0), to, 0);
+        quads::<R, 16>(p, d.get_unchecked(0), to, 0);
+    } else {
+        quads::<R, 0>(p, d.get_unchecked(0), to, 0);
+        quads::<R, 0>(p, d.get_unchecked(S / 2), to, 8);
+        quads::<R, 0>(p, d.get_unchecked(S - 1), to, 16);
+    }
+}
+
+/// Quads `FROM` to `FROM + 7` of an instruction's sums, a tap: few enough that the loop is unrolled, and the sums stay in
+/// registers. `first` is the thread's first quad of that instruction.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn quads<const R: usize, const FROM: usize>(
+    p: &ConvHaloWgradParams,
+    d: &[f32; R],
+    to: *mut [f32; 4],
+    first: u32,
+) {
+    if first + FROM as u32 >= p.thread_quads() {
+        return;
+    }
+    let mut i = FROM;
+    while i < FROM + 8 {
+        let sum = |j: usize| d.get_unchecked(4 * i + j).to_bits();
+        let to = to.add(((first + i as u32) * p.sum_threads()) as usize);
+        cuda_std::memory::store_x4(to as *mut u32, [sum(0), sum(1), sum(2), sum(3)]);
+        i += 1;
+    }
+}
+
+/// A tile's tap, k and c that a thread's quad begins with: it has two neighbouring c of k and of k + 8.
+#[inline(always)]
+fn element(p: &ConvHaloWgradParams, place: TilePlace, thread: u32, quad: u32) -> (u32, u32, u32) {
+    let (r, thread) = (thread / WARPGROUP, thread % WARPGROUP);
+    let (s, column) = (quad / 8, quad % 8 * 8 + thread % 4 * 2);
+    let tap = (place.t * p.taps[1] + r) * p.taps[2] + s;
+    (tap, place.k + thread / 32 * 16 + thread % 32 / 4, place.c + column)
+}
