@@ -22,6 +22,20 @@ fn info_lists_every_operator() {
 }
 
 #[test]
+fn other_types_are_verified() {
+    for problem in [
+        "conv:fprop pad=1x1 x=2x16x9x9:i8:nhwc w=16x16x3x3:i8:nhwc",
+        "conv:fprop x=2x16x9x9:i8:nhwc w=16x16x3x3:i8:nhwc y=2x16x7x7:i32:nhwc",
+        "matmul:forward trans=nt a=17x32:f8e4m3 b=16x32:f8e5m2 c=17x16:f8e5m2",
+        "matmul:forward math=tf32 a=17x9:f32 b=9x11:f32",
+        "transform:forward x=2x3x4x5:f32 y=2x3x4x5:f8e4m3:nhwc",
+    ] {
+        let report = json(&oxidnn(&["run", problem, "--json", "--alpha", "-0.5", "--beta", "2"]));
+        assert_eq!(report["verified"], true, "{problem}: {report}");
+    }
+}
+
+#[test]
 fn one_problem_of_every_operator_is_verified() {
     let problems = [
         "activation:forward mode=tanh x=3x5:f32",

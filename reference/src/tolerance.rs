@@ -20,6 +20,21 @@ pub fn absolute(storage: DType) -> f64 {
     if storage.is_integer() { 1.0 } else { 0.0 }
 }
 
+/// What is expected of a storage type that saturates; of integers also what was `got`, where that is near enough.
+pub fn as_stored(storage: DType, expected: f64, got: f64) -> f64 {
+    let integer = |low: f64, high: f64| {
+        let rounded = expected.round_ties_even().clamp(low, high);
+        if (got - rounded).abs() <= absolute(storage) { got } else { rounded }
+    };
+    match storage {
+        DType::I8 => integer(-128.0, 127.0),
+        DType::I32 => integer(f64::from(i32::MIN), f64::from(i32::MAX)),
+        DType::F8E4M3 => expected.clamp(-448.0, 448.0),
+        DType::F8E5M2 => expected.clamp(-57344.0, 57344.0),
+        DType::F32 | DType::F64 | DType::F16 | DType::BF16 => expected,
+    }
+}
+
 /// For each operand that is written, the size of the numbers that its elements are made of.
 ///
 /// Rounding errors are relative to the terms of a sum and not to the sum, which may cancel: so the operator is judged
