@@ -1,6 +1,7 @@
 //! How long a variant takes: what limits a block's main loop, and how the units of work fill the multiprocessors.
 //!
-//! The figures were fitted to 2,500 times of variants on an H200 (deepbench_gemm and squares, by `compare --verbose`);
+//! The figures were fitted to 2,500 times of variants on an H200 (deepbench_gemm, squares, and 1 × 1 convolutions of resnet50's
+//! planes, by `compare --verbose`);
 //! three of four estimates are within 13 % of the times.
 
 use super::variants::Split;
@@ -28,41 +29,41 @@ pub(in crate::ops::matmul) struct Work {
 }
 
 /// Of a call in a chain of calls: from the end of the kernel before to the first load, and the last store's way.
-const ENDS_US: f64 = 1.7;
+const ENDS_US: f64 = 2.05;
 /// Until the first block of k is there, and from the last product on, for each tile that a block computes.
-const TILE_US: f64 = 1.0;
+const TILE_US: f64 = 0.47;
 /// The same for 4096 elements of a tile, by map, by stores of threads, and as sums in the workspace.
-const MAP_US: f64 = 0.14;
-const THREADS_US: f64 = 0.76;
-const SUMS_US: f64 = 0.12;
+const MAP_US: f64 = 0.16;
+const THREADS_US: f64 = 0.4;
+const SUMS_US: f64 = 0.29;
 /// A block of k, whatever the tile.
-const BLOCK_US: f64 = 0.034;
+const BLOCK_US: f64 = 0.054;
 /// What the products of 64 rows and 64 columns read of shared memory, where that is more than the tensor cores' time.
-const READ_US: f64 = 0.046;
-const TENSOR_US: f64 = 0.069;
+const READ_US: f64 = 0.0463;
+const TENSOR_US: f64 = 0.0695;
 /// A block of k where two blocks share a load, and so wait for each other.
-const SHARED_LOAD_US: f64 = 0.008;
+const SHARED_LOAD_US: f64 = 0.004;
 /// Bytes that the second-level cache delivers to all blocks in a microsecond.
-const CACHE: f64 = 14.7e6;
+const CACHE: f64 = 17.0e6;
 /// How the products and what feeds them add up: as powers with this exponent, so that only equal ones slow each other.
-const BESIDE: f64 = 2.9;
+const BESIDE: f64 = 2.24;
 /// A cluster's meeting, what each block beyond two adds to it, and the way of 4096 elements of sums.
-const MEETING_US: f64 = 1.33;
-const MEMBER_US: f64 = 0.055;
-const SENT_US: f64 = 1.09;
+const MEETING_US: f64 = 0.6;
+const MEMBER_US: f64 = 0.107;
+const SENT_US: f64 = 1.16;
 /// Blocks that clusters of more than two have room for: they lie within a group of multiprocessors. 36 clusters of 3
 /// run at a time and 40 do not, 28 of 4 and 32 do not.
 const CLUSTER_BLOCKS: u64 = 117;
 /// The kernel that adds up slices, and the bytes a microsecond of what is written for it and read again: fewer when
 /// they do not stay in the cache.
-const SECOND_US: f64 = 1.9;
-const PARTIALS: f64 = 1.43e6;
+const SECOND_US: f64 = 1.77;
+const PARTIALS: f64 = 1.53e6;
 /// The kernel that copies inputs, and its bytes a microsecond.
-const PACK_US: f64 = 4.0;
-const PACKED: f64 = 1.5e6;
+const PACK_US: f64 = 8.0;
+const PACKED: f64 = 4.0e6;
 /// Bytes of the operands in a microsecond, and how they and the products add up.
 const MEMORY: f64 = 4.8e6;
-const OVERLAP: f64 = 1.64;
+const OVERLAP: f64 = 1.82;
 
 /// The length of two times that pass beside one another.
 fn beside(a: f64, b: f64, exponent: f64) -> f64 {
