@@ -1,7 +1,7 @@
 //! Random normal numbers, many of them fast.
 
-use oxidnn::DType;
 use oxidnn::half::{bf16, f16};
+use oxidnn::{DType, f8e4m3, f8e5m2};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -35,6 +35,11 @@ impl Pool {
                 DType::F64 => bytes.extend(value.to_ne_bytes()),
                 DType::F16 => bytes.extend(f16::from_f64(value).to_ne_bytes()),
                 DType::BF16 => bytes.extend(bf16::from_f64(value).to_ne_bytes()),
+                // Three bits of a normal number, so that all values are used.
+                DType::I8 => bytes.push((value * 4.0).round() as i8 as u8),
+                DType::I32 => bytes.extend(((value * 4.0).round() as i32).to_ne_bytes()),
+                DType::F8E4M3 => bytes.push(f8e4m3::from_f64(value).to_bits()),
+                DType::F8E5M2 => bytes.push(f8e5m2::from_f64(value).to_bits()),
             }
         }
         Pool { bytes, item: dtype.size_bytes(), rng }

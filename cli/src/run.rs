@@ -232,7 +232,8 @@ impl Trial {
             if error.is_nan() || error > worst {
                 worst = error;
             }
-            limit = limit.max(tolerance::relative(operand.desc.dtype(), problem.accumulation_length(), 1.0));
+            let (dtype, length) = (operand.desc.dtype(), problem.accumulation_length());
+            limit = limit.max(tolerance::relative(dtype, problem.precision(), length, 1.0));
         }
         Ok((worst, limit))
     }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use oxidnn::operators::AnyProblem;
 use oxidnn::ops::conv::{ConvDesc, ConvProblem};
 use oxidnn::ops::matmul::{MatmulDesc, MatmulProblem};
-use oxidnn::{DType, TensorDesc};
+use oxidnn::{DType, Math, TensorDesc};
 
 /// A pass of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -74,10 +74,18 @@ impl Work {
         }
     }
 
-    /// The element type of every operand.
+    /// The element type of what is multiplied.
     pub fn dtype(&self) -> DType {
         match self {
             Work::Conv(problem) => problem.x().dtype(),
+            Work::Matmul(problem) => problem.a().dtype(),
+        }
+    }
+
+    /// The element type of the result.
+    pub fn written_dtype(&self) -> DType {
+        match self {
+            Work::Conv(problem) => problem.written().dtype(),
             Work::Matmul(problem) => problem.c().dtype(),
         }
     }
@@ -101,8 +109,10 @@ pub struct Table {
     pub suite: String,
     /// The pass; `forward` for matrix products.
     pub pass: &'static str,
-    /// Element type.
+    /// Element type of what is multiplied.
     pub dtype: DType,
+    /// How f32 is multiplied.
+    pub math: Math,
     /// The layout; `rows` for matrix products.
     pub layout: &'static str,
     /// The problems, each once.
@@ -114,7 +124,8 @@ pub struct Table {
 impl Table {
     /// What its files are called.
     pub fn stem(&self) -> String {
-        format!("{}-{}-{}-{}", self.suite, self.pass, self.dtype, self.layout)
+        let types = if self.math == Math::Full { self.dtype.name() } else { self.math.name() };
+        format!("{}-{}-{types}-{}", self.suite, self.pass, self.layout)
     }
 }
 
@@ -129,14 +140,14 @@ pub fn tables(suite: &Suite, options: &Options) -> Result<Vec<Table>> {
     for dtype in dtypes {
         if suite.is_matmul() {
             tables.push(table(suite, options, ("forward", "rows", dtype), &layers, |layer| {
-                matmul(layer, dtype).map(Work::Matmul)
+                matmul(layer, dtype, options.math).map(Work::Matmul)
             })?);
             continue;
         }
         for &layout in &options.layout {
-            for &pass in &options.passes {
+            for &pass in options.passes.iter().filter(|&&pass| dtype.is_general() || pass == Pass::Fprop) {
                 tables.push(table(suite, options, (pass.name(), layout.name(), dtype), &layers, |layer| {
-                    conv(layer, pass, dtype, layout, options.batch.or(suite.batch)).map(Work::Conv)
+                    conv(layer, pass, (dtype, options.math), layout, options.batch.or(suite.batch)).map(Work::Conv)
                 })?);
             }
         }
@@ -167,18 +178,37 @@ fn table(
         Some(batch) if !suite.is_matmul() => format!("{}-batch{batch}", suite.name),
         _ => suite.name.to_owned(),
     };
-    Ok(Table { suite: name, pass, dtype, layout, cases, chain: suite.chain && is_whole })
+    Ok(Table { suite: name, pass, dtype, math: options.math, layout, cases, chain: suite.chain && is_whole })
+}
+
+/// The element type of a result that both sides can write, and that all of it fits.
+fn written_type(dtype: DType) -> DType {
+    match dtype {
+        DType::I8 => DType::I32,
+        DType::F8E4M3 | DType::F8E5M2 => DType::BF16,
+        _ => dtype,
+    }
 }
 
 /// The convolution of a layer.
 ///
 /// A transposed convolution is the gradient by x of the convolution that its output would be the input of.
-fn conv(layer: &Layer, pass: Pass, dtype: DType, layout: Layout, batch: Option<i64>) -> Result<ConvProblem> {
+fn conv(
+    layer: &Layer,
+    pass: Pass,
+    (dtype, math): (DType, Math),
+    layout: Layout,
+    batch: Option<i64>,
+) -> Result<ConvProblem> {
     let Layer::Conv(layer) = layer else { anyhow::bail!("expected a convolution, given a matrix product") };
     let n = batch.unwrap_or(layer.n);
     let dims = |channels: i64, extents: &[i64]| -> Vec<i64> { [&[n, channels], extents].concat() };
-    let conv =
-        ConvDesc::new().padding(&layer.padding).stride(&layer.stride).dilation(&layer.dilation).groups(layer.groups);
+    let conv = ConvDesc::new()
+        .padding(&layer.padding)
+        .stride(&layer.stride)
+        .dilation(&layer.dilation)
+        .groups(layer.groups)
+        .math(math);
     let (c, k, image, output, pass) = if layer.transposed {
         let pass = match pass {
             Pass::Fprop => Pass::Dgrad,
@@ -191,7 +221,7 @@ fn conv(layer: &Layer, pass: Pass, dtype: DType, layout: Layout, batch: Option<i
     };
     let x = layout.desc(dtype, &dims(c, image))?;
     let w = layout.desc(dtype, &[&[k, c / layer.groups], &layer.filter[..]].concat())?;
-    let y = layout.desc(dtype, &dims(k, output))?;
+    let y = layout.desc(written_type(dtype), &dims(k, output))?;
     Ok(match pass {
         Pass::Fprop => ConvProblem::fprop(&conv, &x, &w, &y)?,
         Pass::Dgrad => ConvProblem::dgrad(&conv, &y, &w, &x)?,
@@ -200,16 +230,18 @@ fn conv(layer: &Layer, pass: Pass, dtype: DType, layout: Layout, batch: Option<i
 }
 
 /// The matrix product of a layer. The layers' matrices are column-major, so that rows of ours are columns of theirs:
-/// cᵀ = bᵀ aᵀ.
-fn matmul(layer: &Layer, dtype: DType) -> Result<MatmulProblem> {
+/// cᵀ = bᵀ aᵀ. Products of 8 bits have the sum contiguous in both factors, which is all that the peer takes.
+fn matmul(layer: &Layer, dtype: DType, math: Math) -> Result<MatmulProblem> {
     let Layer::Gemm(layer) = layer else { anyhow::bail!("expected a matrix product, given a convolution") };
     let stored = |transposed: bool, rows: i64, columns: i64| {
         TensorDesc::packed(dtype, &if transposed { [columns, rows] } else { [rows, columns] })
     };
-    let a = stored(layer.transpose_b, layer.n, layer.k)?;
-    let b = stored(layer.transpose_a, layer.k, layer.m)?;
-    let c = TensorDesc::packed(dtype, &[layer.n, layer.m])?;
-    let desc = MatmulDesc { transpose_a: layer.transpose_b, transpose_b: layer.transpose_a };
+    let (transpose_a, transpose_b) =
+        if dtype.is_general() { (layer.transpose_b, layer.transpose_a) } else { (false, true) };
+    let a = stored(transpose_a, layer.n, layer.k)?;
+    let b = stored(transpose_b, layer.k, layer.m)?;
+    let c = TensorDesc::packed(written_type(dtype), &[layer.n, layer.m])?;
+    let desc = MatmulDesc { transpose_a, transpose_b, math };
     Ok(desc.problem(&a, &b, &c)?)
 }
 

@@ -220,7 +220,8 @@ impl<'a> Checks<'a> {
         stream.synchronize()?;
         let error = self.samples.error(output, stream)?;
         let tolerance = if side == Side::Ours { 1.0 } else { PEER_TOLERANCE };
-        let limit = tolerance * limit_l2(self.work.dtype(), self.work.problem().accumulation_length());
+        let problem = self.work.problem();
+        let limit = tolerance * limit_l2(self.work.written_dtype(), problem.precision(), problem.accumulation_length());
         if error.is_nan() || error > limit {
             bail!("relative error {error:.2e} of the samples, limit {limit:.2e}");
         }

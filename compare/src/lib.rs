@@ -20,6 +20,7 @@ pub mod timing;
 pub mod verify;
 
 mod contest;
+mod estimates;
 mod measure;
 mod ours;
 mod reference;

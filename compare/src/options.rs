@@ -1,7 +1,7 @@
 //! What is compared, and how.
 
 use crate::case::{Layout, Pass};
-use oxidnn::DType;
+use oxidnn::{DType, Math};
 use std::path::PathBuf;
 
 /// What `oxidnn compare` takes.
@@ -18,9 +18,13 @@ pub struct Options {
     /// Passes of convolutions
     #[arg(long, value_delimiter = ',', default_value = "fprop,dgrad,wgrad")]
     pub passes: Vec<Pass>,
-    /// Element types: bf16, f16, f32 (true FP32 on both sides); the suite's own unless given
+    /// Element types: bf16, f16, f32; of fprop and products also i8 (to i32), f8e4m3, f8e5m2 (to bf16), products with the
+    /// sum contiguous; the suite's own unless given
     #[arg(long, value_delimiter = ',')]
     pub dtype: Vec<DType>,
+    /// How f32 is multiplied on both sides: full, or tf32
+    #[arg(long, default_value = "full")]
+    pub math: Math,
     /// Layouts of images and filters
     #[arg(long, value_delimiter = ',', default_value = "nhwc")]
     pub layout: Vec<Layout>,
@@ -63,6 +67,10 @@ pub struct Options {
     /// A table with columns problem and torch_us (benches/judge_pytorch.py), merged into ours
     #[arg(long)]
     pub judge: Option<PathBuf>,
+    /// Instead of comparing: hold the estimates of an H200 against the times in what earlier runs with --verbose
+    /// printed, and say how good the heuristic's choices are; needs no GPU. With --verbose, every candidate
+    #[arg(long, num_args = 1..)]
+    pub estimates: Vec<PathBuf>,
     /// Print every candidate of either side with its time
     #[arg(long)]
     pub verbose: bool,

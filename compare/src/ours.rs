@@ -53,8 +53,7 @@ impl<'a> OurCall<'a> {
 
 impl Call for OurCall<'_> {
     fn name(&self) -> String {
-        let (algorithm, config) = (self.plan.algorithm(), self.plan.config());
-        if config.contains(algorithm) { config.to_owned() } else { format!("{algorithm}:{config}") }
+        name(self.plan.algorithm(), self.plan.config())
     }
 
     fn workspace_bytes(&self) -> u64 {
@@ -66,6 +65,11 @@ impl Call for OurCall<'_> {
         // SAFETY: sets are made by this problem's operands and live as long as their case is measured.
         unsafe { self.queue_at(&set.addresses(self.plan.operands(), output)) }
     }
+}
+
+/// What an algorithm with a config is called.
+pub(crate) fn name(algorithm: &str, config: &str) -> String {
+    if config.contains(algorithm) { config.to_owned() } else { format!("{algorithm}:{config}") }
 }
 
 /// A candidate whose estimate is this many times the best one's is not tried.

@@ -2,9 +2,9 @@
 
 use crate::device;
 use anyhow::{Result, bail};
-use oxidnn::DType;
 use oxidnn::driver::{DeviceMemory, GpuContext, GpuStream};
 use oxidnn::half::{bf16, f16};
+use oxidnn::{DType, f8e4m3, f8e5m2};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -61,7 +61,23 @@ impl Block {
                     values.push(stored.to_f32());
                     bytes.extend(stored.to_ne_bytes());
                 }
-                DType::F64 => bail!("expected bf16, f16 or f32, given {dtype}"),
+                // Integers from a normal distribution wide enough that hundreds of values occur.
+                DType::I8 => {
+                    let stored = (value * 32.0).round_ties_even() as i8;
+                    values.push(f32::from(stored));
+                    bytes.push(stored as u8);
+                }
+                DType::F8E4M3 => {
+                    let stored = f8e4m3::from_f32(value);
+                    values.push(stored.to_f32());
+                    bytes.push(stored.to_bits());
+                }
+                DType::F8E5M2 => {
+                    let stored = f8e5m2::from_f32(value);
+                    values.push(stored.to_f32());
+                    bytes.push(stored.to_bits());
+                }
+                DType::F64 | DType::I32 => bail!("expected a type that products are timed in, given {dtype}"),
             }
         }
         let memory = DeviceMemory::alloc(context, bytes.len())?;
@@ -108,6 +124,10 @@ pub fn number(bytes: &[u8], dtype: DType) -> f64 {
         (DType::F32, &[a, b, c, d]) => f64::from(f32::from_ne_bytes([a, b, c, d])),
         (DType::F16, &[a, b]) => f16::from_ne_bytes([a, b]).to_f64(),
         (DType::BF16, &[a, b]) => bf16::from_ne_bytes([a, b]).to_f64(),
+        (DType::I8, &[a]) => f64::from(a as i8),
+        (DType::I32, &[a, b, c, d]) => f64::from(i32::from_ne_bytes([a, b, c, d])),
+        (DType::F8E4M3, &[a]) => f8e4m3::from_bits(a).to_f64(),
+        (DType::F8E5M2, &[a]) => f8e5m2::from_bits(a).to_f64(),
         _ => f64::NAN,
     }
 }

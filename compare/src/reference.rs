@@ -77,12 +77,13 @@ fn difference(
 ) -> Result<Difference> {
     let bytes = expected.len_bytes() as u64;
     let got = got.span().part(offset, offset + bytes);
-    session.differ.borrow_mut().difference(expected.span(), got, work.dtype(), rms, session.gpu_stream())
+    session.differ.borrow_mut().difference(expected.span(), got, work.written_dtype(), rms, session.gpu_stream())
 }
 
 fn within(work: &Work, difference: Difference, whose: &str) -> Result<()> {
-    let (dtype, length) = (work.dtype(), work.problem().accumulation_length());
-    let (l2, element) = (limit_l2(dtype, length), limit_element(dtype, length));
+    let (dtype, problem) = (work.written_dtype(), work.problem());
+    let (precision, length) = (problem.precision(), problem.accumulation_length());
+    let (l2, element) = (limit_l2(dtype, precision, length), limit_element(dtype, precision, length));
     if difference.l2().is_nan() || difference.l2() > l2 || difference.most > element {
         bail!(
             "differs from {whose} by {:.2e} (limit {l2:.2e}), in one element by {:.2e} (limit {element:.2e})",
@@ -102,7 +103,8 @@ fn images(problem: &ConvProblem) -> Result<Vec<Part>> {
         .stride(&list(|axis| axis.stride))
         .dilation(&list(|axis| axis.dilation))
         .groups(problem.groups())
-        .mode(problem.mode());
+        .mode(problem.mode())
+        .math(problem.math());
     let (x, y) = (first_of(problem.x(), 0, 1)?, first_of(problem.y(), 0, 1)?);
     let images = problem.x().dims()[0];
     let mut parts = Vec::new();

@@ -8,7 +8,7 @@ use crate::session::{Peers, Session};
 use crate::suites::{SUITES, suite};
 use anyhow::{Context as _, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use oxidnn::DType;
+use oxidnn::{DType, Math};
 use std::io::Write as _;
 use std::path::Path;
 use std::time::Instant;
@@ -28,6 +28,11 @@ pub fn run(options: &Options) -> Result<bool> {
             let batch = suite.batch.map_or(String::new(), |batch| format!(", batch {batch}"));
             writeln!(out, "{:<24} {problems:>3} {what} problems, {}{batch}", suite.name, suite.dtype)?;
         }
+        return Ok(true);
+    }
+    if !options.estimates.is_empty() {
+        let report = crate::estimates::report(&options.estimates, options.verbose)?;
+        write!(out, "{report}")?;
         return Ok(true);
     }
     if options.suites.is_empty() {
@@ -111,7 +116,7 @@ pub fn run(options: &Options) -> Result<bool> {
         show(&bar, &summary.to_string());
         if let Some(folder) = &options.out {
             std::fs::write(place(folder, "md"), markdown(&provenance, &summary, &rows))?;
-            plot(&place(folder, "svg"), &summary, &rows, roofs(&session, table.dtype))?;
+            plot(&place(folder, "svg"), &summary, &rows, roofs(&session, table.dtype, table.math))?;
         }
         summaries.push(summary);
     }
@@ -140,11 +145,13 @@ fn show(bar: &ProgressBar, line: &str) {
 }
 
 /// The plots' roofs: the copy that was measured, and the makers' figure for dense tensor cores on Hopper (SXM).
-fn roofs(session: &Session, dtype: DType) -> Roofs {
+fn roofs(session: &Session, dtype: DType, math: Math) -> Roofs {
     let hopper = session.context.info().compute_capability == (9, 0);
     let tflops = match dtype {
         DType::BF16 | DType::F16 if hopper => 989.4,
+        DType::F32 if hopper && math == Math::Tf32 => 494.7,
         DType::F32 | DType::F64 if hopper => 66.9,
+        DType::I8 | DType::F8E4M3 | DType::F8E5M2 if hopper => 1978.9,
         _ => f64::NAN,
     };
     Roofs { copy_gbps: session.copy_gbps, tflops }

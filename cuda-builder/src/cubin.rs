@@ -7,6 +7,7 @@ use crate::compile::run;
 use crate::manifest::text_hash;
 use crate::toolchain::Ptxas;
 use crate::{Build, Error, PtxFile};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::Command;
@@ -49,19 +50,15 @@ fn targets(file: &PtxFile) -> &'static [&'static str] {
 pub fn assemble(build: &Build, ptxas: &Ptxas) -> Result<Vec<Cubin>, Error> {
     let there = cubins(build);
     let jobs = build.files.iter().flat_map(|file| targets(file).iter().map(move |arch| (file, *arch)));
-    let made: Result<Vec<Cubin>, Error> = std::thread::scope(|scope| {
-        let handles: Vec<_> = jobs
-            .map(|(file, arch)| {
-                let fresh = |cubin: &&Cubin| cubin.ptx == file.name && cubin.arch == arch;
-                let fresh = there.iter().find(fresh).filter(|cubin| cubin.ptxas == ptxas.version).cloned();
-                scope.spawn(move || fresh.map_or_else(|| one(&build.dir, file, arch, ptxas), Ok))
-            })
-            .collect();
-        handles
-            .into_iter()
-            .map(|handle| handle.join().unwrap_or_else(|_| Err(Error::Module("a build thread panicked".to_owned()))))
-            .collect()
-    });
+    let jobs: Vec<(&PtxFile, &str)> = jobs.collect();
+    let made: Result<Vec<Cubin>, Error> = jobs
+        .into_par_iter()
+        .map(|(file, arch)| {
+            let fresh = |cubin: &&Cubin| cubin.ptx == file.name && cubin.arch == arch;
+            let fresh = there.iter().find(fresh).filter(|cubin| cubin.ptxas == ptxas.version).cloned();
+            fresh.map_or_else(|| one(&build.dir, file, arch, ptxas), Ok)
+        })
+        .collect();
     let made = made?;
     let path = build.dir.join(NAME);
     let text = serde_json::to_string_pretty(&made).map_err(|e| Error::Module(e.to_string()))?;

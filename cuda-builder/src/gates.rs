@@ -6,6 +6,7 @@ use crate::ptx::File;
 use crate::rewrite::Kernel;
 use crate::toolchain::Ptxas;
 use crate::{Arch, Error};
+use rayon::prelude::*;
 use std::path::Path;
 use std::process::Command;
 
@@ -30,11 +31,7 @@ pub fn check(
     work_dir: &Path,
 ) -> Result<Vec<Checked>, Error> {
     let mut faults = Vec::new();
-    let results: Vec<_> = std::thread::scope(|scope| {
-        let handles: Vec<_> =
-            files.into_iter().map(|file| scope.spawn(move || check_file(file, globals, ptxas, work_dir))).collect();
-        handles.into_iter().filter_map(|handle| handle.join().ok()).collect()
-    });
+    let results: Vec<_> = files.into_par_iter().map(|file| check_file(file, globals, ptxas, work_dir)).collect();
     let mut checked = Vec::new();
     for (file, mut new_faults) in results {
         faults.append(&mut new_faults);

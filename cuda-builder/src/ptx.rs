@@ -4,6 +4,7 @@ use crate::compile::run;
 use crate::rewrite::{Kernel, Module};
 use crate::toolchain::Compiler;
 use crate::{Arch, Error};
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -44,20 +45,11 @@ pub fn files(
     for kernel in module.kernels.iter().filter(|kernel| archs.contains(&kernel.arch)).filter(wanted) {
         families.entry((kernel.family().to_owned(), kernel.arch)).or_default().push(kernel.clone());
     }
-    // One thread a file: the programs are what takes the time.
-    std::thread::scope(|scope| {
-        let handles: Vec<_> = families
-            .into_iter()
-            .map(|((family, arch), kernels)| {
-                let input = &input;
-                scope.spawn(move || file(compiler, input, family, arch, kernels, globals, work_dir))
-            })
-            .collect();
-        handles
-            .into_iter()
-            .map(|handle| handle.join().unwrap_or_else(|_| Err(Error::Module("a build thread panicked".to_owned()))))
-            .collect()
-    })
+    // As many at a time as there are processors: each program reads the whole module, a quarter of a gigabyte of memory.
+    families
+        .into_par_iter()
+        .map(|((family, arch), kernels)| file(compiler, &input, family, arch, kernels, globals, work_dir))
+        .collect()
 }
 
 fn file(

@@ -25,7 +25,28 @@ struct Inner {
 #[derive(Debug)]
 enum Device {
     Cpu,
-    Gpu { context: GpuContext, kernels: LoadedKernels },
+    /// Not there: its candidates can be judged, nothing runs.
+    Described,
+    Gpu {
+        context: GpuContext,
+        kernels: LoadedKernels,
+    },
+}
+
+impl DeviceInfo {
+    /// A GPU of so many multiprocessors.
+    pub fn of_gpu(name: String, compute_capability: (u32, u32), n_units: usize, memory_bytes: u64) -> Self {
+        // 1.7 GHz, 128 lanes, 2 operations; memory at a share of 30 GB/s a multiprocessor. Orders of magnitude for
+        // sorting candidates, not promises.
+        let (bytes_per_us, flops_per_us) = (30e3 * n_units as f64, 0.435e6 * n_units as f64);
+        let kind = DeviceKind::Gpu;
+        DeviceInfo { kind, name, compute_capability, n_units, memory_bytes, bytes_per_us, flops_per_us }
+    }
+
+    /// The GPU that the kernels for Hopper were measured on.
+    pub fn h200() -> Self {
+        DeviceInfo::of_gpu("NVIDIA H200".to_owned(), (9, 0), 132, 150_000_000_000)
+    }
 }
 
 /// CPU or GPU.
@@ -91,6 +112,19 @@ impl Context {
         }))
     }
 
+    /// A device that is not there, to judge candidates and their estimates for it; what would run answers `NoDevice`.
+    pub fn described(info: DeviceInfo) -> Self {
+        Context(Arc::new(Inner { device: Device::Described, info, store: Store::default() }))
+    }
+
+    /// What a described device answers to all that would run.
+    pub(crate) fn check_present(&self) -> Result<(), Error> {
+        match self.0.device {
+            Device::Described => Err(Error::NoDevice { reason: format!("{} is only described", self.0.info.name) }),
+            Device::Cpu | Device::Gpu { .. } => Ok(()),
+        }
+    }
+
     /// The GPU with this ordinal, through its primary context, which other CUDA libraries share.
     ///
     /// # Errors
@@ -113,19 +147,8 @@ impl Context {
                 ),
             });
         }
-        let n_units = context.sm_count();
-        // 1.7 GHz, 128 lanes, 2 operations; memory at a share of 30 GB/s a multiprocessor. Orders of magnitude for
-        // sorting candidates, not promises.
-        let (bytes_per_us, flops_per_us) = (30e3 * n_units as f64, 0.435e6 * n_units as f64);
-        let info = DeviceInfo {
-            kind: DeviceKind::Gpu,
-            name: format!("{} (gpu:{})", context.name(), context.ordinal()),
-            compute_capability: (major, minor),
-            n_units,
-            memory_bytes: context.total_bytes(),
-            bytes_per_us,
-            flops_per_us,
-        };
+        let name = format!("{} (gpu:{})", context.name(), context.ordinal());
+        let info = DeviceInfo::of_gpu(name, (major, minor), context.sm_count(), context.total_bytes());
         let device = Device::Gpu { context, kernels: LoadedKernels::default() };
         Ok(Context(Arc::new(Inner { device, info, store: Store::default() })))
     }
@@ -149,7 +172,7 @@ impl Context {
     /// The driver's context, for a GPU.
     pub fn gpu_context(&self) -> Option<&GpuContext> {
         match &self.0.device {
-            Device::Cpu => None,
+            Device::Cpu | Device::Described => None,
             Device::Gpu { context, .. } => Some(context),
         }
     }
@@ -188,8 +211,9 @@ impl Context {
 
     pub(crate) fn alloc(&self, bytes: u64) -> Result<Memory, Error> {
         let out_of_memory = || Error::OutOfMemory { bytes, device: self.0.info.name.clone() };
+        self.check_present()?;
         match &self.0.device {
-            Device::Cpu => HostMemory::zeroed(bytes).map(Memory::Host).ok_or_else(out_of_memory),
+            Device::Cpu | Device::Described => HostMemory::zeroed(bytes).map(Memory::Host).ok_or_else(out_of_memory),
             Device::Gpu { context, .. } => {
                 let size = usize::try_from(bytes).map_err(|_| out_of_memory())?;
                 match DeviceMemory::alloc(context, size) {
@@ -204,7 +228,10 @@ impl Context {
     pub(crate) fn function(&self, symbol: &'static str) -> Result<Function, Error> {
         match &self.0.device {
             Device::Gpu { context, kernels } => kernels.function(context, symbol),
-            Device::Cpu => Err(Error::NoDevice { reason: format!("the kernel {symbol} needs a GPU, given the CPU") }),
+            Device::Cpu | Device::Described => {
+                let given = &self.0.info.name;
+                Err(Error::NoDevice { reason: format!("the kernel {symbol} needs a GPU, given {given}") })
+            }
         }
     }
 
@@ -212,7 +239,7 @@ impl Context {
     pub fn loaded_modules(&self) -> Vec<LoadedModule> {
         match &self.0.device {
             Device::Gpu { kernels, .. } => kernels.loads(),
-            Device::Cpu => Vec::new(),
+            Device::Cpu | Device::Described => Vec::new(),
         }
     }
 
@@ -221,7 +248,7 @@ impl Context {
     pub fn cubin_refusal(&self, module: &EmbeddedModule) -> Option<String> {
         match &self.0.device {
             Device::Gpu { kernels, .. } => kernels.refusal(module),
-            Device::Cpu => None,
+            Device::Cpu | Device::Described => None,
         }
     }
 
@@ -233,6 +260,7 @@ impl Context {
         match &self.0.device {
             Device::Gpu { context, kernels } => kernels.load_all(context),
             Device::Cpu => Ok(()),
+            Device::Described => self.check_present(),
         }
     }
 

@@ -7,7 +7,7 @@
 use crate::operators::Operation;
 use crate::plan::{Bound, Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
-use crate::tensor::{Real, Region, RegionMut, accumulator, gather, scatter, scatter_typed};
+use crate::tensor::{Element, Real, Region, RegionMut, accumulator, f8e4m3, f8e5m2, gather, scatter, scatter_typed};
 use crate::{Context, DType, Error, Operand, Role, Stream, TensorDesc};
 use arrayvec::ArrayVec;
 use half::{bf16, f16};
@@ -91,7 +91,7 @@ impl<P: Operation, K: CpuKernel<P>> Algorithm<P> for CpuAlgorithm<K> {
         let layout = Layout::new::<P, K>(problem);
         Ok(match layout.computing {
             DType::F64 => Box::new(CpuLaunch::<P, K, f64>::new(problem, layout)),
-            DType::F32 | DType::F16 | DType::BF16 => Box::new(CpuLaunch::<P, K, f32>::new(problem, layout)),
+            _ => Box::new(CpuLaunch::<P, K, f32>::new(problem, layout)),
         })
     }
 }
@@ -223,25 +223,27 @@ impl<P: Operation, K: CpuKernel<P>, A: Real> Launch for CpuLaunch<P, K, A> {
 
 /// `y = alpha · result + beta · y`, in `A`; y is not read when beta is 0.
 fn store<A: Real>(desc: &TensorDesc, result: &[A], storage: &mut [u8], alpha: f64, beta: f64) {
+    match desc.dtype() {
+        DType::F32 => store_as::<A, f32>(desc, result, storage, alpha, beta),
+        DType::F64 => store_as::<A, f64>(desc, result, storage, alpha, beta),
+        DType::F16 => store_as::<A, f16>(desc, result, storage, alpha, beta),
+        DType::BF16 => store_as::<A, bf16>(desc, result, storage, alpha, beta),
+        DType::I8 => store_as::<A, i8>(desc, result, storage, alpha, beta),
+        DType::I32 => store_as::<A, i32>(desc, result, storage, alpha, beta),
+        DType::F8E4M3 => store_as::<A, f8e4m3>(desc, result, storage, alpha, beta),
+        DType::F8E5M2 => store_as::<A, f8e5m2>(desc, result, storage, alpha, beta),
+    }
+}
+
+fn store_as<A: Real, T: Element>(desc: &TensorDesc, result: &[A], storage: &mut [u8], alpha: f64, beta: f64) {
     let (alpha, beta) = (A::real(alpha), A::real(beta));
     if beta == A::zero() {
         if alpha == A::one() {
             return scatter(desc, result, storage);
         }
-        return match desc.dtype() {
-            DType::F32 => scatter_typed(desc, result, storage, |y: &mut f32, r: A| *y = (alpha * r).store()),
-            DType::F64 => scatter_typed(desc, result, storage, |y: &mut f64, r: A| *y = (alpha * r).store()),
-            DType::F16 => scatter_typed(desc, result, storage, |y: &mut f16, r: A| *y = (alpha * r).store()),
-            DType::BF16 => scatter_typed(desc, result, storage, |y: &mut bf16, r: A| *y = (alpha * r).store()),
-        };
+        return scatter_typed(desc, result, storage, |y: &mut T, r: A| *y = (alpha * r).store());
     }
-    let blend = |prior: A, result: A| alpha * result + beta * prior;
-    match desc.dtype() {
-        DType::F32 => scatter_typed(desc, result, storage, |y: &mut f32, r: A| *y = blend(A::load(*y), r).store()),
-        DType::F64 => scatter_typed(desc, result, storage, |y: &mut f64, r: A| *y = blend(A::load(*y), r).store()),
-        DType::F16 => scatter_typed(desc, result, storage, |y: &mut f16, r: A| *y = blend(A::load(*y), r).store()),
-        DType::BF16 => scatter_typed(desc, result, storage, |y: &mut bf16, r: A| *y = blend(A::load(*y), r).store()),
-    }
+    scatter_typed(desc, result, storage, |y: &mut T, r: A| *y = (alpha * r + beta * A::load(*y)).store());
 }
 
 fn whole_elements<A>(bytes: &mut [u8]) -> &mut [u8] {

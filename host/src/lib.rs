@@ -41,7 +41,7 @@ mod tensor;
 pub use context::{Context, DeviceInfo, DeviceKind};
 pub use error::Error;
 pub use half;
-pub use kernel_abi::{BadDescriptor, DType, Operand, Problem, Role, TensorDesc};
+pub use kernel_abi::{BadDescriptor, DType, Math, Operand, Precision, Problem, Role, TensorDesc};
 pub use kernels::{EmbeddedCubin, EmbeddedModule, Image, KernelsState, LoadedModule, embedded_modules, kernels_state};
 pub use plan::{Args, Plan, Workspace};
 pub use select::{
@@ -49,7 +49,7 @@ pub use select::{
     Verdict,
 };
 pub use stream::{Stream, Timer};
-pub use tensor::{Element, Tensor, TensorView, TensorViewMut};
+pub use tensor::{Element, Tensor, TensorView, TensorViewMut, f8e4m3, f8e5m2};
 
 /// The README's example, compiled and run with the documentation's.
 #[cfg(doctest)]

@@ -5,7 +5,7 @@
 
 use crate::ops;
 use crate::select::{Algorithm, candidates, plan};
-use crate::{Candidate, Context, DType, Error, Operand, Plan, PlanRequest, Problem};
+use crate::{Candidate, Context, DType, Error, Operand, Plan, PlanRequest, Precision, Problem};
 use kernel_abi::BadDescriptor;
 
 /// An operator: a problem with algorithms for it.
@@ -37,6 +37,8 @@ pub trait AnyProblem: Send + Sync {
     fn bytes(&self) -> f64;
     /// See [`Problem::accumulation_length`].
     fn accumulation_length(&self) -> f64;
+    /// See [`Problem::precision`].
+    fn precision(&self) -> Precision;
     /// See [`Context::plan`].
     ///
     /// # Errors
@@ -67,6 +69,9 @@ impl<P: Operation> AnyProblem for P {
     }
     fn accumulation_length(&self) -> f64 {
         Problem::accumulation_length(self)
+    }
+    fn precision(&self) -> Precision {
+        Problem::precision(self)
     }
     fn plan(&self, context: &Context, request: &PlanRequest) -> Result<Plan, Error> {
         plan(context, self, request)

@@ -15,6 +15,7 @@ pub struct Stream {
 
 impl Stream {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
+        context.check_present()?;
         let gpu = context.gpu_context().map(GpuStream::new).transpose()?;
         Ok(Stream { context: context.clone(), gpu })
     }

@@ -14,36 +14,68 @@ pub enum DType {
     F16 = 2,
     /// The upper half of binary32: 8 exponent bits, 7 stored mantissa bits.
     BF16 = 3,
+    /// Integers from -128 to 127. Conversions round to nearest, ties to even, and saturate; NaN becomes 0.
+    I8 = 4,
+    /// 32-bit integers, converted like [`DType::I8`].
+    I32 = 5,
+    /// 4 exponent bits, 3 stored mantissa bits, up to 448, no infinities. Conversions saturate: [`crate::fp8`].
+    F8E4M3 = 6,
+    /// 5 exponent bits, 2 stored mantissa bits, up to 57344. Conversions saturate: [`crate::fp8`].
+    F8E5M2 = 7,
 }
 
 impl DType {
     /// Every element type.
-    pub const ALL: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];
+    pub const ALL: [DType; 8] =
+        [DType::F32, DType::F64, DType::F16, DType::BF16, DType::I8, DType::I32, DType::F8E4M3, DType::F8E5M2];
+
+    /// The element types that every operator takes; the others are for products and transforms.
+    pub const GENERAL: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];
+
+    /// Whether every operator takes it: whether it is one of [`DType::GENERAL`].
+    pub const fn is_general(self) -> bool {
+        matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
+    }
+
+    /// Whether it is a floating-point type of 8 bits.
+    pub const fn is_fp8(self) -> bool {
+        matches!(self, DType::F8E4M3 | DType::F8E5M2)
+    }
+
+    /// Whether it stores integers.
+    pub const fn is_integer(self) -> bool {
+        matches!(self, DType::I8 | DType::I32)
+    }
 
     /// Size of one element.
     pub const fn size_bytes(self) -> usize {
         match self {
             DType::F64 => 8,
-            DType::F32 => 4,
+            DType::F32 | DType::I32 => 4,
             DType::F16 | DType::BF16 => 2,
+            DType::I8 | DType::F8E4M3 | DType::F8E5M2 => 1,
         }
     }
 
-    /// The type sums are kept in: `f64` for `f64`, `f32` for everything else.
+    /// The type sums are kept in: `f64` for `f64`, `i32` for integers, `f32` for everything else.
     pub const fn accumulator(self) -> DType {
         match self {
             DType::F64 => DType::F64,
-            DType::F32 | DType::F16 | DType::BF16 => DType::F32,
+            DType::I8 | DType::I32 => DType::I32,
+            DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => DType::F32,
         }
     }
 
-    /// Relative distance between 1 and the next larger number.
+    /// Relative distance between 1 and the next larger number; 0 for integers, whose distance is never less than 1.
     pub const fn epsilon(self) -> f64 {
         match self {
             DType::F64 => f64::EPSILON,
             DType::F32 => f32::EPSILON as f64,
             DType::F16 => 1.0 / 1024.0,
             DType::BF16 => 1.0 / 128.0,
+            DType::F8E4M3 => 1.0 / 8.0,
+            DType::F8E5M2 => 1.0 / 4.0,
+            DType::I8 | DType::I32 => 0.0,
         }
     }
 
@@ -54,6 +86,10 @@ impl DType {
             DType::F32 => 1 << 24,
             DType::F16 => 1 << 11,
             DType::BF16 => 1 << 8,
+            DType::F8E4M3 => 1 << 4,
+            DType::F8E5M2 => 1 << 3,
+            DType::I8 => i8::MAX as u64,
+            DType::I32 => i32::MAX as u64,
         }
     }
 
@@ -64,6 +100,10 @@ impl DType {
             DType::F64 => "f64",
             DType::F16 => "f16",
             DType::BF16 => "bf16",
+            DType::I8 => "i8",
+            DType::I32 => "i32",
+            DType::F8E4M3 => "f8e4m3",
+            DType::F8E5M2 => "f8e5m2",
         }
     }
 }
@@ -74,7 +114,7 @@ impl core::fmt::Display for DType {
     }
 }
 
-/// Maps the type words of the kernel lists (`f32`, `f64`, `f16`, `bf16`) to a [`DType`].
+/// Maps the type words of the kernel lists (`f32`, `bf16`, `f8e4m3`, …) to a [`DType`].
 #[macro_export]
 macro_rules! dtype_of {
     (f32) => {
@@ -89,6 +129,18 @@ macro_rules! dtype_of {
     (bf16) => {
         $crate::DType::BF16
     };
+    (i8) => {
+        $crate::DType::I8
+    };
+    (i32) => {
+        $crate::DType::I32
+    };
+    (f8e4m3) => {
+        $crate::DType::F8E4M3
+    };
+    (f8e5m2) => {
+        $crate::DType::F8E5M2
+    };
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -96,9 +148,9 @@ impl std::str::FromStr for DType {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        DType::ALL
-            .into_iter()
-            .find(|dtype| dtype.name() == text)
-            .ok_or_else(|| format!("expected f32, f64, f16 or bf16, given {text:?}"))
+        DType::ALL.into_iter().find(|dtype| dtype.name() == text).ok_or_else(|| {
+            let names = DType::ALL.map(DType::name);
+            format!("expected one of {}, given {text:?}", names.join(", "))
+        })
     }
 }

@@ -7,9 +7,12 @@
 
 pub mod division;
 pub mod dtype;
+pub mod fp8;
 pub mod layout;
+pub mod math;
 mod names;
 pub mod ops;
+pub mod store;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod desc;
@@ -20,8 +23,9 @@ pub mod text;
 
 pub use dtype::DType;
 pub use layout::{MAX_RANK, TensorParam, abi_fingerprint};
+pub use math::Math;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use desc::{BadDescriptor, TensorDesc};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use problem::{Operand, Problem, Role};
+pub use problem::{Operand, Precision, Problem, Role};

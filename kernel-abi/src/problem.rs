@@ -2,6 +2,7 @@
 
 use crate::desc::{BadDescriptor, TensorDesc};
 use crate::text;
+use crate::{DType, Math};
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
 use std::str::FromStr;
@@ -76,6 +77,42 @@ pub trait Problem: Clone + Eq + Hash + Debug + Display + FromStr<Err = BadDescri
     /// How many products or summands flow into the longest sum of one output element: what tolerances scale with.
     fn accumulation_length(&self) -> f64 {
         1.0
+    }
+
+    /// How exactly algorithms must compute: what tolerances begin with.
+    fn precision(&self) -> Precision {
+        Precision::of(self.operands().iter().map(|operand| operand.desc.dtype()))
+    }
+}
+
+/// The arithmetic that a problem asks for at least, storage of the result left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Precision {
+    /// Relative error of each operand as it is multiplied; 0 where every bit counts.
+    pub operand: f64,
+    /// Relative distance of neighbouring numbers of the type that sums are kept in.
+    pub sum: f64,
+}
+
+impl Precision {
+    /// Sums in the accumulator of the most exact of these types. Integers count as `f32`: their sums are exact, but they
+    /// meet alpha and beta in that.
+    pub fn of(dtypes: impl IntoIterator<Item = DType>) -> Self {
+        let is_double = dtypes.into_iter().any(|dtype| dtype == DType::F64);
+        Precision { operand: 0.0, sum: if is_double { DType::F64.epsilon() } else { DType::F32.epsilon() } }
+    }
+
+    /// Of products: tensor cores keep fewer bits of the sums of 8-bit floating-point numbers, and of operands in tf32.
+    pub fn of_products(a: DType, math: Math) -> Self {
+        /// Sums of 8-bit numbers keep 13 bits behind the leading one of the largest term.
+        const FP8_SUM: f64 = 1.0 / (1 << 13) as f64;
+        /// tf32 has 10 bits, and hardware may cut the others off.
+        const TF32_OPERAND: f64 = 1.0 / (1 << 10) as f64;
+        let general = Self::of([a]);
+        Precision {
+            operand: if math == Math::Tf32 { TF32_OPERAND } else { general.operand },
+            sum: if a.is_fp8() { FP8_SUM } else { general.sum },
+        }
     }
 }
 
@@ -152,6 +189,77 @@ pub fn same_dtype(
     }
     let reason = format!("expected the element type {} of {b_name}, given {}", b.dtype(), a.dtype());
     Err(BadDescriptor::new(op, a_name, reason))
+}
+
+/// Refuses element types that only products and transforms take.
+///
+/// # Errors
+/// `BadDescriptor` naming the type and what to do.
+pub fn general_dtype(op: &'static str, name: &str, desc: &TensorDesc) -> Result<(), BadDescriptor> {
+    if desc.dtype().is_general() {
+        return Ok(());
+    }
+    let known = DType::GENERAL.map(DType::name).join(", ");
+    let reason =
+        format!("expected one of the element types {known}, into which transform converts, given {}", desc.dtype());
+    Err(BadDescriptor::new(op, name, reason))
+}
+
+/// Judges the element types of a product of `a` and `b` that is stored as `c`.
+///
+/// General types do not mix. `i8` gives `i8`, `i32` or `f32`; 8-bit floating-point types, which mix, give `f32`, `f16`,
+/// `bf16` or one of themselves.
+///
+/// # Errors
+/// `BadDescriptor` naming what may stand in place of the type given.
+pub fn product_dtypes(
+    op: &'static str,
+    (a_name, a): (&str, &TensorDesc),
+    (b_name, b): (&str, &TensorDesc),
+    (c_name, c): (&str, &TensorDesc),
+) -> Result<(), BadDescriptor> {
+    use DType::{BF16, F8E4M3, F8E5M2, F16, F32, I8, I32};
+    let legal: &[DType] = match a.dtype() {
+        I8 => &[I8, I32, F32],
+        F8E4M3 | F8E5M2 => &[F32, F16, BF16, F8E4M3, F8E5M2],
+        I32 => {
+            let reason = "expected another element type than i32, which is only written: integers are multiplied as i8";
+            return Err(BadDescriptor::new(op, a_name, reason.to_owned()));
+        }
+        _ => {
+            same_dtype(op, b_name, b, a_name, a)?;
+            return same_dtype(op, c_name, c, a_name, a);
+        }
+    };
+    if !(a.dtype().is_fp8() && b.dtype().is_fp8()) {
+        same_dtype(op, b_name, b, a_name, a)?;
+    }
+    if !legal.contains(&c.dtype()) {
+        let known: Vec<&str> = legal.iter().map(|dtype| dtype.name()).collect();
+        let reason = format!(
+            "expected one of the element types {} for products of {}, given {}",
+            known.join(", "),
+            a.dtype(),
+            c.dtype()
+        );
+        return Err(BadDescriptor::new(op, c_name, reason));
+    }
+    Ok(())
+}
+
+/// The longest sums of products of `i8` that an `i32` holds whatever the numbers.
+pub const I8_MAX_TERMS: i64 = (i32::MAX / (128 * 128)) as i64;
+
+/// Refuses sums of products of `i8` that might not fit an `i32`.
+///
+/// # Errors
+/// `BadDescriptor` naming the length.
+pub fn integer_sums(op: &'static str, name: &str, desc: &TensorDesc, n_terms: f64) -> Result<(), BadDescriptor> {
+    if desc.dtype() == DType::I8 && n_terms > I8_MAX_TERMS as f64 {
+        let reason = format!("expected sums of up to {I8_MAX_TERMS} products of i8, which fit i32, given {n_terms}");
+        return Err(BadDescriptor::new(op, name, reason));
+    }
+    Ok(())
 }
 
 /// Refuses an output whose indices share elements.

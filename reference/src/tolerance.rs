@@ -1,15 +1,23 @@
 //! How far a right result may be from the reference.
 
-use kernel_abi::{DType, Operand, Role};
+use kernel_abi::{DType, Operand, Precision, Role};
 
 /// The largest error allowed, relative to `|expected| + scale`, with the output's scale from [`scales`].
 ///
 /// Storage rounds once, by half its epsilon; blending with beta rounds again. The accumulator's error grows like the
 /// square root of the length of the sum for rounding errors of random sign; the constant covers the spread of the
-/// terms. `slack` is an algorithm's own factor, 1 unless its method loses digits (as Winograd's does).
-pub fn relative(storage: DType, accumulation_length: f64, slack: f64) -> f64 {
-    let accumulator = storage.accumulator().epsilon();
-    2.0 * storage.epsilon() + 8.0 * accumulator * accumulation_length.max(1.0).sqrt() * slack
+/// terms. Rounded operands change each term by as much, all in one direction where they are cut off. `slack` is an
+/// algorithm's own factor, 1 unless its method loses digits (as Winograd's does).
+pub fn relative(storage: DType, precision: Precision, accumulation_length: f64, slack: f64) -> f64 {
+    2.0 * storage.epsilon()
+        + 4.0 * precision.operand
+        + 8.0 * precision.sum * accumulation_length.max(1.0).sqrt() * slack
+}
+
+/// The error allowed beside that against the rounded reference: where integers are stored, the nearest may be missed by
+/// one.
+pub fn absolute(storage: DType) -> f64 {
+    if storage.is_integer() { 1.0 } else { 0.0 }
 }
 
 /// For each operand that is written, the size of the numbers that its elements are made of.

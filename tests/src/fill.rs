@@ -1,8 +1,8 @@
 //! Values for operands.
 
 use kernel_abi::DType;
-use oxidnn::Element;
 use oxidnn::half::{bf16, f16};
+use oxidnn::{Element, f8e4m3, f8e5m2};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -52,5 +52,9 @@ pub fn round(value: f64, dtype: DType) -> f64 {
         DType::F32 => f64::from(value as f32),
         DType::F16 => Element::to_f64(<f16 as Element>::from_f64(value)),
         DType::BF16 => Element::to_f64(<bf16 as Element>::from_f64(value)),
+        DType::I8 => value.round_ties_even().clamp(-128.0, 127.0),
+        DType::I32 => value.round_ties_even().clamp(f64::from(i32::MIN), f64::from(i32::MAX)),
+        DType::F8E4M3 => Element::to_f64(<f8e4m3 as Element>::from_f64(value)),
+        DType::F8E5M2 => Element::to_f64(<f8e5m2 as Element>::from_f64(value)),
     }
 }

@@ -6,6 +6,7 @@ mod conv;
 mod errors;
 mod goldens;
 mod matmul;
+mod narrow;
 mod pointwise;
 mod pool;
 mod registry;

@@ -114,7 +114,7 @@ fn transposes_agree_with_strides() {
     let a: TensorDesc = "5x3:f32".parse().unwrap();
     let b: TensorDesc = "5x7:f32".parse().unwrap();
     let c: TensorDesc = "3x7:f32".parse().unwrap();
-    let problem = MatmulDesc { transpose_a: true, transpose_b: false }.problem(&a, &b, &c).unwrap();
+    let problem = MatmulDesc { transpose_a: true, ..MatmulDesc::default() }.problem(&a, &b, &c).unwrap();
     let exchanged: TensorDesc = "3x5:f32:s1x3".parse().unwrap();
     assert_eq!(problem.a_matrix(), exchanged);
     assert_eq!(MatmulProblem::new(&exchanged, &b, &c).unwrap().flops(), problem.flops());

@@ -107,7 +107,7 @@ impl Network {
         let y = self.value(&[batch, features])?;
         let (w, dw) = self.parameter(&w_desc, inputs)?;
         let product = |transpose_a, transpose_b, a: &TensorDesc, b: &TensorDesc, c: &TensorDesc| {
-            MatmulDesc { transpose_a, transpose_b }.problem(a, b, c)
+            MatmulDesc { transpose_a, transpose_b, ..MatmulDesc::default() }.problem(a, b, c)
         };
         let forward = self.step(&product(false, false, &x_desc, &w_desc, &y.desc)?, &[x.slot, w, y.slot])?;
         let to_w = self.step(&product(true, false, &x_desc, &y.desc, &w_desc)?, &[x.slot, gradient(y), dw])?;

@@ -7,7 +7,7 @@ use crate::timing::Clock;
 use anyhow::{Context as _, Result, bail};
 use oxidnn::driver::{DeviceMemory, GpuContext, GpuStream};
 use oxidnn::ops::matmul::MatmulProblem;
-use oxidnn::{DType, TensorDesc};
+use oxidnn::{DType, Math, TensorDesc};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
@@ -39,7 +39,7 @@ functions! {
         preference_set = "cublasLtMatmulPreferenceSetAttribute"(P, c_int, *const c_void, usize) -> c_int;
         preference_destroy = "cublasLtMatmulPreferenceDestroy"(P) -> c_int;
         heuristic = "cublasLtMatmulAlgoGetHeuristic"(P, P, P, P, P, P, P, c_int, *mut Proposal, *mut c_int) -> c_int;
-        matmul = "cublasLtMatmul"(P, P, *const f32, P, P, P, P, *const f32, P, P, P, P, *const [u64; 8], P, usize, P) -> c_int;
+        matmul = "cublasLtMatmul"(P, P, *const c_void, P, P, P, P, *const c_void, P, P, P, P, *const [u64; 8], P, usize, P) -> c_int;
     }
 }
 
@@ -59,8 +59,13 @@ const PROPOSALS: usize = 12;
 
 /// `cublasComputeType_t`: f32 sums, and without TF32 for f32 operands.
 const COMPUTE_32F: c_int = 68;
+/// With TF32 for f32 operands.
+const COMPUTE_32F_FAST_TF32: c_int = 77;
+/// Exact sums of integers.
+const COMPUTE_32I: c_int = 72;
 /// `cudaDataType_t` of the scalars.
 const R_32F: c_int = 0;
+const R_32I: c_int = 10;
 /// `cublasLtMatmulDescAttributes_t`.
 const TRANSPOSE_A: c_int = 3;
 const TRANSPOSE_B: c_int = 4;
@@ -102,21 +107,23 @@ struct Described<'a> {
     a: P,
     b: P,
     c: P,
+    /// Whether scalars are integers.
+    counts: bool,
 }
 
 impl<'a> Described<'a> {
     fn new(lt: &'a CublasLt, problem: &MatmulProblem) -> Result<Self> {
         let f = &lt.functions;
         let null = std::ptr::null_mut();
-        let mut described = Described { lt, product: null, a: null, b: null, c: null };
-        let data_type = match problem.c().dtype() {
-            DType::F32 => 0,
-            DType::F16 => 2,
-            DType::BF16 => 14,
-            other @ DType::F64 => bail!("expected f32, f16 or bf16, given {other}"),
+        let counts = problem.a().dtype() == DType::I8;
+        let mut described = Described { lt, product: null, a: null, b: null, c: null, counts };
+        let (compute, scalars) = match (problem.a().dtype(), problem.desc().math) {
+            (DType::I8, _) => (COMPUTE_32I, R_32I),
+            (_, Math::Tf32) => (COMPUTE_32F_FAST_TF32, R_32F),
+            _ => (COMPUTE_32F, R_32F),
         };
         // SAFETY: each place is one for a handle.
-        check("cublasLtMatmulDescCreate", unsafe { (f.desc_create)(&mut described.product, COMPUTE_32F, R_32F) })?;
+        check("cublasLtMatmulDescCreate", unsafe { (f.desc_create)(&mut described.product, compute, scalars) })?;
         let transposes = [(TRANSPOSE_A, problem.desc().transpose_b), (TRANSPOSE_B, problem.desc().transpose_a)];
         for (attribute, transposed) in transposes {
             let value = c_int::from(transposed);
@@ -129,6 +136,16 @@ impl<'a> Described<'a> {
             if problem.n_batch() != 1 || desc.rank() != 2 || !desc.is_packed() {
                 bail!("expected one product of matrices without gaps, given {desc}");
             }
+            let data_type = match desc.dtype() {
+                DType::F32 => R_32F,
+                DType::F16 => 2,
+                DType::I8 => 3,
+                DType::I32 => R_32I,
+                DType::BF16 => 14,
+                DType::F8E4M3 => 28,
+                DType::F8E5M2 => 29,
+                DType::F64 => bail!("expected another type than f64"),
+            };
             let [rows, columns] = [desc.dims()[1], desc.dims()[0]];
             // SAFETY: as above.
             let status = unsafe { (f.layout_create)(place, data_type, rows as u64, columns as u64, rows) };
@@ -203,22 +220,24 @@ impl Call for LtCall<'_> {
     }
 
     fn queue(&self, set: &Set) -> Result<()> {
-        let Described { lt, product, a, b, c } = *self.described;
+        let Described { lt, product, a, b, c, .. } = *self.described;
         let input = |i: usize| set.inputs[i].0.span().address() as P;
         let output = set.theirs.span().address() as P;
         let workspace = lt.workspace.span().address() as P;
-        let (alpha, beta) = (1.0f32, 0.0f32);
+        // As f32 or i32, by the descriptor.
+        let (one, zero) = (if self.described.counts { 1 } else { 1.0f32.to_bits() }, 0u32);
+        let (alpha, beta) = ((&raw const one).cast(), (&raw const zero).cast());
         // SAFETY: descriptors and memory are this problem's; scalars and algorithm are read during the call.
         let status = unsafe {
             (lt.functions.matmul)(
                 lt.handle,
                 product,
-                &alpha,
+                alpha,
                 input(1),
                 a,
                 input(0),
                 b,
-                &beta,
+                beta,
                 output,
                 c,
                 output,

@@ -2,9 +2,9 @@
 
 use crate::device::PinnedBytes;
 use anyhow::{Result, bail};
-use oxidnn::DType;
 use oxidnn::driver::{DeviceSpan, GpuStream};
 use oxidnn::half::{bf16, f16};
+use oxidnn::{DType, f8e4m3, f8e5m2};
 use rayon::prelude::*;
 
 /// Bytes that are compared at a time.
@@ -90,6 +90,10 @@ fn of_bytes(expected: &[u8], got: &[u8], dtype: DType, rms: f64) -> Difference {
         DType::F64 => pairs::<8>(a, b, rms, f64::from_ne_bytes),
         DType::F16 => pairs::<2>(a, b, rms, |bytes| f16::from_ne_bytes(bytes).to_f64()),
         DType::BF16 => pairs::<2>(a, b, rms, |bytes| f64::from(bf16::from_ne_bytes(bytes).to_f32())),
+        DType::I8 => pairs::<1>(a, b, rms, |[byte]| f64::from(byte as i8)),
+        DType::I32 => pairs::<4>(a, b, rms, |bytes| f64::from(i32::from_ne_bytes(bytes))),
+        DType::F8E4M3 => pairs::<1>(a, b, rms, |[byte]| f8e4m3::from_bits(byte).to_f64()),
+        DType::F8E5M2 => pairs::<1>(a, b, rms, |[byte]| f8e5m2::from_bits(byte).to_f64()),
     };
     tasks.map(compare).reduce(Difference::default, Difference::and)
 }

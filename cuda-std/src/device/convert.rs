@@ -1,4 +1,4 @@
-//! 16-bit floating-point types as bits: conversions to and from `f32`, rounding to nearest even.
+//! 16-bit and 8-bit types as bits: conversions to and from `f32` and `f64`, rounding to nearest even.
 
 use core::arch::asm;
 
@@ -174,4 +174,26 @@ to_integer! {
     i8_from_f32 = "cvt.rni.sat.s8.f32";
     /// Nearest integer within 0..=255, ties to even: `cvt.rni.sat.u8.f32`.
     u8_from_f32 = "cvt.rni.sat.u8.f32";
+}
+
+macro_rules! to_integer_f64 {
+    ($($(#[$meta:meta])* $name:ident = $instruction:literal;)*) => { $(
+        $(#[$meta])*
+        #[inline(always)]
+        pub fn $name(x: f64) -> i32 {
+            let y: i32;
+            // SAFETY: arithmetic on registers.
+            unsafe {
+                asm!(concat!($instruction, " {0}, {1};"), out(reg32) y, in(reg64) x, options(pure, nomem, nostack));
+            };
+            y
+        }
+    )* };
+}
+
+to_integer_f64! {
+    /// Nearest integer, ties to even, saturating; -2³¹ for NaN: `cvt.rni.s32.f64`.
+    i32_from_f64 = "cvt.rni.s32.f64";
+    /// Nearest integer within -128..=127, ties to even; -128 for NaN: `cvt.rni.sat.s8.f64`.
+    i8_from_f64 = "cvt.rni.sat.s8.f64";
 }

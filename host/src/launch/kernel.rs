@@ -6,6 +6,7 @@ use crate::plan::{Call, Launch};
 use crate::select::{Config, Refusal};
 use crate::{Context, DType, Error, Stream, TensorDesc};
 use kernel_abi::TensorParam;
+use kernel_abi::store::StoreParams;
 
 /// A row of an operator's kernel list.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +64,24 @@ impl<T: KernelParams + Send + Sync> Launch for KernelLaunch<T> {
         launch(&self.function, &self.config, stream, &params)
             .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
     }
+}
+
+/// How kernels that store sums in several types write columns of this type and distance, but for what only a run knows.
+pub(crate) fn store_params(dtype: DType, col_stride: i64) -> StoreParams {
+    StoreParams {
+        alpha: 1.0,
+        beta: 0.0,
+        col_stride,
+        dtype: dtype as u32,
+        element_bytes: dtype.size_bytes() as u32,
+        whole: 0,
+        unused: 0,
+    }
+}
+
+/// Whether sums are only scaled as they are stored, those of i32 not even that: what whole accesses are made for.
+pub(crate) fn scales_only(store: &StoreParams) -> bool {
+    store.beta == 0.0 && (store.dtype != DType::I32 as u32 || store.alpha == 1.0)
 }
 
 /// A one-dimensional grid that covers `n_threads`, in blocks of `block`; kernels stride over the rest.

@@ -4,7 +4,8 @@ pub mod cpu_gemm;
 mod kernel;
 
 pub(crate) use kernel::{
-    KernelLaunch, KernelRow, channels_innermost, kernel_for, kernel_rows, linear_grid, spatial_param,
+    KernelLaunch, KernelRow, channels_innermost, kernel_for, kernel_rows, linear_grid, scales_only, spatial_param,
+    store_params,
 };
 
 use crate::driver::{DriverError, Function, GpuStream};

@@ -1,5 +1,6 @@
 //! Host types of tensor elements.
 
+use super::{f8e4m3, f8e5m2};
 use crate::DType;
 use crate::launch::cpu_gemm::GemmElement;
 use half::{bf16, f16};
@@ -10,11 +11,11 @@ pub trait Element: bytemuck::Pod + Send + Sync {
     const DTYPE: DType;
     /// Exactly.
     fn to_f64(self) -> f64;
-    /// Rounded to nearest, ties to even.
+    /// Rounded to nearest, ties to even; integers and 8-bit floating-point types saturate.
     fn from_f64(value: f64) -> Self;
-    /// Rounded to nearest, ties to even; exact for `f32` and `f64`.
+    /// As [`Element::from_f64`]; exact for `f32` and `f64`.
     fn from_f32(value: f32) -> Self;
-    /// Rounded to nearest, ties to even; exact unless `self` is an `f64`.
+    /// Rounded to nearest, ties to even; exact unless `self` is an `f64` or an `i32`.
     fn to_f32(self) -> f32;
 }
 
@@ -43,6 +44,11 @@ element! {
     f64 => F64, |v| v, |v| v, |v| v as f32, f64::from;
     f16 => F16, f16::to_f64, f16::from_f64, f16::to_f32, f16::from_f32;
     bf16 => BF16, bf16::to_f64, bf16::from_f64, bf16::to_f32, bf16::from_f32;
+    // `as` saturates, and takes NaN to 0.
+    i8 => I8, f64::from, |v: f64| v.round_ties_even() as i8, f32::from, |v: f32| v.round_ties_even() as i8;
+    i32 => I32, f64::from, |v: f64| v.round_ties_even() as i32, |v| v as f32, |v: f32| v.round_ties_even() as i32;
+    f8e4m3 => F8E4M3, f8e4m3::to_f64, f8e4m3::from_f64, f8e4m3::to_f32, f8e4m3::from_f32;
+    f8e5m2 => F8E5M2, f8e5m2::to_f64, f8e5m2::from_f64, f8e5m2::to_f32, f8e5m2::from_f32;
 }
 
 /// A type the CPU algorithms compute in: `f32` or `f64`.

@@ -1,12 +1,14 @@
 //! Memory with a shape.
 
 mod element;
+mod fp8;
 mod memory;
 mod strided;
 mod view;
 
 pub use element::Element;
 pub(crate) use element::Real;
+pub use fp8::{f8e4m3, f8e5m2};
 pub(crate) use memory::{HostMemory, Memory, Region, RegionMut};
 pub(crate) use strided::{gather, scatter, scatter_typed};
 pub use view::{TensorView, TensorViewMut};
@@ -186,7 +188,8 @@ pub(crate) fn reshaped(from: &TensorDesc, to: &TensorDesc) -> Result<TensorDesc,
     Err(Error::bad("tensor", "reshape", reason))
 }
 
-/// The accumulator type of a set of operands.
+/// The type a set of operands is computed in on the CPU: `f64` has all integers of 32 bits and sums of them.
 pub(crate) fn accumulator(dtypes: impl IntoIterator<Item = DType>) -> DType {
-    if dtypes.into_iter().any(|dtype| dtype == DType::F64) { DType::F64 } else { DType::F32 }
+    let wide = |dtype: DType| dtype == DType::F64 || dtype.is_integer();
+    if dtypes.into_iter().any(wide) { DType::F64 } else { DType::F32 }
 }

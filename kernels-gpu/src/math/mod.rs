@@ -2,4 +2,5 @@
 
 pub mod element;
 pub mod index;
+pub mod kmajor;
 pub mod tensor_core;

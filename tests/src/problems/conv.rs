@@ -77,6 +77,18 @@ pub fn of(
 /// Channels-last convolutions of 16-bit types with channels by 8, as kernels for tensor cores want them: a few tiles
 /// with tails everywhere.
 pub fn for_tensor_cores(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    in_units(pass, Just(8))
+}
+
+/// The same with channels by 4, by 2 or of any number, which copy engines cannot take as they lie.
+pub fn odd_channels(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    in_units(pass, prop_oneof![3 => Just(4), 1 => Just(2), 1 => Just(1)])
+}
+
+fn in_units(
+    pass: impl Strategy<Value = ConvPass>,
+    unit: impl Strategy<Value = i64>,
+) -> impl Strategy<Value = ConvProblem> {
     /// Products that the reference may be asked for.
     const MAX_PRODUCTS: f64 = 2_000_000.0;
     let spatial = prop::collection::vec(axis(), 1..=3);
@@ -85,10 +97,11 @@ pub fn for_tensor_cores(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<
         4 => (1i64..=5, Just(1i64), 1i64..=20, 1i64..=34),
         1 => (1i64..=3, 2i64..=3, Just(8i64), prop::sample::select(&[8i64, 16][..])),
     ];
-    // Elements between neighbouring positions that belong to nobody, by 8: a slice of a wider tensor.
+    // Elements between neighbouring positions that belong to nobody, as many as channels come by: a slice of a wider
+    // tensor.
     let gaps = [0i64..=1, 0i64..=1];
-    (words, channels, spatial, gaps).prop_map(
-        |((dtype, pass, mode), (mut n, groups, mut group_c, mut group_k), axes, [x_gap, y_gap])| {
+    (words, channels, spatial, gaps, unit).prop_map(
+        |((dtype, pass, mode), (mut n, groups, mut group_c, mut group_k), axes, [x_gap, y_gap], unit)| {
             let column = |i: usize| axes.iter().map(|axis| axis[i]).collect::<Vec<_>>();
             let desc = ConvDesc::new()
                 .padding(&column(2))
@@ -99,12 +112,12 @@ pub fn for_tensor_cores(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<
                 .mode(mode);
             loop {
                 let extents = |outer: [i64; 2], i: usize| outer.into_iter().chain(column(i)).collect::<Vec<_>>();
-                let x = channels_last(dtype, &extents([n, groups * group_c * 8], 0), 8 * x_gap);
-                let w = channels_last(dtype, &extents([groups * group_k * 8, group_c * 8], 1), 0);
+                let x = channels_last(dtype, &extents([n, groups * group_c * unit], 0), unit * x_gap);
+                let w = channels_last(dtype, &extents([groups * group_k * unit, group_c * unit], 1), 0);
                 let y_dims = desc.output_dims(&x, &w).expect("random axes are legal");
-                let y = channels_last(dtype, &y_dims, 8 * y_gap);
+                let y = channels_last(dtype, &y_dims, unit * y_gap);
                 let taps: i64 = column(1).iter().product();
-                if y.n_elems() as f64 * (taps * group_c * 8) as f64 > MAX_PRODUCTS && (n > 1 || groups == 1) {
+                if y.n_elems() as f64 * (taps * group_c * unit) as f64 > MAX_PRODUCTS && (n > 1 || groups == 1) {
                     if n * group_c * group_k == 1 {
                         // The positions alone are too many: leave it at that.
                     } else if groups > 1 {
@@ -238,6 +251,50 @@ pub fn single(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = Co
                     } else {
                         (n, groups, (group_c + 1) / 2, (group_k + 1) / 2)
                     };
+                    continue;
+                }
+                return match pass {
+                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
+                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
+                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
+                }
+                .expect("a random problem is legal");
+            }
+        },
+    )
+}
+
+/// f32 convolutions of 3 × 3 taps and stride 1, as `winograd` wants them: tiles with tails, asymmetric padding beyond the
+/// filter, channels that are odd, channels-last with gaps or channels before the image.
+pub fn three_by_three(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    /// Products that the reference may be asked for.
+    const MAX_PRODUCTS: i64 = 2_000_000;
+    let extent = || prop_oneof![2 => 1i64..=9, 2 => 7i64..=23, 1 => prop::sample::select(&[31i64, 32, 33, 37][..])];
+    let axis = || (extent(), 0i64..=4, 0i64..=4).prop_map(|(input, before, behind)| [input, before, behind]);
+    let width = || prop_oneof![2 => 1i64..=9, 2 => 10i64..=41, 1 => prop::sample::select(&[64i64, 67, 128, 131][..])];
+    let layouts = (0u32..=4, [0i64..=3, 0i64..=3, 0i64..=2]);
+    let words = (pass, prop::sample::select(ConvMode::ALL));
+    (words, [axis(), axis()], 1i64..=7, width(), width(), layouts).prop_map(
+        |((pass, mode), mut axes, mut n, mut c, mut k, (layout, gaps))| {
+            for axis in &mut axes {
+                axis[2] = axis[2].max(3 - axis[0] - axis[1]);
+            }
+            let column = |i: usize| [axes[0][i], axes[1][i]];
+            let desc = ConvDesc::new().padding(&column(1)).padding_end(&column(2)).mode(mode);
+            let tensor = |dims: &[i64], gap: i64| {
+                if layout == 0 {
+                    TensorDesc::packed(DType::F32, dims).expect("random extents are legal")
+                } else {
+                    channels_last(DType::F32, dims, if layout < 3 { gap } else { 0 })
+                }
+            };
+            loop {
+                let [h, w] = column(0);
+                let x = tensor(&[n, c, h, w], gaps[0]);
+                let w = tensor(&[k, c, 3, 3], gaps[1]);
+                let y = tensor(&desc.output_dims(&x, &w).expect("random axes are legal"), gaps[2]);
+                if y.n_elems() * 9 * c > MAX_PRODUCTS && n * c * k > 1 {
+                    [n, c, k] = if n > 1 { [n / 2, c, k] } else { [n, (c + 1) / 2, (k + 1) / 2] };
                     continue;
                 }
                 return match pass {

@@ -24,7 +24,9 @@ pub fn any() -> impl Strategy<Value = MatmulProblem> {
             let a = input(a_layout, matrix(transpose_a, m, k), repeat_a);
             let b = input(b_layout, matrix(transpose_b, k, n), repeat_b);
             let c = c_layout.apply(dtype, &[&batch[..], &[m, n][..]].concat());
-            MatmulDesc { transpose_a, transpose_b }.problem(&a, &b, &c).expect("a random problem is legal")
+            MatmulDesc { transpose_a, transpose_b, ..MatmulDesc::default() }
+                .problem(&a, &b, &c)
+                .expect("a random problem is legal")
         },
     )
 }
@@ -60,7 +62,9 @@ pub fn tiled() -> impl Strategy<Value = MatmulProblem> {
             } else {
                 rows_with_gap(dtype, &batch, [m, n], c_gap)
             };
-            MatmulDesc { transpose_a, transpose_b }.problem(&a, &b, &c).expect("a random problem is legal")
+            MatmulDesc { transpose_a, transpose_b, ..MatmulDesc::default() }
+                .problem(&a, &b, &c)
+                .expect("a random problem is legal")
         },
     )
 }

@@ -4,6 +4,7 @@ pub mod activation;
 pub mod bias;
 pub mod conv;
 pub mod matmul;
+pub mod narrow;
 pub mod pointwise;
 pub mod pool;
 pub mod sgd;

@@ -3,9 +3,24 @@
 use kernel_abi::{DType, TensorDesc};
 use proptest::prelude::*;
 
-/// Any element type.
+/// Any element type that every operator takes.
 pub fn dtype() -> impl Strategy<Value = DType> {
+    prop::sample::select(&DType::GENERAL[..])
+}
+
+/// Any element type at all.
+pub fn any_dtype() -> impl Strategy<Value = DType> {
     prop::sample::select(&DType::ALL[..])
+}
+
+/// Element types of a product of 8-bit numbers: both factors', and the result's.
+pub fn narrow_product() -> impl Strategy<Value = [DType; 3]> {
+    use DType::{BF16, F8E4M3, F8E5M2, F16, F32, I8, I32};
+    let fp8 = || prop::sample::select(&[F8E4M3, F8E5M2][..]);
+    prop_oneof![
+        1 => prop::sample::select(&[I8, I32, F32][..]).prop_map(|c| [I8, I8, c]),
+        1 => (fp8(), fp8(), prop::sample::select(&[F32, F16, BF16, F8E4M3, F8E5M2][..])).prop_map(|(a, b, c)| [a, b, c]),
+    ]
 }
 
 /// Extents of rank 1 to `max_rank` with at most about `max_elems` elements.

@@ -1,21 +1,21 @@
 //! Random transforms.
 
-use super::tensors::{dims, dtype, layout};
+use super::tensors::{any_dtype, dims, layout};
 use kernel_abi::ops::transform::TransformProblem;
 use kernel_abi::{DType, TensorDesc};
 use proptest::prelude::*;
 
 /// Any transform; often between equal types and layouts, as a copy is, or from channels first to last or back.
 pub fn any() -> impl Strategy<Value = TransformProblem> {
-    let copy = (dtype(), dims(4, 40_000), layout()).prop_map(|(dtype, dims, layout)| {
+    let copy = (any_dtype(), dims(4, 40_000), layout()).prop_map(|(dtype, dims, layout)| {
         let x = layout.apply(dtype, &dims);
         TransformProblem::new(&x, &x).expect("a random problem is legal")
     });
-    let long = (dtype(), 1i64..70_000).prop_map(|(dtype, n)| {
+    let long = (any_dtype(), 1i64..70_000).prop_map(|(dtype, n)| {
         let x = TensorDesc::packed(dtype, &[n]).expect("a row is legal");
         TransformProblem::new(&x, &x).expect("a random problem is legal")
     });
-    let types = prop::sample::select(&[DType::F16, DType::BF16, DType::F32][..]);
+    let types = prop::sample::select(&[DType::F16, DType::BF16, DType::F32, DType::I32][..]);
     let transpose = (types, 1i64..=3, 1i64..=140, 1i64..=290, prop::bool::ANY).prop_map(|(dtype, n, c, w, back)| {
         let dims = [if c * w > 9000 { 1 } else { n }, c, w];
         let [x, y] = [TensorDesc::packed(dtype, &dims), TensorDesc::channels_last(dtype, &dims)];
@@ -23,9 +23,10 @@ pub fn any() -> impl Strategy<Value = TransformProblem> {
         let (x, y) = if back { (y, x) } else { (x, y) };
         TransformProblem::new(&x, &y).expect("a random problem is legal")
     });
-    let change = ([dtype(), dtype()], dims(5, 3000), [layout(), layout()]).prop_map(|(dtypes, dims, layouts)| {
-        let [x, y] = [0, 1].map(|i| layouts[i].apply(dtypes[i], &dims));
-        TransformProblem::new(&x, &y).expect("a random problem is legal")
-    });
+    let change =
+        ([any_dtype(), any_dtype()], dims(5, 3000), [layout(), layout()]).prop_map(|(dtypes, dims, layouts)| {
+            let [x, y] = [0, 1].map(|i| layouts[i].apply(dtypes[i], &dims));
+            TransformProblem::new(&x, &y).expect("a random problem is legal")
+        });
     prop_oneof![1 => copy, 1 => long, 2 => transpose, 3 => change]
 }

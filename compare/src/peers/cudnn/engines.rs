@@ -3,8 +3,8 @@
 use super::backend::{Descriptor, Kind, Name, Type};
 use super::library::Cudnn;
 use anyhow::{Context as _, Result};
-use oxidnn::DType;
 use oxidnn::ops::conv::ConvProblem;
+use oxidnn::{DType, Math};
 use std::ffi::c_int;
 use std::rc::Rc;
 
@@ -44,11 +44,11 @@ pub(super) fn proposals<'a>(
     problem: &ConvProblem,
 ) -> (Vec<Proposal<'a>>, Vec<String>) {
     let (mut found, mut notes) = (Vec::<Proposal<'a>>::new(), Vec::new());
-    let dtype = problem.x().dtype();
+    let exact = problem.x().dtype() == DType::F32 && problem.math() == Math::Full;
     let mut add = |configs: Vec<Rc<Descriptor<'a>>>| {
         for config in configs {
             // A config that cannot be described is one that the library left unfinished.
-            if let Ok(Some(proposal)) = describe(config, dtype)
+            if let Ok(Some(proposal)) = describe(config, exact)
                 && found.iter().all(|known| known.name != proposal.name)
             {
                 found.push(proposal);
@@ -67,7 +67,7 @@ pub(super) fn proposals<'a>(
     }
     let shape = problem.shape();
     let few_channels = shape.group_c().min(shape.group_k()) < FEW_CHANNELS;
-    if dtype != DType::F32 && !few_channels && found.iter().filter(|proposal| proposal.tensor_cores).count() >= 3 {
+    if !exact && !few_channels && found.iter().filter(|proposal| proposal.tensor_cores).count() >= 3 {
         found.retain(|proposal| proposal.tensor_cores);
     }
     (ordered(found, |proposal| proposal.engine), notes)
@@ -117,12 +117,12 @@ fn every_engine<'a>(cudnn: &'a Cudnn, graph: &Rc<Descriptor<'a>>) -> Result<Vec<
     Ok((0..count).filter_map(|index| configured(index).ok()).collect())
 }
 
-/// An engine's name with its knobs; None for one that computes f32 with less than f32.
-fn describe(config: Rc<Descriptor<'_>>, dtype: DType) -> Result<Option<Proposal<'_>>> {
+/// An engine's name with its knobs; None for one that computes with less than f32 where that is to be `exact`.
+fn describe(config: Rc<Descriptor<'_>>, exact: bool) -> Result<Option<Proposal<'_>>> {
     let engines = config.get_descriptors_exactly(Name::ConfigEngine, Kind::Engine, 1)?;
     let engine = engines.first().context("expected an engine")?;
     let notes = engine.get_enums(Name::EngineNumericalNotes, Type::NumericalNote, N_NUMERICAL_NOTES)?;
-    if dtype == DType::F32 && (notes.contains(&TENSOR_CORE) || notes.contains(&DOWN_CONVERT_INPUTS)) {
+    if exact && (notes.contains(&TENSOR_CORE) || notes.contains(&DOWN_CONVERT_INPUTS)) {
         return Ok(None);
     }
     let behavior = engine.get_enums(Name::EngineBehaviorNotes, Type::BehaviorNote, N_BEHAVIOR_NOTES)?;

@@ -137,6 +137,10 @@ impl Cudnn {
             DType::F64 => 1,
             DType::F16 => 2,
             DType::BF16 => 9,
+            DType::I8 => 3,
+            DType::I32 => 4,
+            DType::F8E4M3 => 12,
+            DType::F8E5M2 => 13,
         }
     }
 

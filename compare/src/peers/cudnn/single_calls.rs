@@ -6,7 +6,7 @@ use crate::measure::{Call, Set, Tried, trial};
 use crate::timing::Clock;
 use anyhow::{Result, bail};
 use oxidnn::ops::conv::{ConvAxis, ConvMode, ConvPass, ConvProblem};
-use oxidnn::{DType, TensorDesc};
+use oxidnn::{DType, Math, TensorDesc};
 use std::ffi::c_int;
 use std::rc::Rc;
 
@@ -208,7 +208,11 @@ pub(super) fn search<'a>(
     clock: &Clock<'_>,
     mut best: f64,
 ) -> Result<(Vec<Tried<'a>>, Vec<String>)> {
-    let math = if problem.x().dtype() == DType::F32 { FMA_MATH } else { TENSOR_OP_MATH };
+    let math = match (problem.x().dtype(), problem.math()) {
+        (DType::F32, Math::Full) => FMA_MATH,
+        (DType::F32, Math::Tf32) => DEFAULT_MATH,
+        _ => TENSOR_OP_MATH,
+    };
     let described = Described::new(cudnn, problem, math)?;
     let mut found = described.find(problem, &sets[0])?;
     clock.stream().synchronize()?;

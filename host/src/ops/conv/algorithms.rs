@@ -2,8 +2,8 @@
 
 use super::{
     ConvProblem, bf16x3_wgmma, cp_async_mma, cpu_direct, cpu_gemm, depthwise, ffma, grouped_mma, halo_wgmma,
-    halo_wgmma_split, im2col_wgmma, naive, nchw_transposed, overlap_wgmma, packed_rows, pointwise_matmul,
-    pointwise_strided, spread_columns,
+    halo_wgmma_split, im2col_wgmma, kmajor_wgmma, naive, nchw_transposed, overlap_wgmma, packed_rows, padded_channels,
+    pointwise_matmul, pointwise_strided, spread_columns, winograd,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -26,11 +26,14 @@ impl Operation for ConvProblem {
             &im2col_wgmma::Gather,
             &im2col_wgmma::Wgrad,
             &im2col_wgmma::Cluster,
+            &kmajor_wgmma::KMajorWgmma,
             &bf16x3_wgmma::Gather,
             &bf16x3_wgmma::Wgrad,
+            &winograd::Winograd,
             &depthwise::Depthwise,
             &overlap_wgmma::OverlapWgmma,
             &packed_rows::PackedRows,
+            &padded_channels::PaddedChannels,
             &spread_columns::SpreadColumns,
             &pointwise_matmul::PointwiseMatmul,
             &pointwise_strided::PointwiseStrided,

@@ -36,12 +36,15 @@ mod grouped_mma;
 mod halo_wgmma;
 mod halo_wgmma_split;
 mod im2col_wgmma;
+mod kmajor_wgmma;
 mod naive;
 mod nchw_transposed;
 mod overlap_wgmma;
 mod packed_rows;
+mod padded_channels;
 mod pointwise_matmul;
 mod pointwise_strided;
 mod spread_columns;
+mod winograd;
 
 pub use kernel_abi::ops::conv::{ConvAxis, ConvDesc, ConvMode, ConvPass, ConvProblem, ConvShape};

@@ -1,17 +1,42 @@
 //! The convolution kernels that accept every legal problem.
 
-use super::{ConvMode, ConvProblem};
+use super::{ConvMode, ConvPass, ConvProblem};
 use crate::launch::{KernelLaunch, KernelRow, channels_innermost, kernel_for, kernel_rows, linear_grid, spatial_param};
 use crate::plan::Launch;
+use crate::select::cost::{LAUNCH_US, streaming_us};
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, Error, Problem};
+use crate::{Context, DType, Error, Problem};
 use kernel_abi::ops::conv::ConvParams;
 
 const KERNELS: &[KernelRow] = kernel_abi::conv_kernels!(kernel_rows);
+
+/// Symbol, type of x and w, type of y.
+type NarrowRow = (&'static str, DType, DType);
+
+macro_rules! narrow_rows {
+    ($(($symbol:ident, $x:ident, $y:ident)),* $(,)?) => {
+        &[$((stringify!($symbol), kernel_abi::dtype_of!($x), kernel_abi::dtype_of!($y))),*]
+    };
+}
+const NARROW_KERNELS: &[NarrowRow] = kernel_abi::conv_narrow_kernels!(narrow_rows);
+
 const BLOCK: u32 = 256;
 
-/// Share of the device's plain rate that a thread reaches that loads two numbers for each multiply-add.
-const RATE_SHARE: f64 = 0.05;
+/// Share of the device's plain rate that threads reach that load two numbers for each multiply-add.
+const RATE_SHARE: f64 = 0.03;
+
+/// Terms of a sum that take as long as a thread's way to them.
+const TERMS_OF_THREAD: f64 = 30.0;
+
+/// A thread adds its terms one after the other, and waits for each of its loads. Measured on an H200, in small problems
+/// of densenet40 and others; `dgrad` looks for the taps that meet a position, `wgrad` reads with large strides.
+fn term_us(pass: ConvPass) -> f64 {
+    match pass {
+        ConvPass::Fprop => 0.035,
+        ConvPass::Dgrad => 0.065,
+        ConvPass::Wgrad => 0.1,
+    }
+}
 
 /// One thread an element of the tensor that is written, any strides.
 pub(super) struct Naive;
@@ -22,7 +47,11 @@ impl Algorithm<ConvProblem> for Naive {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        kernel_for(KERNELS, problem.pass(), problem.x().dtype(), context)
+        let (x, y) = (problem.x().dtype(), problem.y().dtype());
+        match NARROW_KERNELS.iter().find(|row| (row.1, row.2) == (x, y)) {
+            Some(row) if context.is_gpu() => Ok(vec![Config(row.0)]),
+            _ => kernel_for(KERNELS, problem.pass(), x, context),
+        }
     }
 
     fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {
@@ -30,7 +59,17 @@ impl Algorithm<ConvProblem> for Naive {
     }
 
     fn estimate_us(&self, problem: &ConvProblem, _: Config, context: &Context) -> f64 {
-        crate::select::cost::scalar_us(problem, context, RATE_SHARE)
+        let written = problem.written().n_elems() as f64;
+        let terms = problem.flops() / 2.0 / written.max(1.0);
+        // A strided dgrad goes through all taps, also those that miss.
+        let missed = match problem.conv_pass() {
+            ConvPass::Dgrad => problem.shape().axes.iter().map(|axis| axis.stride as f64).product(),
+            ConvPass::Fprop | ConvPass::Wgrad => 1.0,
+        };
+        let one_by_one = terms * missed * term_us(problem.conv_pass());
+        let rate = context.info().flops_per_us * RATE_SHARE / 2.0;
+        let all = written * (terms + TERMS_OF_THREAD) / rate;
+        streaming_us(problem, context).max(LAUNCH_US + one_by_one.max(all))
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -60,19 +99,19 @@ impl Algorithm<ConvProblem> for Naive {
                 y: spatial_param(problem.y()),
             },
             bind: match problem.conv_pass() {
-                super::ConvPass::Fprop => |params, call| {
+                ConvPass::Fprop => |params, call| {
                     (params.alpha, params.beta) = (call.alpha, call.beta);
                     params.x.address = call.address(0);
                     params.w.address = call.address(1);
                     params.y.address = call.address(2);
                 },
-                super::ConvPass::Dgrad => |params, call| {
+                ConvPass::Dgrad => |params, call| {
                     (params.alpha, params.beta) = (call.alpha, call.beta);
                     params.y.address = call.address(0);
                     params.w.address = call.address(1);
                     params.x.address = call.address(2);
                 },
-                super::ConvPass::Wgrad => |params, call| {
+                ConvPass::Wgrad => |params, call| {
                     (params.alpha, params.beta) = (call.alpha, call.beta);
                     params.x.address = call.address(0);
                     params.y.address = call.address(1);

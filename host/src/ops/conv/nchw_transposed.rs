@@ -7,7 +7,7 @@
 
 use super::{
     ConvPass, ConvProblem, cp_async_mma, grouped_mma, halo_wgmma, halo_wgmma_split, im2col_wgmma, overlap_wgmma,
-    packed_rows, spread_columns,
+    packed_rows, spread_columns, winograd,
 };
 use crate::ops::transform::Transposition;
 use crate::plan::{Bound, Call, Launch};
@@ -124,6 +124,13 @@ const METHODS: &[Method] = &[
         takes_any_x_and_w: false,
         writes_planes: false,
         takes_padding: false,
+    },
+    Method {
+        algorithm: &winograd::Winograd,
+        names: &winograd::NCHW_NAMES,
+        takes_any_x_and_w: false,
+        writes_planes: false,
+        takes_padding: true,
     },
 ];
 
@@ -304,7 +311,7 @@ impl Copies {
 }
 
 /// The same extents channels-last; if `padded`, with the channels of a position filled up to 16 bytes.
-fn channels_last(desc: &TensorDesc, padded: bool) -> Result<TensorDesc, kernel_abi::BadDescriptor> {
+pub(super) fn channels_last(desc: &TensorDesc, padded: bool) -> Result<TensorDesc, kernel_abi::BadDescriptor> {
     let dense = TensorDesc::channels_last(desc.dtype(), desc.dims())?;
     let run = 16 / desc.dtype().size_bytes() as i64;
     let channels = desc.dims()[1];

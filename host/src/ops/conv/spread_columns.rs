@@ -1,17 +1,19 @@
-//! `dgrad` with few input channels on Hopper's tensor cores: the positions of dx between two steps of the stride, with
-//! their channels, are the product's columns.
+//! `fprop` and `dgrad` with few channels to write on Hopper's tensor cores: blocks of neighbouring positions, with their
+//! channels, are the product's columns.
 //!
-//! All of them read the same window of dy, each with its own taps; where one has no tap, the packed filter has zeros.
-//! One product then reads dy once for all of them, instead of once for every class of positions and three channels.
-//! A small kernel packs the filter into the workspace; the product is [`halo_wgmma`]'s or [`im2col_wgmma`]'s, and its
-//! columns are written where they belong, dx of any strides.
+//! In a strided `dgrad`, the positions between two steps of the stride all read the same window of dy, each with its own
+//! taps; where one has no tap, the packed filter has zeros. One product then reads dy once for all of them, instead of
+//! once for every class of positions and three channels. Where that leaves columns unused, a block is several steps
+//! along H and W, as it is in `fprop`: its window is hardly larger, and there are fewer of them.
+//! A small kernel packs the filter into the workspace; the product is [`halo_wgmma`]'s, whose blocks are one step of
+//! `dgrad`, or [`im2col_wgmma`]'s, and its columns are written where they belong, in a tensor of any strides.
 //!
 //! [`halo_wgmma`]: super::halo_wgmma
 //! [`im2col_wgmma`]: super::im2col_wgmma
 
 use super::im2col_wgmma::{
-    AxisClass, Class, Filter, KERNELS, Positions, Product, Spread, View, check_address, check_device, check_window,
-    row, tma_type, unsupported,
+    AxisClass, Class, Filter, KERNELS, MULTIPROCESSORS, Positions, Product, Spread, View, check_address, check_device,
+    check_window, five, row, tma_type, unsupported,
 };
 use super::{ConvAxis, ConvMode, ConvPass, ConvProblem, halo_wgmma};
 use crate::driver::Function;
@@ -20,7 +22,9 @@ use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Stream};
 use kernel_abi::ops::conv::ConvPackSpreadParams;
-use kernel_abi::ops::conv::im2col_wgmma::{GATHER_256X64, access};
+use kernel_abi::ops::conv::im2col_wgmma::{
+    ConvTile, GATHER_128X128, GATHER_128X128_P32, GATHER_256X64, GATHER_256X64_P32, access,
+};
 
 macro_rules! symbols {
     ($(($symbol:ident)),* $(,)?) => {
@@ -30,7 +34,19 @@ macro_rules! symbols {
 
 const PACK: [&str; 1] = kernel_abi::conv_pack_spread_kernels!(symbols);
 
-/// `dgrad` of few channels.
+/// The tiles of [`im2col_wgmma`](super::im2col_wgmma) that spread columns.
+const TILES: [ConvTile; 4] = [GATHER_256X64, GATHER_256X64_P32, GATHER_128X128, GATHER_128X128_P32];
+/// Columns of a step of the stride, beyond which there are enough of them without more steps.
+const MAX_OF_STEP: i64 = 64;
+/// The largest distance between positions that the copy engine reads.
+const MAX_STEP: i64 = 8;
+
+/// The tile of a config, unless the halo's kernel computes it.
+fn gather_tile(config: Config) -> Option<ConvTile> {
+    KERNELS.iter().any(|row| row.symbol == config.0).then(|| row(config).tile)
+}
+
+/// `fprop` and `dgrad` of few channels to write.
 pub(super) struct SpreadColumns;
 
 impl Algorithm<ConvProblem> for SpreadColumns {
@@ -40,47 +56,65 @@ impl Algorithm<ConvProblem> for SpreadColumns {
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         check_device(context)?;
-        let view = Packing::of(problem)?.view(problem)?;
-        let halo = halo_view(&view);
-        // The product is fprop's: the packed filter lies with k contiguous.
+        // The product is fprop's: the packed filter lies with the channels of the sum contiguous.
         let dtype = problem.x().dtype();
+        let halo = Packing::of(problem, None).and_then(|packing| packing.view(problem, None));
+        let halo = halo.map(|view| halo_view(&view));
         let with_halo = halo_wgmma::KERNELS
             .iter()
-            .filter(|row| row.pass == "fprop" && row.dtype == dtype && halo.fits(row.form))
+            .filter(|row| row.pass == "fprop" && row.dtype == dtype)
+            .filter(|row| halo.as_ref().is_ok_and(|halo| halo.fits(row.form)))
             .map(|row| Config(row.symbol));
-        let fits = KERNELS.iter().filter(|row| row.pass == "fprop" && row.dtype == dtype && row.tile == GATHER_256X64);
-        Ok(with_halo.chain(fits.map(|row| Config(row.symbol))).collect())
+        let fits = KERNELS.iter().filter(|row| {
+            let tile = Some(row.tile);
+            row.pass == "fprop"
+                && row.dtype == dtype
+                && TILES.contains(&row.tile)
+                && Packing::of(problem, tile)
+                    .and_then(|packing| packing.view(problem, tile))
+                    .is_ok_and(|view| view.fits(row.tile))
+        });
+        let configs: Vec<_> = with_halo.chain(fits.map(|row| Config(row.symbol))).collect();
+        if configs.is_empty() {
+            // What stands in the way of the plainest one.
+            Packing::of(problem, Some(GATHER_256X64))?.view(problem, Some(GATHER_256X64))?;
+        }
+        Ok(configs)
     }
 
-    fn workspace_bytes(&self, problem: &ConvProblem, _: Config) -> u64 {
-        Packing::of(problem).map_or(0, |packing| 2 * packing.n_elems() as u64)
+    fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
+        Packing::of(problem, gather_tile(config)).map_or(0, |packing| 2 * packing.n_elems() as u64)
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
         /// Launching and ending a kernel more.
         const PACKING_US: f64 = 3.0;
-        let Ok(view) = Packing::of(problem).and_then(|packing| packing.view(problem)) else { return f64::INFINITY };
+        let tile = gather_tile(config);
+        let view = Packing::of(problem, tile).and_then(|packing| packing.view(problem, tile));
+        let Ok(view) = view else { return f64::INFINITY };
         let streaming = crate::select::cost::streaming_us(problem, context);
-        let products_us = match halo_wgmma::KERNELS.iter().find(|row| row.symbol == config.0) {
-            Some(row) => halo_view(&view).products_us(row.form, context),
-            None => view.products_us(row(config).tile, context),
+        let products_us = match tile {
+            Some(tile) => view.products_us(tile, context),
+            None => halo_view(&view).products_us(halo_wgmma::row(config).form, context),
         };
         PACKING_US + streaming.max(products_us)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let refused = |refusal| unsupported(problem, refusal);
-        let packing = Packing::of(problem).map_err(refused)?;
-        let view = packing.view(problem).map_err(refused)?;
-        let product = if halo_wgmma::KERNELS.iter().any(|row| row.symbol == config.0) {
-            Columns::Halo(Box::new(halo_wgmma::Product::new(halo_view(&view), config, context)?))
-        } else {
-            let tile = row(config).tile;
-            let function = context.function(config.0)?;
-            function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
-            Columns::Gather(Box::new(Product::new(view, function, tile, context)))
+        let tile = gather_tile(config);
+        let packing = Packing::of(problem, tile).map_err(refused)?;
+        let view = packing.view(problem, tile).map_err(refused)?;
+        let product = match tile {
+            None => Columns::Halo(Box::new(halo_wgmma::Product::new(halo_view(&view), config, context)?)),
+            Some(tile) => {
+                let function = context.function(config.0)?;
+                function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+                Columns::Gather(Box::new(Product::new(view, function, tile, context)))
+            }
         };
-        Ok(Box::new(SpreadLaunch { pack: context.function(PACK[0])?, params: packing.params(problem), product }))
+        let name = if problem.conv_pass() == ConvPass::Fprop { "x" } else { "dy" };
+        Ok(Box::new(SpreadLaunch { name, pack: context.function(PACK[0])?, params: packing.params(problem), product }))
     }
 }
 
@@ -96,28 +130,39 @@ fn halo_view(view: &View) -> halo_wgmma::View {
         channels: view.group_read,
         columns: view.group_written,
         sum_is_contiguous: true,
-        strides: [view.written.image_stride, 0],
+        strides: [view.written.image_stride, view.written.strides[0]],
         spread,
     }
 }
 
-/// The window of dy that the positions of a step read, and the filter for it.
+/// The window that the positions of a block read, and the filter for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packing {
-    pub(super) axes: [ConvAxis; 2],
-    /// Where the window begins, relative to the step.
+    pass: ConvPass,
+    axes: [ConvAxis; 2],
+    /// The axis of the depth, whose positions are blocks of their own, and its taps.
+    depth: (ConvAxis, i64),
+    /// Channels of the sum, and that are written.
+    sums: i64,
+    channels: i64,
+    /// Steps that a block has along H and W: of the stride in `dgrad`.
+    steps: [i64; 2],
+    /// Where the window begins, relative to the block.
     pub(super) first: [i64; 2],
     /// Extents of the window.
     pub(super) window: [i64; 2],
     pub(super) columns: i64,
-    /// Elements for K.
-    pub(super) packed_k: i64,
+    /// Elements for the channels of the sum.
+    pub(super) packed_sums: i64,
 }
 
-/// Where the window of dy that a step's positions read begins, relative to the step, and its extent.
-fn window(axis: ConvAxis, filter: i64) -> [i64; 2] {
+/// Where the window that the positions of a block read begins, relative to the block, and its extent.
+fn window(pass: ConvPass, axis: ConvAxis, filter: i64, block: i64) -> [i64; 2] {
     let ConvAxis { padding, stride, dilation, .. } = axis;
-    let reads = (0..stride).flat_map(|a| (0..filter).map(move |tap| a + padding - tap * dilation));
+    if pass == ConvPass::Fprop {
+        return [-padding, (block - 1) * stride + (filter - 1) * dilation + 1];
+    }
+    let reads = (0..block).flat_map(|a| (0..filter).map(move |tap| a + padding - tap * dilation));
     let reads = reads.filter(|read| read.rem_euclid(stride) == 0).map(|read| read.div_euclid(stride));
     let (first, last) = reads.fold((i64::MAX, i64::MIN), |(first, last), read| (first.min(read), last.max(read)));
     // Steps wider than the filter may leave nothing to read.
@@ -125,81 +170,156 @@ fn window(axis: ConvAxis, filter: i64) -> [i64; 2] {
 }
 
 impl Packing {
-    fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+    /// For a tile of gathered positions, or for the kernel that reads the halo once.
+    fn of(problem: &ConvProblem, tile: Option<ConvTile>) -> Result<Self, Refusal> {
         tma_type(problem.x().dtype())?;
-        Packing::by(problem, 8)
-    }
-
-    /// Of any type, with K filled up to a multiple of `align`.
-    pub(super) fn by(problem: &ConvProblem, align: i64) -> Result<Self, Refusal> {
-        /// Columns of the tile.
-        const MAX_COLUMNS: i64 = 64;
-        if problem.conv_pass() != ConvPass::Dgrad {
-            return Err(Refusal::new(format!("computes dgrad, the pass is {}", problem.conv_pass())));
-        }
-        let shape = problem.shape();
-        if problem.axes().len() != 2 || shape.groups != 1 || problem.mode() == ConvMode::Convolution {
-            let (axes, groups, mode) = (problem.axes().len(), shape.groups, problem.mode());
-            let reason = format!("takes two axes, one group and cross_correlation, given {axes}, {groups} and {mode}");
-            return Err(Refusal::new(reason));
-        }
-        let axes = [shape.axes[1], shape.axes[2]];
-        let columns = axes[0].stride.saturating_mul(axes[1].stride).saturating_mul(shape.c);
-        // With more channels, a class of positions has columns enough of its own.
-        if columns > MAX_COLUMNS || shape.c >= 32 {
-            let reason = format!(
-                "takes up to 31 channels and {MAX_COLUMNS} columns of strides times channels, given {} and {columns}",
-                shape.c
-            );
-            return Err(Refusal::new(reason));
-        }
-        let windows = [0, 1].map(|i| window(axes[i], shape.filter[1 + i]));
-        Ok(Packing {
-            axes,
-            first: windows.map(|[first, _]| first),
-            window: windows.map(|[_, extent]| extent),
-            columns,
-            packed_k: (shape.k + align - 1) / align * align,
+        let one = Packing::by(problem, 8, [1; 2])?;
+        let Some(tile) = tile else {
+            if one.pass == ConvPass::Fprop || one.channels >= 32 {
+                let (pass, channels) = (one.pass, one.channels);
+                let reason = format!("takes dgrad of up to 31 channels with the halo, given {pass} of {channels}");
+                return Err(Refusal::new(reason));
+            }
+            return Ok(one);
+        };
+        // Blocks that are fewest products.
+        let written = one.written_extents(problem);
+        let steps = |i: usize| {
+            let [of_block, read] = one.step(i);
+            (written[1 + i] / of_block).min(MAX_STEP / read).max(1)
+        };
+        let sizes = (1..=steps(0)).flat_map(|h| (1..=steps(1)).map(move |w| [h, w]));
+        let columns = i64::from(tile.gemm_n);
+        let packings = sizes.filter_map(|steps| {
+            (one.columns * steps[0] * steps[1] <= columns).then(|| Packing::by(problem, 8, steps).ok()).flatten()
+        });
+        // A block of one position is what other methods do without packing.
+        let packings = packings.filter(|packing| packing.block() != [1; 2]);
+        packings.min_by_key(|packing| packing.products(problem, tile)).ok_or_else(|| {
+            Refusal::new(format!("takes blocks of several positions, given {} columns for one", one.columns))
         })
     }
 
+    /// Stages that the busiest multiprocessor computes.
+    fn products(&self, problem: &ConvProblem, tile: ConvTile) -> u64 {
+        let tiles = (self.blocks(problem).count() as u64).div_ceil(tile.gemm_m.into());
+        let taps = (self.depth.1 * self.window[0] * self.window[1]) as u64;
+        let panels = taps * (self.sums as u64).div_ceil(tile.panel_k.into());
+        tiles.div_ceil(MULTIPROCESSORS) * panels.div_ceil(tile.k_panels().into())
+    }
+
+    /// Of any type, with the channels of the sum filled up to a multiple of `align`, and blocks of so many steps.
+    pub(super) fn by(problem: &ConvProblem, align: i64, steps: [i64; 2]) -> Result<Self, Refusal> {
+        let pass = problem.conv_pass();
+        let shape = problem.shape();
+        let (sums, channels) = match pass {
+            ConvPass::Fprop => (shape.c, shape.k),
+            ConvPass::Dgrad => (shape.k, shape.c),
+            ConvPass::Wgrad => return Err(Refusal::new("computes fprop and dgrad, the pass is wgrad")),
+        };
+        if problem.axes().len() < 2 || shape.groups != 1 || problem.mode() == ConvMode::Convolution {
+            let (axes, groups, mode) = (problem.axes().len(), shape.groups, problem.mode());
+            let reason =
+                format!("takes two or three axes, one group and cross_correlation, given {axes}, {groups} and {mode}");
+            return Err(Refusal::new(reason));
+        }
+        let [depth, h, w] = shape.axes;
+        if depth.stride != 1 && pass == ConvPass::Dgrad {
+            return Err(Refusal::new(format!("takes dgrad of stride 1 along the depth, given {}", depth.stride)));
+        }
+        let axes = [h, w];
+        let (of_step, farthest) = match pass {
+            ConvPass::Fprop => (channels, depth.stride.max(h.stride).max(w.stride)),
+            _ => (h.stride.saturating_mul(w.stride).saturating_mul(channels), 1),
+        };
+        // With more channels, a class of positions has columns enough of its own.
+        if of_step > MAX_OF_STEP || farthest > MAX_STEP {
+            let reason = format!(
+                "takes up to {MAX_OF_STEP} columns a step and strides up to {MAX_STEP}, given {of_step} and {farthest}"
+            );
+            return Err(Refusal::new(reason));
+        }
+        let block = [0, 1].map(|i| if pass == ConvPass::Fprop { steps[i] } else { axes[i].stride * steps[i] });
+        let windows = [0, 1].map(|i| window(pass, axes[i], shape.filter[1 + i], block[i]));
+        Ok(Packing {
+            pass,
+            axes,
+            depth: (depth, shape.filter[0]),
+            sums,
+            channels,
+            steps,
+            first: windows.map(|[first, _]| first),
+            window: windows.map(|[_, extent]| extent),
+            columns: channels * block[0] * block[1],
+            packed_sums: (sums + align - 1) / align * align,
+        })
+    }
+
+    /// Positions of a block for each of its steps, and how far apart those are in the tensor that is read.
+    fn step(&self, axis: usize) -> [i64; 2] {
+        let stride = self.axes[axis].stride;
+        if self.pass == ConvPass::Fprop { [1, stride] } else { [stride, 1] }
+    }
+
+    /// Positions of a block.
+    fn block(&self) -> [i64; 2] {
+        [0, 1].map(|i| self.step(i)[0] * self.steps[i])
+    }
+
+    fn written_extents(&self, problem: &ConvProblem) -> [i64; 3] {
+        let shape = problem.shape();
+        if self.pass == ConvPass::Fprop { shape.output } else { shape.image }
+    }
+
     pub(super) fn n_elems(&self) -> i64 {
-        self.columns * self.window[0] * self.window[1] * self.packed_k
+        self.columns * self.depth.1 * self.window[0] * self.window[1] * self.packed_sums
     }
 
     pub(super) fn params(&self, problem: &ConvProblem) -> ConvPackSpreadParams {
-        let (shape, w) = (problem.shape(), problem.w());
+        let shape = problem.shape();
+        let [k, c, t, r, s] = five(problem.w());
+        let (first, of_axis) = (self.first, self.axes);
+        let fprop = self.pass == ConvPass::Fprop;
+        // In dgrad, taps that lie farther read nearer to the begin.
+        let depth = if fprop { [0, t] } else { [(self.depth.1 - 1) * t, -t] };
+        let base = |i: usize| of_axis[i].padding + first[i] * if fprop { 1 } else { -of_axis[i].stride };
         ConvPackSpreadParams {
             from: 0,
             to: 0,
-            strides: [w.strides()[0], w.strides()[1], w.strides()[2], w.strides()[3]],
+            strides: if fprop { [c, k, r, s] } else { [k, c, r, s] },
             n_elems: self.n_elems(),
-            k: [shape.k, self.packed_k],
-            c: shape.c,
+            sums: [self.sums, self.packed_sums],
+            channels: self.channels,
             filter: [shape.filter[1], shape.filter[2]],
-            stride: self.axes.map(|axis| axis.stride),
-            padding: self.axes.map(|axis| axis.padding),
-            dilation: self.axes.map(|axis| axis.dilation),
-            first: self.first,
+            depth: [self.depth.1, depth[0], depth[1]],
+            block: self.block(),
+            base: [0, 1].map(base),
+            per_position: of_axis.map(|axis| if fprop { -axis.stride } else { 1 }),
+            per_window: of_axis.map(|axis| if fprop { 1 } else { -axis.stride }),
+            dilation: of_axis.map(|axis| axis.dilation),
             window: self.window,
         }
     }
 
-    fn view(&self, problem: &ConvProblem) -> Result<View, Refusal> {
-        let shape = problem.shape();
-        let read = Positions::of("dy", problem.y(), false)?;
-        let written = self.steps(problem);
+    fn view(&self, problem: &ConvProblem, tile: Option<ConvTile>) -> Result<View, Refusal> {
+        let (name, read) = if self.pass == ConvPass::Fprop { ("x", problem.x()) } else { ("dy", problem.y()) };
+        let read = Positions::of(name, read, false)?;
+        let written = self.blocks(problem);
         let filter = Filter {
             k: self.columns,
-            group_c: shape.k,
-            taps: [1, self.window[0], self.window[1]],
-            tap_stride: self.packed_k,
-            k_stride: self.window[0] * self.window[1] * self.packed_k,
+            group_c: self.sums,
+            taps: [self.depth.1, self.window[0], self.window[1]],
+            tap_stride: self.packed_sums,
+            k_stride: self.depth.1 * self.window[0] * self.window[1] * self.packed_sums,
         };
         let class = self.class(&written);
-        check_window("dy", &read, &class.window([1; 3]), class.last_offset(), access::IM2COL_2D)?;
+        let step = [self.depth.0.stride, self.step(0)[1] * self.steps[0], self.step(1)[1] * self.steps[1]];
+        let a_access = if problem.axes().len() < 3 { access::IM2COL_2D } else { access::IM2COL_3D };
+        if tile.is_some() {
+            check_window(name, &read, &class.window(step), class.last_offset(), a_access)?;
+        }
         if written.count() > i64::from(i32::MAX) {
-            return Err(Refusal::new(format!("counts up to {} steps, given {}", i32::MAX, written.count())));
+            return Err(Refusal::new(format!("counts up to {} blocks, given {}", i32::MAX, written.count())));
         }
         Ok(View {
             data_type: tma_type(problem.x().dtype())?,
@@ -207,11 +327,11 @@ impl Packing {
             written,
             filter,
             classes: vec![class],
-            step: [1; 3],
+            step,
             groups: 1,
-            group_read: shape.k,
+            group_read: self.sums,
             group_written: self.columns,
-            a_access: access::IM2COL_2D,
+            a_access,
             out_access: access::SPREAD,
             sum_is_contiguous: true,
             planes: None,
@@ -221,41 +341,51 @@ impl Packing {
 
     /// Where the columns go.
     pub(super) fn spread(&self, problem: &ConvProblem) -> Spread {
-        let (shape, strides) = (problem.shape(), problem.x().strides());
+        let [_, c, _, h, w] = five(problem.written());
+        let [_, extent_h, extent_w] = self.written_extents(problem);
         Spread {
-            counts: [self.axes[0].stride, self.axes[1].stride, shape.c],
-            extents: [shape.image[1], shape.image[2]],
-            strides: [strides[2], strides[3], strides[1]],
+            counts: [self.block()[0], self.block()[1], self.channels],
+            extents: [extent_h, extent_w],
+            strides: [h, w, c],
         }
     }
 
-    /// What is written: for each image its steps, each as many columns.
-    pub(super) fn steps(&self, problem: &ConvProblem) -> Positions {
-        let shape = problem.shape();
-        let steps = [0, 1].map(|i| (shape.image[1 + i] + self.axes[i].stride - 1) / self.axes[i].stride);
+    /// What is written: for each image its blocks, each as many columns.
+    pub(super) fn blocks(&self, problem: &ConvProblem) -> Positions {
+        let written = self.written_extents(problem);
+        let block = self.block();
+        let blocks = [0, 1].map(|i| (written[1 + i] + block[i] - 1) / block[i]);
+        let [image_stride, _, depth_stride, ..] = five(problem.written());
         Positions {
             element_bytes: problem.x().dtype().size_bytes() as i64,
             channels: self.columns,
-            extents: [1, steps[0], steps[1]],
-            strides: [1; 3],
-            images: shape.n,
-            image_stride: problem.x().strides()[0],
+            extents: [written[0], blocks[0], blocks[1]],
+            strides: [depth_stride, 1, 1],
+            images: problem.shape().n,
+            image_stride,
         }
     }
 
-    /// The only class: all steps, which read the same window.
-    pub(super) fn class(&self, steps: &Positions) -> Class {
+    /// The only class: all blocks, which read the same window.
+    pub(super) fn class(&self, blocks: &Positions) -> Class {
         let axis = |i: usize| AxisClass {
             n_taps: self.window[i],
             base: self.first[i],
-            ..AxisClass::plain(steps.extents[1 + i])
+            ..AxisClass::plain(blocks.extents[1 + i])
         };
-        Class { axes: [AxisClass::plain(1), axis(0), axis(1)] }
+        let (depth, taps) = self.depth;
+        let back =
+            if self.pass == ConvPass::Fprop { depth.padding } else { (taps - 1) * depth.dilation - depth.padding };
+        let depth =
+            AxisClass { n_taps: taps, base: -back, tap_offset: depth.dilation, ..AxisClass::plain(blocks.extents[0]) };
+        Class { axes: [depth, axis(0), axis(1)] }
     }
 }
 
 /// Launches whose parameters are complete but for addresses and scalars.
 struct SpreadLaunch {
+    /// The tensor that is read.
+    name: &'static str,
     pack: Function,
     params: ConvPackSpreadParams,
     product: Columns,
@@ -269,9 +399,9 @@ enum Columns {
 
 impl Launch for SpreadLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        // w and dx lie anyhow: element by element.
-        let [dy, w, dx] = [0, 1, 2].map(|operand| call.address(operand));
-        check_address("dy", dy)?;
+        // The filter and what is written lie anyhow: element by element.
+        let [read, w, written] = [0, 1, 2].map(|operand| call.address(operand));
+        check_address(self.name, read)?;
         let Some(gpu_stream) = stream.gpu_stream() else {
             return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.pack.name()) });
         };
@@ -280,10 +410,168 @@ impl Launch for SpreadLaunch {
         let config = LaunchConfig { programmatic: true, ..linear_grid(params.n_elems, 256) };
         launch(&self.pack, &config, gpu_stream, &params)
             .map_err(|source| Error::Launch { kernel: self.pack.name().to_owned(), source })?;
-        let addresses = [dy, packed, dx];
+        let addresses = [read, packed, written];
         match &self.product {
             Columns::Gather(product) => product.launch(stream, addresses, call.alpha, call.beta),
             Columns::Halo(product) => product.launch(stream, addresses, call.alpha, call.beta),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel_abi::ops::conv::index::{input_position, output_position};
+
+    /// What a written position meets: a position that is read, and a tap.
+    type Met = [[i64; 3]; 2];
+
+    fn formula(problem: &ConvProblem, at: [i64; 3]) -> Vec<Met> {
+        let shape = problem.shape();
+        let mut met = Vec::new();
+        let fprop = problem.conv_pass() == ConvPass::Fprop;
+        let along = |i: usize| {
+            let ConvAxis { padding, stride, dilation, .. } = shape.axes[i];
+            let extent = if fprop { shape.image[i] } else { shape.output[i] };
+            let meets = move |tap: i64| {
+                let read = match fprop {
+                    true => input_position(at[i], tap, padding, stride, dilation),
+                    false => output_position(at[i], tap, padding, stride, dilation),
+                };
+                (read, tap)
+            };
+            (0..shape.filter[i]).map(meets).filter(|&(p, _)| p >= 0 && p < extent).collect::<Vec<_>>()
+        };
+        for (z, t) in along(0) {
+            for &(p, r) in &along(1) {
+                met.extend(along(2).into_iter().map(|(q, s)| [[z, p, q], [t, r, s]]));
+            }
+        }
+        met.sort_unstable();
+        met
+    }
+
+    /// The tap of a column at a position of the window, as the packing kernel finds it.
+    fn tap(p: &ConvPackSpreadParams, column: i64, [t, i, j]: [i64; 3]) -> Option<(i64, [i64; 3])> {
+        let (rest, c) = (column / p.channels, column % p.channels);
+        let (a, b) = (rest / p.block[1], rest % p.block[1]);
+        let (r, s) = (p.tap(0, a, i), p.tap(1, b, j));
+        let inside = r >= 0 && r < p.filter[0] && s >= 0 && s < p.filter[1];
+        // Distances along the depth, taken as 1.
+        let depth = (p.depth[1] + t * p.depth[2]) / p.depth[2].abs().max(1);
+        inside.then_some((c, [depth, r, s]))
+    }
+
+    fn check(problem: &ConvProblem, packing: &Packing, view: &View) {
+        let (shape, params) = (problem.shape(), packing.params(problem));
+        let spread = view.spread.unwrap();
+        let [class] = view.classes[..] else { panic!("{problem}: one class") };
+        let mut written = 0;
+        let blocks = view.written.extents;
+        for (z, h, w) in
+            (0..blocks[0]).flat_map(|z| (0..blocks[1]).flat_map(move |h| (0..blocks[2]).map(move |w| (z, h, w))))
+        {
+            for column in 0..packing.columns {
+                let (rest, c) = (column / spread.counts[2], column % spread.counts[2]);
+                let (a, b) = (rest / spread.counts[1], rest % spread.counts[1]);
+                let at = [z, h * spread.counts[0] + a, w * spread.counts[1] + b];
+                if at[1] >= spread.extents[0] || at[2] >= spread.extents[1] {
+                    continue;
+                }
+                written += 1;
+                let mut met = Vec::new();
+                for t in 0..class.axes[0].n_taps {
+                    for i in 0..class.axes[1].n_taps {
+                        for j in 0..class.axes[2].n_taps {
+                            let (block, tap_at) = ([z, h, w], [t, i, j]);
+                            let read: [i64; 3] = std::array::from_fn(|x| {
+                                let axis = class.axes[x];
+                                axis.base + block[x] * view.step[x] + tap_at[x] * axis.tap_offset
+                            });
+                            let fprop = packing.pass == ConvPass::Fprop;
+                            let extents = if fprop { shape.image } else { shape.output };
+                            let inside = (0..3).all(|x| read[x] >= 0 && read[x] < extents[x]);
+                            if let Some((channel, filter)) = tap(&params, column, tap_at).filter(|_| inside) {
+                                assert_eq!(channel, c);
+                                met.push([read, filter]);
+                            }
+                        }
+                    }
+                }
+                met.sort_unstable();
+                assert_eq!(met, formula(problem, at), "{problem}: {packing:?} {at:?}");
+            }
+        }
+        assert_eq!(written, packing.channels * packing.written_extents(problem).iter().product::<i64>(), "{problem}");
+    }
+
+    #[test]
+    fn blocks_meet_what_the_formula_says() {
+        for text in [
+            "conv:dgrad pad=1x1 stride=1x1 dx=1x3x9x11:bf16:nhwc w=16x3x3x3:bf16:nhwc",
+            "conv:dgrad pad=3x3 stride=2x2 dx=1x3x13x12:bf16:nhwc w=64x3x7x7:bf16",
+            "conv:dgrad pad=2x0 stride=3x1 dil=1x2 dx=1x2x10x9:bf16 w=32x2x5x3:bf16 dy=1x32x4x5:bf16:nhwc",
+            "conv:dgrad pad=0x0 stride=4x4 dx=1x1x9x10:bf16:nhwc w=16x1x2x3:bf16:nhwc",
+            "conv:dgrad pad=1x1x1 stride=1x1x1 dx=1x1x4x9x10:bf16:nhwc w=32x1x3x3x3:bf16:nhwc",
+            "conv:dgrad pad=0x0x0 stride=1x1x1 dx=1x3x5x8x9:bf16:nhwc w=32x3x3x3x3:bf16:nhwc",
+            "conv:fprop pad=1x1 stride=1x1 x=2x16x9x11:bf16:nhwc w=12x16x3x3:bf16:nhwc",
+            "conv:fprop pad=2x0 stride=2x1 dil=1x2 x=1x16x13x12:bf16:nhwc w=3x16x5x3:bf16",
+            "conv:fprop pad=1x1x1 stride=1x1x1 x=1x32x4x9x10:bf16:nhwc w=32x32x3x3x3:bf16:nhwc",
+            "conv:fprop pad=1x0x1 stride=2x1x2 dil=2x1x1 x=1x8x8x9x10:bf16:nhwc w=5x8x2x3x2:bf16:nhwc",
+            "conv:dgrad pad=2x1x1 stride=1x2x2 dil=2x1x1 dx=1x4x5x8x9:bf16:nhwc w=40x4x2x3x3:bf16:nhwc",
+        ] {
+            let problem: ConvProblem = text.parse().unwrap();
+            for tile in TILES.map(Some).into_iter().chain([None]) {
+                if tile.is_none() && problem.conv_pass() == ConvPass::Fprop {
+                    continue;
+                }
+                let packing = Packing::of(&problem, tile).unwrap_or_else(|refusal| panic!("{text}: {}", refusal.0));
+                let view = packing.view(&problem, tile).unwrap_or_else(|refusal| panic!("{text}: {}", refusal.0));
+                assert!(packing.columns <= tile.map_or(MAX_OF_STEP, |tile| i64::from(tile.gemm_n)));
+                assert!(view.step.iter().all(|&step| step <= MAX_STEP));
+                assert!(tile.is_some() || packing.steps == [1; 2]);
+                check(&problem, &packing, &view);
+            }
+            for steps in [[1, 1], [2, 1], [3, 2], [1, 5], [4, 4]] {
+                let packing = Packing::by(&problem, 8, steps).unwrap();
+                let view = packing.view(&problem, Some(GATHER_256X64));
+                if (0..2).any(|i| packing.step(i)[1] * steps[i] > MAX_STEP) {
+                    assert!(view.unwrap_err().0.contains("strides up to 8"));
+                    continue;
+                }
+                let view = view.unwrap();
+                check(&problem, &packing, &view);
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_are_large_where_columns_are_few() {
+        let packing = |text: &str, tile: ConvTile| {
+            let problem = text.parse().unwrap();
+            let packing = Packing::of(&problem, Some(tile)).unwrap();
+            (packing.columns, packing.steps, packing.products(&problem, tile))
+        };
+        let same =
+            packing("conv:fprop pad=1x1x1 x=2x32x128x128x128:bf16:nhwc w=32x32x3x3x3:bf16:nhwc", GATHER_128X128_P32);
+        assert_eq!((same.0, same.1), (128, [2, 2]));
+        let one =
+            packing("conv:dgrad pad=1x1x1 dx=2x1x128x128x128:bf16:nhwc w=32x1x3x3x3:bf16:nhwc", GATHER_256X64_P32);
+        assert!(one.0 >= 40 && one.2 <= 300, "{one:?}");
+        let three = packing("conv:dgrad dx=1x3x116x132x132:bf16:nhwc w=32x3x3x3x3:bf16:nhwc", GATHER_256X64_P32);
+        assert!(three.0 >= 36 && three.2 <= 300, "{three:?}");
+        // A strided one has its columns.
+        let stem = packing("conv:dgrad pad=3 stride=2 dx=256x3x224x224:bf16:nhwc w=64x3x7x7:bf16:nhwc", GATHER_256X64);
+        println!("{one:?} {three:?} {stem:?}");
+    }
+
+    #[test]
+    fn refusals_say_why() {
+        let refusal = |text: &str| Packing::of(&text.parse().unwrap(), Some(GATHER_256X64)).err().unwrap().0;
+        let strided = refusal("conv:dgrad pad=1 stride=2x1x1 dx=1x1x4x9x10:bf16:nhwc w=32x1x3x3x3:bf16:nhwc");
+        assert!(strided.contains("dgrad of stride 1 along the depth, given 2"), "{strided}");
+        assert!(refusal("conv:dgrad pad=1 dx=1x1x9:bf16:nhwc w=32x1x3:bf16:nhwc").contains("two or three axes"));
+        assert!(refusal("conv:dgrad pad=1 dx=1x72x9x9:bf16:nhwc w=32x72x3x3:bf16:nhwc").contains("up to 64 columns"));
+        assert!(refusal("conv:fprop pad=1 x=1x64x9x9:bf16:nhwc w=64x64x3x3:bf16:nhwc").contains("given 64 columns"));
     }
 }

@@ -1,6 +1,6 @@
 //! The ordered list of matmul algorithms.
 
-use super::{MatmulProblem, bf16x3_wgmma, cp_async_mma, cpu, ffma, naive, tma_wgmma};
+use super::{MatmulProblem, bf16x3_wgmma, cp_async_mma, cpu, ffma, kmajor_wgmma, naive, tma_wgmma};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -15,6 +15,7 @@ impl Operation for MatmulProblem {
         &[
             &CpuAlgorithm(cpu::Gemm),
             &tma_wgmma::TmaWgmma,
+            &kmajor_wgmma::KMajorWgmma,
             &bf16x3_wgmma::Bf16x3Wgmma,
             &cp_async_mma::CpAsyncMma,
             &ffma::Ffma,

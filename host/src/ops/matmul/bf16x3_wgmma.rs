@@ -76,8 +76,8 @@ struct Sides {
 
 impl Sides {
     fn of(problem: &MatmulProblem) -> Result<Self, Refusal> {
-        if problem.c().dtype() != DType::F32 {
-            return Err(Refusal::new(format!("has kernels for f32, the element type is {}", problem.c().dtype())));
+        if problem.a().dtype() != DType::F32 {
+            return Err(Refusal::new(format!("has kernels for f32, the element type is {}", problem.a().dtype())));
         }
         let (a, b, c) = (Matrix::of(&problem.a_matrix()), Matrix::of(&problem.b_matrix()), Matrix::of(problem.c()));
         let batch = |desc: &TensorDesc| desc.strides()[..desc.rank() - 2].to_vec();
@@ -201,7 +201,6 @@ impl Algorithm<MatmulProblem> for Bf16x3Wgmma {
             gemm_n: sides.gemm_n.into(),
             gemm_k: u64::from(blocks) * u64::from(TILE.gemm_k),
             n_batch: sides.n_batch().into(),
-            b_is_mn_major: sides.b.major == Major::Mn,
             store_bytes: 8,
             packed_bytes: 0,
             operand_bytes: problem.c().span_bytes() as f64 + sides.layout().1 as f64,

@@ -4,10 +4,23 @@ use super::MatmulProblem;
 use crate::launch::{KernelLaunch, KernelRow, LaunchConfig, kernel_for, kernel_rows};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, Error, Problem, TensorDesc};
+use crate::{Context, DType, Error, Problem, TensorDesc};
 use kernel_abi::ops::matmul::{MAX_BATCH_DIMS, MatmulOperand, MatmulParams, NAIVE_TILE};
 
 const KERNELS: &[KernelRow] = kernel_abi::matmul_kernels!(kernel_rows);
+
+/// Symbol, types of a, b and c.
+type NarrowRow = (&'static str, [DType; 3]);
+
+macro_rules! narrow_rows {
+    ($(($symbol:ident, $a:ident, $b:ident, $c:ident)),* $(,)?) => {
+        &[$((
+            stringify!($symbol),
+            [kernel_abi::dtype_of!($a), kernel_abi::dtype_of!($b), kernel_abi::dtype_of!($c)],
+        )),*]
+    };
+}
+const NARROW_KERNELS: &[NarrowRow] = kernel_abi::matmul_narrow_kernels!(narrow_rows);
 
 /// Threads of a block, each with 2 × 2 elements of its tile.
 const BLOCK: u32 = 256;
@@ -24,7 +37,11 @@ impl Algorithm<MatmulProblem> for Naive {
     }
 
     fn configs(&self, problem: &MatmulProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        kernel_for(KERNELS, problem.pass(), problem.c().dtype(), context)
+        let dtypes = [problem.a(), problem.b(), problem.c()].map(TensorDesc::dtype);
+        match NARROW_KERNELS.iter().find(|row| row.1 == dtypes) {
+            Some(row) if context.is_gpu() => Ok(vec![Config(row.0)]),
+            _ => kernel_for(KERNELS, problem.pass(), dtypes[0], context),
+        }
     }
 
     fn workspace_bytes(&self, _: &MatmulProblem, _: Config) -> u64 {
@@ -32,7 +49,10 @@ impl Algorithm<MatmulProblem> for Naive {
     }
 
     fn estimate_us(&self, problem: &MatmulProblem, _: Config, context: &Context) -> f64 {
-        crate::select::cost::scalar_us(problem, context, SHARE)
+        /// A term of a tile's sums, measured on an H200 where there are few tiles.
+        const TERM_US: f64 = 0.042;
+        let one_by_one = crate::select::cost::LAUNCH_US + TERM_US * problem.gemm_k() as f64;
+        crate::select::cost::scalar_us(problem, context, SHARE).max(one_by_one)
     }
 
     fn prepare(&self, problem: &MatmulProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {

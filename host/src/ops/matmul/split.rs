@@ -92,7 +92,7 @@ impl Blocks {
         if !context.is_gpu() {
             return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
         }
-        let dtype = problem.c().dtype();
+        let dtype = problem.a().dtype();
         if !self.rows.iter().any(|row| row.dtype == dtype) {
             let mut known: Vec<String> = self.rows.iter().map(|row| row.dtype.to_string()).collect();
             known.dedup();

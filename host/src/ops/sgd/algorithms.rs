@@ -9,7 +9,7 @@ use crate::select::Algorithm;
 #[allow(private_interfaces)]
 impl Operation for SgdProblem {
     const PASSES: &'static [&'static str] = &["update"];
-    const DTYPES: &'static [DType] = &DType::ALL;
+    const DTYPES: &'static [DType] = &DType::GENERAL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
         &[&CpuAlgorithm(cpu::Elementwise), &naive::Naive]

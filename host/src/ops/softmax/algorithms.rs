@@ -9,7 +9,7 @@ use crate::select::Algorithm;
 #[allow(private_interfaces)]
 impl Operation for SoftmaxProblem {
     const PASSES: &'static [&'static str] = &["forward", "backward"];
-    const DTYPES: &'static [DType] = &DType::ALL;
+    const DTYPES: &'static [DType] = &DType::GENERAL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
         &[&CpuAlgorithm(cpu::Rows), &naive::Naive]

@@ -1,11 +1,13 @@
 //! Layout and type transforms: formula in [`kernel_abi::ops::transform`].
 
 mod algorithms;
+mod copying;
 mod cpu;
 mod naive;
 mod tiled_transpose;
 mod vectorized_copy;
 
+pub(in crate::ops) use copying::Copying;
 pub(in crate::ops) use tiled_transpose::Transposition;
 
 pub use kernel_abi::ops::transform::TransformProblem;

@@ -2,7 +2,7 @@
 
 use super::{ActivationMode, ActivationPass};
 use crate::desc::{BadDescriptor, TensorDesc};
-use crate::problem::{Coefficient, Operand, Problem, no_overlap, same_dims, same_dtype};
+use crate::problem::{Coefficient, Operand, Problem, general_dtype, no_overlap, same_dims, same_dtype};
 use crate::text::Fields;
 use std::fmt;
 use std::str::FromStr;
@@ -63,6 +63,7 @@ impl ActivationProblem {
             let reason = format!("expected a finite number, for clipped_relu at least 0, given {coefficient}");
             return Err(BadDescriptor::new(OP, "coef", reason));
         }
+        general_dtype(OP, "x", &x)?;
         for (name, desc) in dy.iter().map(|dy| ("dy", dy)).chain([(out_name, &out)]) {
             same_dims(OP, name, desc, "x", &x)?;
             same_dtype(OP, name, desc, "x", &x)?;

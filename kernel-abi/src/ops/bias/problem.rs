@@ -2,7 +2,7 @@
 
 use super::BiasPass;
 use crate::desc::{BadDescriptor, TensorDesc};
-use crate::problem::{Operand, Problem, no_overlap, same_dims, same_dtype};
+use crate::problem::{Operand, Problem, general_dtype, no_overlap, same_dims, same_dtype};
 use crate::text::Fields;
 use std::fmt;
 use std::str::FromStr;
@@ -81,6 +81,7 @@ fn check_bias(x_name: &str, x: &TensorDesc, name: &str, bias: &TensorDesc) -> Re
         let reason = format!("expected one extent, the channels {} of {x_name}, given {given}", x.dims()[1]);
         return Err(BadDescriptor::new(OP, name, reason));
     }
+    general_dtype(OP, x_name, x)?;
     same_dtype(OP, name, bias, x_name, x)
 }
 

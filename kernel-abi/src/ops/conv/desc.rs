@@ -1,12 +1,13 @@
 //! What a caller says about a convolution besides its tensors, and the rules for their extents.
 
 use super::{ConvMode, index};
+use crate::Math;
 use crate::desc::{BadDescriptor, TensorDesc};
 use crate::text::join;
 
 pub(super) const OP: &str = "conv";
 
-/// Padding, stride, dilation, groups and mode of a convolution.
+/// Padding, stride, dilation, groups, mode and math of a convolution.
 ///
 /// Lists hold one value for each spatial axis, outermost first (height, width), or a single value for all axes. They
 /// are judged together with the tensors, when a problem is made.
@@ -29,6 +30,7 @@ pub struct ConvDesc {
     dilation: Vec<i64>,
     groups: i64,
     mode: ConvMode,
+    math: Math,
 }
 
 /// One spatial axis of a convolution.
@@ -53,12 +55,13 @@ impl Default for ConvDesc {
             dilation: vec![1],
             groups: 1,
             mode: ConvMode::default(),
+            math: Math::default(),
         }
     }
 }
 
 impl ConvDesc {
-    /// No padding, stride 1, dilation 1, one group, cross-correlation.
+    /// No padding, stride 1, dilation 1, one group, cross-correlation, full math.
     pub fn new() -> Self {
         Self::default()
     }
@@ -99,6 +102,12 @@ impl ConvDesc {
         self
     }
 
+    /// Sets how exactly `f32` operands are multiplied.
+    pub fn math(mut self, math: Math) -> Self {
+        self.math = math;
+        self
+    }
+
     /// Extents of y for the given x and w.
     ///
     /// # Errors
@@ -111,6 +120,10 @@ impl ConvDesc {
 
     pub(super) fn n_groups(&self) -> i64 {
         self.groups
+    }
+
+    pub(super) fn conv_math(&self) -> Math {
+        self.math
     }
 
     pub(super) fn conv_mode(&self) -> ConvMode {

@@ -125,7 +125,7 @@ crate::abi_struct! {
         pub spread: [Divisor; 3],
         /// H and W of the tensor that is written, in positions of its own.
         pub spread_extents: [u32; 2],
-        /// 1 where columns are neighbouring channels that may be written by 8.
+        /// 16 or 8 where columns are neighbouring channels that may be written by as many bytes; else 0.
         pub stores_whole: u32,
         /// The tensor that is written.
         pub out: u64,

@@ -106,6 +106,12 @@ tiles! {
 pub(super) const MAX_SHARED_BYTES: u32 = 232_448;
 
 impl ConvTile {
+    /// Whether its kernels of `fprop` have the code for [`access::SPREAD`]: tiles of some sizes are enough, and the others
+    /// stay small.
+    pub const fn spreads(self) -> bool {
+        self.cluster == 1 && (self.gemm_m == 256 && self.gemm_n == 64 || self.gemm_m == 128 && self.gemm_n == 128)
+    }
+
     /// Product instructions along the rows of one consumer.
     pub const fn subtiles(self) -> u32 {
         self.gemm_m / (SUBTILE * self.sharers())
@@ -217,6 +223,8 @@ pub mod access {
     pub const SPREAD: u32 = 3;
     /// Stores only: channels lie apart, and positions one behind the other, as in NCHW, or apart as well.
     pub const PLANES: u32 = 4;
+    /// Stores only: channels are contiguous, and any number of them.
+    pub const ROWS: u32 = 5;
 }
 
 /// Positions of the written tensor that meet the same taps.
@@ -283,8 +291,9 @@ crate::abi_struct! {
         pub spread: [Divisor; 3],
         /// With [`access::SPREAD`], extents H and W and distances along them and between channels.
         pub spread_extents: [u32; 2],
-        /// With [`access::PLANES`], bytes that are stored at a time: 2, 4, 8 or 16, which divide the positions of an
-        /// image.
+        /// Bytes that are stored at a time. With [`access::PLANES`] 2, 4, 8 or 16, which divide the positions of an image;
+        /// with [`access::ROWS`] 2, 4 or 8, which divide channels and strides; with [`access::SPREAD`] likewise 2 or 4;
+        /// else 16.
         pub store_bytes: u32,
         /// See `spread_extents`.
         pub spread_strides: [i64; 3],
@@ -416,8 +425,10 @@ pub struct WgradPlace {
 /// What one worker has to do.
 #[derive(Clone, Copy, Debug)]
 pub struct WgradWork {
-    at: u32,
-    end: u32,
+    /// The next part or, of evenly shared work, stage.
+    pub at: u32,
+    /// Behind the last one.
+    pub end: u32,
     step: u32,
     worker: u32,
 }
@@ -477,32 +488,21 @@ impl ConvWgradParams {
         if stage < longer { div_rem(stage, each + 1).0 } else { rest + div_rem(stage - longer, each).0 }
     }
 
-    /// The next part of a worker's work, which is taken off it.
+    /// The first part of what a worker has left, and how far it is to the next one.
     #[inline(always)]
-    pub const fn next_part(&self, tile: ConvTile, work: &mut WgradWork) -> Option<WgradPart> {
-        if work.at >= work.end {
-            return None;
-        }
+    pub const fn part(&self, tile: ConvTile, work: WgradWork) -> (WgradPart, u32) {
         if self.workers == 0 {
             let place = self.place(tile, work.at);
             let (begin, end) = self.k_range(place.split);
-            let part = WgradPart { place, begin, end, slot: work.at, is_whole: self.splits == 1 };
-            work.at += work.step;
-            return Some(part);
+            return (WgradPart { place, begin, end, slot: work.at, is_whole: self.splits == 1 }, work.step);
         }
         let (index, begin) = div_rem(work.at, self.k_blocks);
         let left = work.end - work.at;
         let end = if self.k_blocks - begin < left { self.k_blocks } else { begin + left };
-        work.at += end - begin;
         let is_whole = begin == 0 && end == self.k_blocks;
         // At most two parts of a worker are not whole: one that begins inside a tile, and one that ends inside another.
-        Some(WgradPart {
-            place: self.place(tile, index),
-            begin,
-            end,
-            slot: 2 * work.worker + (begin == 0) as u32,
-            is_whole,
-        })
+        let slot = 2 * work.worker + (begin == 0) as u32;
+        (WgradPart { place: self.place(tile, index), begin, end, slot, is_whole }, end - begin)
     }
 
     /// Who has parts of the sum of a tile: the first, and one behind the last.

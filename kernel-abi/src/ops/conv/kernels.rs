@@ -21,6 +21,28 @@ macro_rules! conv_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per `fprop` kernel of 8-bit elements: symbol, element type of x and w, that of y.
+#[macro_export]
+macro_rules! conv_narrow_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (conv_fprop_naive_i8_i8, i8, i8),
+            (conv_fprop_naive_i8_i32, i8, i32),
+            (conv_fprop_naive_i8_f32, i8, f32),
+            (conv_fprop_naive_f8e4m3_f32, f8e4m3, f32),
+            (conv_fprop_naive_f8e4m3_f16, f8e4m3, f16),
+            (conv_fprop_naive_f8e4m3_bf16, f8e4m3, bf16),
+            (conv_fprop_naive_f8e4m3_f8e4m3, f8e4m3, f8e4m3),
+            (conv_fprop_naive_f8e4m3_f8e5m2, f8e4m3, f8e5m2),
+            (conv_fprop_naive_f8e5m2_f32, f8e5m2, f32),
+            (conv_fprop_naive_f8e5m2_f16, f8e5m2, f16),
+            (conv_fprop_naive_f8e5m2_bf16, f8e5m2, bf16),
+            (conv_fprop_naive_f8e5m2_f8e4m3, f8e5m2, f8e4m3),
+            (conv_fprop_naive_f8e5m2_f8e5m2, f8e5m2, f8e5m2),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel for narrow groups: symbol, what it computes, element type, width of a
 /// group (8 stands for its divisors too).
 #[macro_export]
@@ -328,6 +350,16 @@ macro_rules! conv_pack_rows_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel that copies tensors for `padded_channels`: symbol.
+#[macro_export]
+macro_rules! conv_pad_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (padchannels_forward_b16),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel that packs filters for `spread_columns`: symbol.
 #[macro_export]
 macro_rules! conv_pack_spread_kernels {
@@ -401,6 +433,67 @@ macro_rules! conv_ffma_kernels {
             (convffma_gather_f32_64, gather, ConvFfmaParams, 64),
             (convffma_wgrad_f32_128, wgrad, ConvFfmaWgradParams, 128),
             (convffma_wgrad_f32_64, wgrad, ConvFfmaWgradParams, 64),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per Hopper kernel whose operands have the dimension of the sum contiguous: symbol,
+/// element type of x and w, tile.
+#[macro_export]
+macro_rules! conv_kmajor_wgmma_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convkmajor_gather_wgmma_i8_128x256_sm90, i8, KMAJOR_128X256),
+            (convkmajor_gather_wgmma_i8_128x128_sm90, i8, KMAJOR_128X128),
+            (convkmajor_gather_wgmma_i8_128x64_sm90, i8, KMAJOR_128X64),
+            (convkmajor_gather_wgmma_f8e4m3_128x256_sm90, f8e4m3, KMAJOR_128X256),
+            (convkmajor_gather_wgmma_f8e4m3_128x128_sm90, f8e4m3, KMAJOR_128X128),
+            (convkmajor_gather_wgmma_f8e4m3_128x64_sm90, f8e4m3, KMAJOR_128X64),
+            (convkmajor_gather_wgmma_f8e5m2_128x256_sm90, f8e5m2, KMAJOR_128X256),
+            (convkmajor_gather_wgmma_f8e5m2_128x128_sm90, f8e5m2, KMAJOR_128X128),
+            (convkmajor_gather_wgmma_f8e5m2_128x64_sm90, f8e5m2, KMAJOR_128X64),
+            (convkmajor_gather_wgmma_tf32_128x256_sm90, tf32, KMAJOR_128X256),
+            (convkmajor_gather_wgmma_tf32_128x128_sm90, tf32, KMAJOR_128X128),
+            (convkmajor_gather_wgmma_tf32_128x64_sm90, tf32, KMAJOR_128X64),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel that transforms for `winograd` on Hopper, in chains of launches: symbol,
+/// what it does, its launch parameters, results along an axis of a tile.
+#[macro_export]
+macro_rules! conv_winograd_sm90_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (winograd_image_f32_f2x2_sm90, image, WinogradImageParams, F2),
+            (winograd_image_f32_f4x4_sm90, image, WinogradImageParams, F4),
+            (winograd_filter_f32_f2x2_sm90, filter_parts, WinogradFilterParams, F2),
+            (winograd_filter_f32_f4x4_sm90, filter_parts, WinogradFilterParams, F4),
+            (winograd_output_f32_f2x2_sm90, output, WinogradOutputParams, F2),
+            (winograd_output_f32_f4x4_sm90, output, WinogradOutputParams, F4),
+            (winograd_gradient_f32_f2x2_sm90, gradient, WinogradImageParams, F2),
+            (winograd_gradient_f32_f4x4_sm90, gradient, WinogradImageParams, F4),
+            (winograd_taps_f32_f2x2_sm90, taps, WinogradFilterParams, F2),
+            (winograd_taps_f32_f4x4_sm90, taps, WinogradFilterParams, F4),
+        }
+    };
+}
+
+/// The same for kernels that run everywhere.
+#[macro_export]
+macro_rules! conv_winograd_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (winogradffma_image_f32_f2x2, image, WinogradImageParams, F2),
+            (winogradffma_image_f32_f4x4, image, WinogradImageParams, F4),
+            (winogradffma_filter_f32_f2x2, filter, WinogradFilterParams, F2),
+            (winogradffma_filter_f32_f4x4, filter, WinogradFilterParams, F4),
+            (winogradffma_output_f32_f2x2, output, WinogradOutputParams, F2),
+            (winogradffma_output_f32_f4x4, output, WinogradOutputParams, F4),
+            (winogradffma_gradient_f32_f2x2, gradient, WinogradImageParams, F2),
+            (winogradffma_gradient_f32_f4x4, gradient, WinogradImageParams, F4),
+            (winogradffma_taps_f32_f2x2, taps, WinogradFilterParams, F2),
+            (winogradffma_taps_f32_f4x4, taps, WinogradFilterParams, F4),
         }
     };
 }

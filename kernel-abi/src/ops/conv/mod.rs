@@ -21,8 +21,18 @@
 //! | y, dy | `[N, K, Z, P, Q]`, where `Q = (W + padding + padding_end - (S - 1) · dilation - 1) / stride + 1` |
 //!
 //! Tensors of rank 4 lack D, T and Z; those of rank 3 also H, R and P. Padding is given for the begin and the end of
-//! each axis. Strides of all tensors are free, so NCHW, NHWC, KCRS and KRSC are all one kind of problem. Operands
-//! share an element type; sums are kept in its accumulator. Deterministic.
+//! each axis. Strides of all tensors are free, so NCHW, NHWC, KCRS and KRSC are all one kind of problem. Deterministic.
+//!
+//! Operands share an element type, `f64`, `f32`, `f16` or `bf16`, and sums are kept in its accumulator. In `fprop`, x and
+//! w may also have 8 bits:
+//!
+//! | x and w | y | sums |
+//! | --- | --- | --- |
+//! | `i8` | `i8` (saturating, ties to even), `i32`, `f32` | exact, in `i32`; at most 131071 terms |
+//! | `f8e4m3` or `f8e5m2` | `f32`, `f16`, `bf16`, `f8e4m3`, `f8e5m2` (saturating) | `f32`, on tensor cores with fewer bits |
+//!
+//! Numbers of 8 bits stand for their multiples by a scale each tensor has: alpha carries the product of x's and w's scale
+//! over y's. [`Math::Tf32`](crate::Math) (`math=tf32`) allows tensor cores to read `f32` operands as tf32.
 
 pub mod bf16x3_wgmma;
 pub mod cp_async_mma;
@@ -35,11 +45,14 @@ pub mod im2col_cluster;
 pub mod im2col_wgmma;
 pub mod index;
 mod kernels;
+pub mod kmajor_wgmma;
 pub mod overlap_wgmma;
 mod packed_rows;
+pub mod padded_channels;
 mod params;
 mod pointwise_strided;
 mod spread_columns;
+pub mod winograd;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod desc;

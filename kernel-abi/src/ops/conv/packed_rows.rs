@@ -21,11 +21,11 @@ crate::abi_struct! {
         pub h: u32,
         /// W.
         pub w: u32,
-        /// Where in a written row the first position of a read one lies.
+        /// Where in a written row the first position of a read one lies; below 0, modulo 2³², where it is left out.
         pub padding: u32,
         /// Written positions of a row.
         pub packed_w: u32,
-        /// Written channels: 4 or 8.
+        /// Written channels: 4, 8 or 16.
         pub packed_c: u32,
     }
 }

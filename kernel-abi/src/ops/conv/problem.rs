@@ -2,8 +2,9 @@
 
 use super::desc::{ConvAxis, ConvDesc, OP};
 use super::{ConvMode, ConvPass};
+use crate::Math;
 use crate::desc::{BadDescriptor, TensorDesc};
-use crate::problem::{Operand, Problem, no_overlap, same_dims, same_dtype};
+use crate::problem::{Operand, Precision, Problem, integer_sums, no_overlap, product_dtypes, same_dims, same_dtype};
 use crate::text::{Fields, join};
 use std::fmt;
 use std::str::FromStr;
@@ -15,6 +16,7 @@ pub struct ConvProblem {
     axes: Vec<ConvAxis>,
     groups: i64,
     mode: ConvMode,
+    math: Math,
     x: TensorDesc,
     w: TensorDesc,
     y: TensorDesc,
@@ -68,7 +70,7 @@ impl ConvProblem {
     ///
     /// # Errors
     /// `BadDescriptor` as [`ConvDesc::output_dims`]; also when `y` has other extents than those, the element types
-    /// differ, or `y` overlaps itself.
+    /// do not go together (see the [module](super)), sums of `i8` may not fit `i32`, or `y` overlaps itself.
     pub fn fprop(desc: &ConvDesc, x: &TensorDesc, w: &TensorDesc, y: &TensorDesc) -> Result<Self, BadDescriptor> {
         Self::new(ConvPass::Fprop, desc, x, w, y)
     }
@@ -106,14 +108,16 @@ impl ConvProblem {
             );
             return Err(BadDescriptor::new(OP, y_name, reason));
         }
-        same_dtype(OP, w_name, w, x_name, x)?;
-        same_dtype(OP, y_name, y, x_name, x)?;
+        check_dtypes(pass, desc.conv_math(), x, w, y)?;
         match pass {
             ConvPass::Fprop => no_overlap(OP, y_name, y)?,
             ConvPass::Dgrad => no_overlap(OP, x_name, x)?,
             ConvPass::Wgrad => no_overlap(OP, w_name, w)?,
         }
-        Ok(ConvProblem { pass, axes, groups: desc.n_groups(), mode: desc.conv_mode(), x: *x, w: *w, y: *y })
+        let (groups, mode, math) = (desc.n_groups(), desc.conv_mode(), desc.conv_math());
+        let problem = ConvProblem { pass, axes, groups, mode, math, x: *x, w: *w, y: *y };
+        integer_sums(OP, x_name, x, problem.accumulation_length())?;
+        Ok(problem)
     }
 
     /// The same convolution of tensors that lie in other ways.
@@ -148,6 +152,11 @@ impl ConvProblem {
     /// The mode.
     pub fn mode(&self) -> ConvMode {
         self.mode
+    }
+
+    /// How exactly operands are multiplied.
+    pub fn math(&self) -> Math {
+        self.math
     }
 
     /// The number of groups.
@@ -239,6 +248,10 @@ impl Problem for ConvProblem {
             ConvPass::Wgrad => product(&self.y.dims()[2..]) * self.y.dims()[0] as f64,
         }
     }
+
+    fn precision(&self) -> Precision {
+        Precision::of_products(self.x.dtype(), self.math)
+    }
 }
 
 impl fmt::Display for ConvProblem {
@@ -253,6 +266,9 @@ impl fmt::Display for ConvProblem {
         write!(f, " groups={}", self.groups)?;
         if self.mode != ConvMode::default() {
             write!(f, " mode={}", self.mode)?;
+        }
+        if self.math != Math::default() {
+            write!(f, " math={}", self.math)?;
         }
         crate::problem::write_operands(f, self)
     }
@@ -284,6 +300,9 @@ impl FromStr for ConvProblem {
         if let Some(mode) = fields.take_optional("mode")? {
             desc = desc.mode(mode);
         }
+        if let Some(math) = fields.take_optional("math")? {
+            desc = desc.math(math);
+        }
         let [x_name, w_name, y_name] = names(pass);
         let x = fields.take_tensor(x_name)?;
         let w = fields.take_tensor(w_name)?;
@@ -297,6 +316,29 @@ impl FromStr for ConvProblem {
         fields.finish()?;
         Self::new(pass, &desc, &x, &w, &y)
     }
+}
+
+/// Judges the element types. Those of 8 bits are for inference: gradients would round to nothing in them.
+fn check_dtypes(
+    pass: ConvPass,
+    math: Math,
+    x: &TensorDesc,
+    w: &TensorDesc,
+    y: &TensorDesc,
+) -> Result<(), BadDescriptor> {
+    let [x_name, w_name, y_name] = names(pass);
+    math.check(OP, x)?;
+    for (name, desc) in [(x_name, x), (w_name, w), (y_name, y)] {
+        if pass != ConvPass::Fprop && !desc.dtype().is_general() {
+            let reason = format!(
+                "expected f64, f32, f16 or bf16 in {pass}, into which transform converts: {} is for fprop alone",
+                desc.dtype()
+            );
+            return Err(BadDescriptor::new(OP, name, reason));
+        }
+    }
+    same_dtype(OP, w_name, w, x_name, x)?;
+    product_dtypes(OP, (x_name, x), (w_name, w), (y_name, y))
 }
 
 /// A tensor without gaps whose dimensions lie in the order of `model`'s.

@@ -16,6 +16,38 @@ macro_rules! matmul_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per portable kernel of 8-bit elements: symbol, element types of a, b and c.
+#[macro_export]
+macro_rules! matmul_narrow_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (matmul_forward_naive_i8_i8_i8, i8, i8, i8),
+            (matmul_forward_naive_i8_i8_i32, i8, i8, i32),
+            (matmul_forward_naive_i8_i8_f32, i8, i8, f32),
+            (matmul_forward_naive_f8e4m3_f8e4m3_f32, f8e4m3, f8e4m3, f32),
+            (matmul_forward_naive_f8e4m3_f8e4m3_f16, f8e4m3, f8e4m3, f16),
+            (matmul_forward_naive_f8e4m3_f8e4m3_bf16, f8e4m3, f8e4m3, bf16),
+            (matmul_forward_naive_f8e4m3_f8e4m3_f8e4m3, f8e4m3, f8e4m3, f8e4m3),
+            (matmul_forward_naive_f8e4m3_f8e4m3_f8e5m2, f8e4m3, f8e4m3, f8e5m2),
+            (matmul_forward_naive_f8e4m3_f8e5m2_f32, f8e4m3, f8e5m2, f32),
+            (matmul_forward_naive_f8e4m3_f8e5m2_f16, f8e4m3, f8e5m2, f16),
+            (matmul_forward_naive_f8e4m3_f8e5m2_bf16, f8e4m3, f8e5m2, bf16),
+            (matmul_forward_naive_f8e4m3_f8e5m2_f8e4m3, f8e4m3, f8e5m2, f8e4m3),
+            (matmul_forward_naive_f8e4m3_f8e5m2_f8e5m2, f8e4m3, f8e5m2, f8e5m2),
+            (matmul_forward_naive_f8e5m2_f8e4m3_f32, f8e5m2, f8e4m3, f32),
+            (matmul_forward_naive_f8e5m2_f8e4m3_f16, f8e5m2, f8e4m3, f16),
+            (matmul_forward_naive_f8e5m2_f8e4m3_bf16, f8e5m2, f8e4m3, bf16),
+            (matmul_forward_naive_f8e5m2_f8e4m3_f8e4m3, f8e5m2, f8e4m3, f8e4m3),
+            (matmul_forward_naive_f8e5m2_f8e4m3_f8e5m2, f8e5m2, f8e4m3, f8e5m2),
+            (matmul_forward_naive_f8e5m2_f8e5m2_f32, f8e5m2, f8e5m2, f32),
+            (matmul_forward_naive_f8e5m2_f8e5m2_f16, f8e5m2, f8e5m2, f16),
+            (matmul_forward_naive_f8e5m2_f8e5m2_bf16, f8e5m2, f8e5m2, bf16),
+            (matmul_forward_naive_f8e5m2_f8e5m2_f8e4m3, f8e5m2, f8e5m2, f8e4m3),
+            (matmul_forward_naive_f8e5m2_f8e5m2_f8e5m2, f8e5m2, f8e5m2, f8e5m2),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per Hopper kernel: symbol, element type, tile, blocks of a cluster, whether a and
 /// b lie with the dimension of the sum contiguous (`k`) or the other one (`mn`).
 ///
@@ -174,6 +206,34 @@ macro_rules! matmul_bf16x3_wgmma_parts_kernels {
     ($callback:ident) => {
         $callback! {
             (matmulbf16x3_forward_bf16x3_wgmma_parts_sm90),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per Hopper kernel whose operands have the dimension of the sum contiguous: symbol,
+/// element types of a and b, tile.
+#[macro_export]
+macro_rules! matmul_kmajor_wgmma_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (matmulkmajor_forward_wgmma_i8_128x256_sm90, i8, i8, TILE_128X256),
+            (matmulkmajor_forward_wgmma_i8_128x128_sm90, i8, i8, TILE_128X128),
+            (matmulkmajor_forward_wgmma_i8_128x64_sm90, i8, i8, TILE_128X64),
+            (matmulkmajor_forward_wgmma_tf32_128x256_sm90, tf32, tf32, TILE_128X256),
+            (matmulkmajor_forward_wgmma_tf32_128x128_sm90, tf32, tf32, TILE_128X128),
+            (matmulkmajor_forward_wgmma_tf32_128x64_sm90, tf32, tf32, TILE_128X64),
+            (matmulkmajor_forward_wgmma_f8e4m3_128x256_sm90, f8e4m3, f8e4m3, TILE_128X256),
+            (matmulkmajor_forward_wgmma_f8e4m3_128x128_sm90, f8e4m3, f8e4m3, TILE_128X128),
+            (matmulkmajor_forward_wgmma_f8e4m3_128x64_sm90, f8e4m3, f8e4m3, TILE_128X64),
+            (matmulkmajor_forward_wgmma_f8e5m2_128x256_sm90, f8e5m2, f8e5m2, TILE_128X256),
+            (matmulkmajor_forward_wgmma_f8e5m2_128x128_sm90, f8e5m2, f8e5m2, TILE_128X128),
+            (matmulkmajor_forward_wgmma_f8e5m2_128x64_sm90, f8e5m2, f8e5m2, TILE_128X64),
+            (matmulkmajor_forward_wgmma_f8e4m3_f8e5m2_128x256_sm90, f8e4m3, f8e5m2, TILE_128X256),
+            (matmulkmajor_forward_wgmma_f8e4m3_f8e5m2_128x128_sm90, f8e4m3, f8e5m2, TILE_128X128),
+            (matmulkmajor_forward_wgmma_f8e4m3_f8e5m2_128x64_sm90, f8e4m3, f8e5m2, TILE_128X64),
+            (matmulkmajor_forward_wgmma_f8e5m2_f8e4m3_128x256_sm90, f8e5m2, f8e4m3, TILE_128X256),
+            (matmulkmajor_forward_wgmma_f8e5m2_f8e4m3_128x128_sm90, f8e5m2, f8e4m3, TILE_128X128),
+            (matmulkmajor_forward_wgmma_f8e5m2_f8e4m3_128x64_sm90, f8e5m2, f8e4m3, TILE_128X64),
         }
     };
 }

@@ -10,8 +10,17 @@
 //! | `gemm_k` | columns of a, rows of b: the length of the sum |
 //!
 //! An operand that [`MatmulDesc`] names as transposed is stored `[…, k, m]` or `[…, n, k]`; strides say the same, so
-//! this only saves the caller the exchange. All operands have one element type; sums are kept in its accumulator.
-//! Strides are free; c must not overlap itself. Deterministic: every algorithm sums in a fixed order.
+//! this only saves the caller the exchange. Strides are free; c must not overlap itself. Deterministic: every algorithm
+//! sums in a fixed order.
+//!
+//! | a and b | c | sums |
+//! | --- | --- | --- |
+//! | `f64`, `f32`, `f16` or `bf16` | the same | in its accumulator |
+//! | `i8` | `i8` (saturating, ties to even), `i32`, `f32` | exact, in `i32`; at most 131071 terms |
+//! | `f8e4m3` or `f8e5m2`, also mixed | `f32`, `f16`, `bf16`, `f8e4m3`, `f8e5m2` (saturating) | `f32`, on tensor cores with fewer bits |
+//!
+//! Numbers of 8 bits stand for their multiples by a scale each tensor has: alpha carries the product of a's and b's scale
+//! over c's. [`Math::Tf32`](crate::Math) (`math=tf32`) allows tensor cores to read `f32` operands as tf32.
 
 mod kernels;
 mod params;
@@ -21,8 +30,8 @@ mod raster;
 mod tiles;
 
 pub use params::{
-    F32_PARTS, MatmulBlockParams, MatmulOperand, MatmulPackParams, MatmulParams, MatmulPartialsParams, MatmulTmaParams,
-    OUTPUT_CLUSTER, OUTPUT_MAP, OUTPUT_PARTIALS, OUTPUT_THREADS, PART_PAIRS,
+    F32_PARTS, MatmulBlockParams, MatmulKMajorParams, MatmulOperand, MatmulPackParams, MatmulParams,
+    MatmulPartialsParams, MatmulTmaParams, OUTPUT_CLUSTER, OUTPUT_MAP, OUTPUT_PARTIALS, OUTPUT_THREADS, PART_PAIRS,
 };
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{MatmulDesc, MatmulProblem};

@@ -1,6 +1,7 @@
 //! Launch parameters of the matmul kernels.
 
 use super::MAX_BATCH_DIMS;
+use crate::store::StoreParams;
 
 /// A batch of strided matrices as a kernel sees it. Strides are in elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,6 +101,17 @@ crate::abi_struct! {
         pub a_outer_batch: u32,
         /// 1 where the outer index is added to b's innermost batch coordinate, else 0.
         pub b_outer_batch: u32,
+    }
+}
+
+crate::abi_struct! {
+    /// Launch parameters of the Hopper kernels whose operands have the dimension of the sum contiguous.
+    pub struct MatmulKMajorParams {
+        /// As for 16-bit elements, but that `gemm_k` and `slice_k_blocks` count units of 2 bytes, whatever the element;
+        /// of the output, extents and strides only.
+        pub product: MatmulTmaParams,
+        /// How c is written.
+        pub store: StoreParams,
     }
 }
 

@@ -1,23 +1,26 @@
 //! The matmul problem and its text form.
 
 use super::MAX_BATCH_DIMS;
+use crate::Math;
 use crate::desc::{BadDescriptor, TensorDesc};
-use crate::problem::{Operand, Problem, no_overlap, same_dtype};
+use crate::problem::{Operand, Precision, Problem, integer_sums, no_overlap, product_dtypes};
 use crate::text::{Fields, join};
 use std::fmt;
 use std::str::FromStr;
 
 const OP: &str = "matmul";
 
-/// Which inputs are stored with their matrix dimensions exchanged.
+/// Which inputs are stored with their matrix dimensions exchanged, and how exactly they are multiplied.
 ///
-/// As text two letters, for a and b: `n` for as written in the formula, `t` for transposed.
+/// As text, the former: two letters, for a and b: `n` for as written in the formula, `t` for transposed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MatmulDesc {
     /// a is stored `[…, k, m]`.
     pub transpose_a: bool,
     /// b is stored `[…, n, k]`.
     pub transpose_b: bool,
+    /// How exactly `f32` operands are multiplied; no part of the text, where `math` stands beside `trans`.
+    pub math: Math,
 }
 
 impl MatmulDesc {
@@ -48,7 +51,7 @@ impl FromStr for MatmulDesc {
             "tt" => (true, true),
             _ => return Err("expected one of nn, nt, tn, tt".to_owned()),
         };
-        Ok(MatmulDesc { transpose_a, transpose_b })
+        Ok(MatmulDesc { transpose_a, transpose_b, math: Math::default() })
     }
 }
 
@@ -83,13 +86,14 @@ impl MatmulProblem {
                 let reason = format!("expected the rank {} of a, given {}", a.rank(), desc.rank());
                 return Err(BadDescriptor::new(OP, name, reason));
             }
-            same_dtype(OP, name, desc, "a", &a)?;
             if desc.dims()[..n_batch] != a.dims()[..n_batch] {
                 let (expected, given) = (join(&a.dims()[..n_batch]), join(&desc.dims()[..n_batch]));
                 let reason = format!("expected the batch extents {expected} of a, given {given}");
                 return Err(BadDescriptor::new(OP, name, reason));
             }
         }
+        desc.math.check(OP, &a)?;
+        product_dtypes(OP, ("a", &a), ("b", &b), ("c", &c))?;
         let problem = MatmulProblem { desc, a, b, c };
         let (a_matrix, b_matrix) = (problem.a_matrix(), problem.b_matrix());
         let (m, k) = (a_matrix.dims()[n_batch], a_matrix.dims()[n_batch + 1]);
@@ -102,6 +106,7 @@ impl MatmulProblem {
             let reason = format!("expected gemm_m {m} of a and gemm_n {n} of b, given {}", join(&c.dims()[n_batch..]));
             return Err(BadDescriptor::new(OP, "c", reason));
         }
+        integer_sums(OP, "a", &a, k as f64)?;
         no_overlap(OP, "c", &c)?;
         Ok(problem)
     }
@@ -190,13 +195,20 @@ impl Problem for MatmulProblem {
     fn accumulation_length(&self) -> f64 {
         self.gemm_k() as f64
     }
+
+    fn precision(&self) -> Precision {
+        Precision::of_products(self.a.dtype(), self.desc.math)
+    }
 }
 
 impl fmt::Display for MatmulProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{OP}:{}", self.pass())?;
-        if self.desc != MatmulDesc::default() {
+        if self.desc.transpose_a || self.desc.transpose_b {
             write!(f, " trans={}", self.desc)?;
+        }
+        if self.desc.math != Math::default() {
+            write!(f, " math={}", self.desc.math)?;
         }
         crate::problem::write_operands(f, self)
     }
@@ -205,14 +217,15 @@ impl fmt::Display for MatmulProblem {
 impl FromStr for MatmulProblem {
     type Err = BadDescriptor;
 
-    /// `trans` may be left out for `nn`, c for a packed one.
+    /// `trans` may be left out for `nn`, `math` for `full`, c for a packed one of a's type.
     fn from_str(text: &str) -> Result<Self, BadDescriptor> {
         let mut fields = Fields::parse(OP, text)?;
         if fields.pass() != "forward" {
             let reason = format!("expected forward, given {:?}", fields.pass());
             return Err(BadDescriptor::new(OP, "pass", reason));
         }
-        let desc: MatmulDesc = fields.take_optional("trans")?.unwrap_or_default();
+        let mut desc: MatmulDesc = fields.take_optional("trans")?.unwrap_or_default();
+        desc.math = fields.take_optional("math")?.unwrap_or_default();
         let (a, b) = (fields.take_tensor("a")?, fields.take_tensor("b")?);
         let c = match fields.take_optional("c")? {
             Some(c) => c,

@@ -2,7 +2,7 @@
 
 use super::PointwisePass;
 use crate::desc::{BadDescriptor, TensorDesc};
-use crate::problem::{Coefficient, Operand, Problem, no_overlap, same_dtype};
+use crate::problem::{Coefficient, Operand, Problem, general_dtype, no_overlap, same_dtype};
 use crate::text::{Fields, join};
 use std::fmt;
 use std::str::FromStr;
@@ -76,6 +76,7 @@ impl PointwiseProblem {
             }
             same_dtype(OP, name, desc, "c", &c)?;
         }
+        general_dtype(OP, "c", &c)?;
         no_overlap(OP, "c", &c)?;
         let one = Coefficient::new(1.0);
         Ok(PointwiseProblem { pass, alpha_a: one, alpha_b: one, value: Coefficient::new(0.0), a, b, c })

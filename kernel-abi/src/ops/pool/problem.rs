@@ -2,7 +2,7 @@
 
 use super::{PoolMode, PoolPass};
 use crate::desc::{BadDescriptor, TensorDesc};
-use crate::problem::{Operand, Problem, no_overlap, same_dtype};
+use crate::problem::{Operand, Problem, general_dtype, no_overlap, same_dtype};
 use crate::text::{Fields, join};
 use std::fmt;
 use std::str::FromStr;
@@ -182,6 +182,7 @@ impl PoolProblem {
             let reason = format!("expected the extents {} that x gives, given {}", join(&dims), join(y.dims()));
             return Err(BadDescriptor::new(OP, y_name, reason));
         }
+        general_dtype(OP, "x", x)?;
         same_dtype(OP, y_name, y, "x", x)?;
         match dx {
             Some(dx) => {

@@ -1,7 +1,7 @@
 //! The sgd problem and its text form.
 
 use crate::desc::{BadDescriptor, TensorDesc};
-use crate::problem::{Coefficient, Operand, Problem, no_overlap, same_dims, same_dtype};
+use crate::problem::{Coefficient, Operand, Problem, general_dtype, no_overlap, same_dims, same_dtype};
 use crate::text::Fields;
 use std::fmt;
 use std::str::FromStr;
@@ -39,6 +39,7 @@ impl SgdProblem {
                 return Err(BadDescriptor::new(OP, name, reason));
             }
         }
+        general_dtype(OP, "dw", dw)?;
         for (name, desc) in [("v", v), ("w", w)] {
             same_dims(OP, name, desc, "dw", dw)?;
             same_dtype(OP, name, desc, "dw", dw)?;

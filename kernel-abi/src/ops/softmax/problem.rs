@@ -2,7 +2,7 @@
 
 use super::{SoftmaxKind, SoftmaxMode, SoftmaxPass};
 use crate::desc::{BadDescriptor, TensorDesc};
-use crate::problem::{Operand, Problem, no_overlap, same_dims, same_dtype};
+use crate::problem::{Operand, Problem, general_dtype, no_overlap, same_dims, same_dtype};
 use crate::text::Fields;
 use std::fmt;
 use std::str::FromStr;
@@ -73,6 +73,7 @@ impl SoftmaxProblem {
             let reason = format!("expected a rank of at least 2, [N, C, ...], given {}", input.rank());
             return Err(BadDescriptor::new(OP, in_name, reason));
         }
+        general_dtype(OP, in_name, &input)?;
         for (name, desc) in dy.iter().map(|dy| ("dy", dy)).chain([(out_name, &out)]) {
             same_dims(OP, name, desc, in_name, &input)?;
             same_dtype(OP, name, desc, in_name, &input)?;

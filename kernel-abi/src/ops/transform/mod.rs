@@ -1,7 +1,7 @@
 //! Transform: a tensor in another layout, another element type, or both.
 //!
 //! `y = alpha · x + beta · y` for equal extents, any strides, and any two of the element types. Computed in f64 when
-//! either is f64, else in f32; rounded once. Deterministic.
+//! either is f64 or an integer type, else in f32; rounded once. Integers and 8-bit floating-point types saturate. Deterministic.
 
 mod kernels;
 mod params;

@@ -45,7 +45,8 @@ impl TransformProblem {
 
     /// What it is computed in.
     pub fn accumulator(&self) -> DType {
-        if self.x.dtype() == DType::F64 { DType::F64 } else { self.y.dtype().accumulator() }
+        let wide = |dtype: DType| dtype == DType::F64 || dtype.is_integer();
+        if wide(self.x.dtype()) || wide(self.y.dtype()) { DType::F64 } else { DType::F32 }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Convolution kernels: the rows of `conv_kernels!`.
 
-use super::{cp_async_mma, ffma, grouped_mma, naive, packed_rows, pointwise_strided, spread_columns};
-use crate::math::element::{bf16, f16};
+use super::{cp_async_mma, ffma, grouped_mma, naive, packed_rows, padded_channels, pointwise_strided, spread_columns};
+use crate::math::element::{bf16, f8e4m3, f8e5m2, f16};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::conv::cp_async_mma::CpAsyncMmaParams;
 use kernel_abi::ops::conv::ffma::{ConvFfmaParams, ConvFfmaWgradParams, FfmaTile};
 use kernel_abi::ops::conv::grouped_mma::{GroupedMmaParams, SplitReduceParams};
+use kernel_abi::ops::conv::padded_channels::ConvPadParams;
 use kernel_abi::ops::conv::{ConvPackRowsParams, ConvPackSpreadParams, ConvParams, ConvStridedPlanesParams};
 
 // Two blocks a multiprocessor leave a thread 128 registers: left alone, ptxas takes fewer and spills the strides of the
@@ -22,6 +23,19 @@ macro_rules! entries {
 }
 
 kernel_abi::conv_kernels!(entries);
+
+macro_rules! narrow_entries {
+    ($(($symbol:ident, $x:ident, $y:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`.
+        #[kernel(threads = 256, min_blocks = 2)]
+        pub unsafe fn $symbol(params: ConvParams) {
+            naive::fprop_into::<$x, $y>(&params)
+        }
+    )* };
+}
+
+kernel_abi::conv_narrow_kernels!(narrow_entries);
 
 macro_rules! grouped_mma_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $width:literal)),* $(,)?) => { $(
@@ -121,6 +135,19 @@ macro_rules! pack_rows_entries {
 }
 
 kernel_abi::conv_pack_rows_kernels!(pack_rows_entries);
+
+macro_rules! pad_entries {
+    ($(($symbol:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`.
+        #[kernel(arch = "sm_90a", threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: ConvPadParams) {
+            padded_channels::pad(&params)
+        }
+    )* };
+}
+
+kernel_abi::conv_pad_kernels!(pad_entries);
 
 macro_rules! pack_spread_entries {
     ($(($symbol:ident)),* $(,)?) => { $(

@@ -4,21 +4,26 @@
 //! neighbouring elements of the written tensor, in the order of its layout. Bounds are checked outside of the
 //! innermost loop, which walks channels in `fprop` and `dgrad` and positions in `wgrad`.
 
-use crate::math::element::{Accumulator, Element, blend, load};
+use crate::math::element::{Accumulator, Element, Factor, Term, blend, load, load_term};
 use crate::math::index::{div_rem, for_each_index};
 use kernel_abi::TensorParam;
 use kernel_abi::ops::conv::ConvParams;
 use kernel_abi::ops::conv::index::{filter_index, input_position, output_position};
 
-/// y = conv(x, w).
-pub unsafe fn fprop<T: Element>(a: &ConvParams) {
+/// y = conv(x, w), of one type.
+pub unsafe fn fprop<T: Factor>(a: &ConvParams) {
+    fprop_into::<T, T>(a)
+}
+
+/// y = conv(x, w), x and w of type `X`.
+pub unsafe fn fprop_into<X: Factor, Y: Element>(a: &ConvParams) {
     let flip = a.flip != 0;
     for_each_index(a.n_elems, |i| {
         let (n, k, [z, p, q]) = coordinates(i, a.groups * a.group_k, a.output, a.channels_innermost);
         let (g, _) = div_rem(k, a.group_k);
         let x_first = n * a.x.strides[0] + g * a.group_c * a.x.strides[1];
         let w_first = k * a.w.strides[0];
-        let mut sum = T::Acc::ZERO;
+        let mut sum = X::Term::ZERO;
         for_each_tap(a, |t, r, s| {
             let d = input_position(z, t, a.padding[0], a.stride[0], a.dilation[0]);
             let h = input_position(p, r, a.padding[1], a.stride[1], a.dilation[1]);
@@ -28,7 +33,7 @@ pub unsafe fn fprop<T: Element>(a: &ConvParams) {
                 let mut w_at = w_first + filter_offset(a, [t, r, s], flip);
                 let mut c = 0;
                 while c < a.group_c {
-                    sum = load::<T>(a.x.address, x_at).mul_add(load::<T>(a.w.address, w_at), sum);
+                    sum = load_term::<X>(a.x.address, x_at).multiply_add(load_term::<X>(a.w.address, w_at), sum);
                     x_at += a.x.strides[1];
                     w_at += a.w.strides[1];
                     c += 1;
@@ -36,7 +41,7 @@ pub unsafe fn fprop<T: Element>(a: &ConvParams) {
             }
         });
         let y_at = n * a.y.strides[0] + k * a.y.strides[1] + spatial_offset(&a.y, [z, p, q]);
-        blend::<T>(a.y.address, y_at, sum, a.alpha, a.beta);
+        blend::<Y>(a.y.address, y_at, Y::Acc::from_f64(sum.to_f64()), a.alpha, a.beta);
     });
 }
 

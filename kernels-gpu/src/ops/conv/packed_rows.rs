@@ -15,8 +15,7 @@ pub unsafe fn pack(p: &ConvPackRowsParams) {
     schedule::launch_dependents();
     schedule::wait_for_predecessors();
     for_each_index(p.n_runs, |run| {
-        let positions = 8 / p.packed_c;
-        let (row, first) = div_rem(run, i64::from(p.packed_w / positions));
+        let (row, first) = div_rem(run, i64::from(p.packed_w * p.packed_c / 8));
         let (n, h) = div_rem(row, i64::from(p.h));
         let row = p.from as *const u16;
         let row = row.offset((n * p.strides[0] + h * p.strides[2]) as isize);
@@ -25,9 +24,9 @@ pub unsafe fn pack(p: &ConvPackRowsParams) {
         while i < 4 {
             *packed.get_unchecked_mut(i) = {
                 // Two neighbouring channels of one position.
-                let at = 2 * i as u32;
-                let (position, c) = if p.packed_c == 8 { (0, at) } else { (at / 4, at % 4) };
-                let w = (first as u32 * positions + position).wrapping_sub(p.padding);
+                let at = first as u32 * 8 + 2 * i as u32;
+                let (position, c) = (at >> p.packed_c.trailing_zeros(), at & (p.packed_c - 1));
+                let w = position.wrapping_sub(p.padding);
                 let element = |c: u32| {
                     if w < p.w && c < p.c {
                         u32::from(*row.offset((i64::from(w) * p.strides[3] + i64::from(c) * p.strides[1]) as isize))

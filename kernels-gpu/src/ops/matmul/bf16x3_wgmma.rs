@@ -16,7 +16,7 @@ use crate::math::index::{div_rem, for_each_index};
 use cuda_std::memory::{X2, X4};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::wgmma::{Swizzle, descriptor, wgmma_wait};
-use cuda_std::{convert, mbarrier, schedule};
+use cuda_std::{convert, mbarrier, schedule, warp};
 use kernel_abi::ops::matmul::{F32_PARTS, MatmulPackParams, MatmulTmaParams, PART_PAIRS, Place, Raster};
 
 /// The products.
@@ -58,7 +58,8 @@ const PAIRS: [u32; 2] = {
 unsafe fn produce<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: &Maps, raster: Raster, mut ring: Ring) {
     let tile = P::TILE;
     let mut units = Units::new(raster, tile);
-    while let Some(Unit { place, first_k, k_blocks, .. }) = units.next(p) {
+    while units.is_left(p) {
+        let Unit { place, first_k, k_blocks, .. } = units.next(p);
         let a_batch = coordinates(place.batch, p.a_batch_steps);
         let b_batch = coordinates(place.batch, p.b_batch_steps);
         let mut block = 0;
@@ -99,7 +100,9 @@ unsafe fn consume<P: Product<R>, const R: usize>(p: &MatmulTmaParams, raster: Ra
     let leading = |mn_major: bool| if mn_major { PANEL_BYTES } else { 16 };
     let lane = thread_idx_x() % 32;
     let mut units = Units::new(raster, tile);
-    while let Some(Unit { place, k_blocks, .. }) = units.next(p) {
+    while units.is_left(p) {
+        let Unit { place, k_blocks, .. } = units.next(p);
+        let k_blocks = warp::uniform(k_blocks);
         let mut sums: [f32; R] = core::mem::zeroed();
         let mut block = 0;
         while block < k_blocks {

@@ -2,7 +2,7 @@
 
 use super::tma_wgmma::{Maps, Product, pack, run};
 use super::{bf16x3_wgmma, cp_async_mma, ffma, naive, split};
-use crate::math::element::{bf16, f16};
+use crate::math::element::{Factor, bf16, f8e4m3, f8e5m2, f16};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::matmul::{
@@ -17,15 +17,31 @@ macro_rules! naive_entries {
         /// The host passes live matrices of the extents and strides in `params`.
         #[kernel(threads = 256)]
         pub unsafe fn $symbol(params: MatmulParams) {
-            type Acc = <$dtype as crate::math::element::Element>::Acc;
-            let a = shared_array![Acc; naive::SLICE_ELEMS];
-            let b = shared_array![Acc; naive::SLICE_ELEMS];
-            naive::$pass::<$dtype>(&params, a, b)
+            type Term = <$dtype as Factor>::Term;
+            let a = shared_array![Term; naive::SLICE_ELEMS];
+            let b = shared_array![Term; naive::SLICE_ELEMS];
+            naive::$pass::<$dtype, $dtype, $dtype>(&params, a, b)
         }
     )* };
 }
 
 kernel_abi::matmul_kernels!(naive_entries);
+
+macro_rules! narrow_entries {
+    ($(($symbol:ident, $a:ident, $b:ident, $c:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live matrices of the extents and strides in `params`.
+        #[kernel(threads = 256)]
+        pub unsafe fn $symbol(params: MatmulParams) {
+            type Term = <$a as Factor>::Term;
+            let a = shared_array![Term; naive::SLICE_ELEMS];
+            let b = shared_array![Term; naive::SLICE_ELEMS];
+            naive::forward::<$a, $b, $c>(&params, a, b)
+        }
+    )* };
+}
+
+kernel_abi::matmul_narrow_kernels!(narrow_entries);
 
 macro_rules! tma_wgmma_entries {
     ($(($symbol:ident, $dtype:ident, $tile:ident, $cluster:tt, $a:ident, $b:ident)),* $(,)?) => { $(

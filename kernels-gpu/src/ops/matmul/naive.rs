@@ -3,7 +3,7 @@
 //! Grid: linear over tiles of `NAIVE_TILE` × `NAIVE_TILE` of all matrices, striding. Block: 256 threads, each with
 //! 2 × 2 elements, 16 apart. Shared memory: two slices of `SLICE_ELEMS` accumulators. No alignment is asked.
 
-use crate::math::element::{Accumulator, Element, blend, load};
+use crate::math::element::{Accumulator, Element, Factor, Term, blend, load_term};
 use crate::math::index::div_rem;
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use kernel_abi::ops::matmul::{MatmulOperand, MatmulParams, NAIVE_TILE};
@@ -23,7 +23,11 @@ const THREADS: i64 = 256;
 ///
 /// # Safety
 /// The matrices exist; the slices have `SLICE_ELEMS` elements each.
-pub(super) unsafe fn forward<T: Element>(p: &MatmulParams, a_slice: *mut T::Acc, b_slice: *mut T::Acc) {
+pub(super) unsafe fn forward<A: Factor, B: Factor<Term = A::Term>, C: Element>(
+    p: &MatmulParams,
+    a_slice: *mut A::Term,
+    b_slice: *mut A::Term,
+) {
     let thread = thread_idx_x() as i64;
     let (row, col) = (thread as usize / HALF, thread as usize % HALF);
     let (m_blocks, n_blocks) = ((p.gemm_m + TILE - 1) / TILE, (p.gemm_n + TILE - 1) / TILE);
@@ -34,7 +38,7 @@ pub(super) unsafe fn forward<T: Element>(p: &MatmulParams, a_slice: *mut T::Acc,
         let (matrix, m_block) = div_rem(rest, m_blocks);
         let (first_m, first_n) = (m_block * TILE, n_block * TILE);
         let (a_at, b_at, c_at) = (start(&p.a, p, matrix), start(&p.b, p, matrix), start(&p.c, p, matrix));
-        let mut sums = [T::Acc::ZERO; 4];
+        let mut sums = [A::Term::ZERO; 4];
         let mut k = 0;
         while k < p.gemm_k {
             // Two elements of each slice a thread. Neighbours in the order of memory, where there is one.
@@ -42,9 +46,9 @@ pub(super) unsafe fn forward<T: Element>(p: &MatmulParams, a_slice: *mut T::Acc,
             while i < 2 {
                 let linear = thread + i * THREADS;
                 let (m, kk) = spread(linear, p.a.col_stride < p.a.row_stride);
-                put::<T>(a_slice, m, kk, &p.a, a_at, (first_m + m, k + kk), (p.gemm_m, p.gemm_k), false);
+                put::<A>(a_slice, m, kk, &p.a, a_at, (first_m + m, k + kk), (p.gemm_m, p.gemm_k), false);
                 let (n, kk) = spread(linear, p.b.row_stride < p.b.col_stride);
-                put::<T>(b_slice, n, kk, &p.b, b_at, (first_n + n, k + kk), (p.gemm_n, p.gemm_k), true);
+                put::<B>(b_slice, n, kk, &p.b, b_at, (first_n + n, k + kk), (p.gemm_n, p.gemm_k), true);
                 i += 1;
             }
             sync_threads();
@@ -53,10 +57,10 @@ pub(super) unsafe fn forward<T: Element>(p: &MatmulParams, a_slice: *mut T::Acc,
                 let (a, b) = (a_slice.add(kk * PITCH), b_slice.add(kk * PITCH));
                 let (a0, a1, b0, b1) = (*a.add(row), *a.add(row + HALF), *b.add(col), *b.add(col + HALF));
                 sums = [
-                    a0.mul_add(b0, sums[0]),
-                    a0.mul_add(b1, sums[1]),
-                    a1.mul_add(b0, sums[2]),
-                    a1.mul_add(b1, sums[3]),
+                    a0.multiply_add(b0, sums[0]),
+                    a0.multiply_add(b1, sums[1]),
+                    a1.multiply_add(b0, sums[2]),
+                    a1.multiply_add(b1, sums[3]),
                 ];
                 kk += 1;
             }
@@ -65,10 +69,10 @@ pub(super) unsafe fn forward<T: Element>(p: &MatmulParams, a_slice: *mut T::Acc,
         }
         let (m, n) = (first_m + row as i64, first_n + col as i64);
         let half = HALF as i64;
-        store::<T>(p, c_at, m, n, sums[0]);
-        store::<T>(p, c_at, m, n + half, sums[1]);
-        store::<T>(p, c_at, m + half, n, sums[2]);
-        store::<T>(p, c_at, m + half, n + half, sums[3]);
+        store::<A::Term, C>(p, c_at, m, n, sums[0]);
+        store::<A::Term, C>(p, c_at, m, n + half, sums[1]);
+        store::<A::Term, C>(p, c_at, m + half, n, sums[2]);
+        store::<A::Term, C>(p, c_at, m + half, n + half, sums[3]);
         tile += grid_dim_x() as i64;
     }
 }
@@ -95,8 +99,8 @@ fn spread(linear: i64, along_k: bool) -> (i64, i64) {
 /// # Safety
 /// As [`forward`].
 #[inline(always)]
-unsafe fn put<T: Element>(
-    slice: *mut T::Acc,
+unsafe fn put<T: Factor>(
+    slice: *mut T::Term,
     slice_mn: i64,
     slice_k: i64,
     operand: &MatmulOperand,
@@ -108,9 +112,9 @@ unsafe fn put<T: Element>(
     let (mn_stride, k_stride) =
         if k_is_row { (operand.col_stride, operand.row_stride) } else { (operand.row_stride, operand.col_stride) };
     let value = if mn < mn_end && k < k_end {
-        load::<T>(operand.address, start + mn * mn_stride + k * k_stride)
+        load_term::<T>(operand.address, start + mn * mn_stride + k * k_stride)
     } else {
-        T::Acc::ZERO
+        T::Term::ZERO
     };
     *slice.add(slice_k as usize * PITCH + slice_mn as usize) = value;
 }
@@ -120,8 +124,9 @@ unsafe fn put<T: Element>(
 /// # Safety
 /// As [`forward`].
 #[inline(always)]
-unsafe fn store<T: Element>(p: &MatmulParams, start: i64, m: i64, n: i64, sum: T::Acc) {
+unsafe fn store<S: Term, C: Element>(p: &MatmulParams, start: i64, m: i64, n: i64, sum: S) {
     if m < p.gemm_m && n < p.gemm_n {
-        blend::<T>(p.c.address, start + m * p.c.row_stride + n * p.c.col_stride, sum, p.alpha, p.beta);
+        let sum = C::Acc::from_f64(sum.to_f64());
+        blend::<C>(p.c.address, start + m * p.c.row_stride + n * p.c.col_stride, sum, p.alpha, p.beta);
     }
 }

@@ -1,7 +1,7 @@
 //! Transform kernels: the rows of the lists in `kernel_abi::ops::transform`.
 
 use super::{naive, tiled_transpose, vectorized_copy};
-use crate::math::element::{bf16, f16};
+use crate::math::element::{bf16, f8e4m3, f8e5m2, f16};
 use cuda_std::{kernel, schedule};
 use kernel_abi::ops::transform::{TransformParams, TransposeParams};
 

@@ -10,8 +10,8 @@ pub unsafe fn forward<X: Element, Y: Element>(p: &TransformParams) {
         let [y, x] = offsets([&p.y, &p.x], i);
         let x = load::<X>(p.x.address, x);
         let to = (p.y.address as *mut Y).offset(y as isize);
-        // f64 on either side means f64 arithmetic; types of 32 bits and less are exact in f32.
-        let wide = size_of::<X>() == 8 || size_of::<Y>() == 8;
+        // f64 and integers on either side mean f64 arithmetic; other types are exact in f32.
+        let wide = size_of::<X::Acc>() == 8 || size_of::<Y::Acc>() == 8;
         *to = if wide {
             let prior = if p.beta != 0.0 { p.beta * (*to).to_f64() } else { 0.0 };
             Y::from_f64(p.alpha * x.to_f64() + prior)

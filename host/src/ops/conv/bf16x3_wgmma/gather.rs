@@ -64,14 +64,9 @@ impl Algorithm<ConvProblem> for Gather {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let view = PartsView::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
-        let tile = tile_of(config);
-        let function = context.function(config.0)?;
-        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
-        let n_units = (context.info().n_units as u64).max(1);
-        let parts = view.launches(tile, n_units);
-        let (pack, filter_parts) = (context.function(side("pack"))?, context.function(view.filter.symbol())?);
-        Ok(Box::new(PartsLaunch { function, pack, filter_parts, tile, parts, view, read_name: read_name(problem) }))
+        let product = Product::new(problem, config, context)?;
+        let (pack, filter_parts) = (context.function(side("pack"))?, context.function(product.view.filter.symbol())?);
+        Ok(Box::new(PartsLaunch { pack, filter_parts, product, read_name: read_name(problem) }))
     }
 }
 
@@ -192,7 +187,7 @@ impl PartsView {
     fn spread(problem: &ConvProblem, packing: &Packing) -> Result<Self, Refusal> {
         let shape = problem.shape();
         let images = Images::of("dy", problem.y(), false)?;
-        let written = packing.steps(problem);
+        let written = packing.blocks(problem);
         let class = packing.class(&written);
         check_window("dy", &images.positions, &class.window([1; 3]), class.last_offset(), access::IM2COL_2D)?;
         let view = View {
@@ -203,8 +198,8 @@ impl PartsView {
                 k: packing.columns,
                 group_c: shape.k,
                 taps: [1, packing.window[0], packing.window[1]],
-                tap_stride: packing.packed_k,
-                k_stride: packing.window[0] * packing.window[1] * packing.packed_k,
+                tap_stride: packing.packed_sums,
+                k_stride: packing.window[0] * packing.window[1] * packing.packed_sums,
             },
             classes: vec![class],
             step: [1; 3],
@@ -337,7 +332,9 @@ impl PartsView {
 
 /// How the columns of a strided `dgrad` are spread, where that makes fewer columns that nobody needs.
 fn spread_packing(problem: &ConvProblem) -> Option<Packing> {
-    let packing = Packing::by(problem, PARTS_PANEL.into()).ok()?;
+    // The kernel that takes the filter apart knows two axes.
+    let known = problem.axes().len() == 2 && problem.conv_pass() == ConvPass::Dgrad;
+    let packing = Packing::by(problem, PARTS_PANEL.into(), [1; 2]).ok().filter(|_| known)?;
     (packing.columns > problem.shape().c).then_some(packing)
 }
 
@@ -403,29 +400,44 @@ struct Part {
     classes: Vec<Class>,
 }
 
-/// Launches whose parameters are complete but for addresses, and so maps, and scalars.
-struct PartsLaunch {
+/// The products of images that can be gathered as they lie, with a filter whose parts are there.
+pub(in crate::ops::conv) struct Product {
     function: Function,
-    pack: Function,
-    filter_parts: Function,
     tile: ConvTile,
     parts: Vec<Part>,
     view: PartsView,
-    read_name: &'static str,
 }
 
-impl Launch for PartsLaunch {
-    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let [read, filter, written] = [0, 1, 2].map(|operand| call.address(operand));
+impl Product {
+    /// The product of a problem that [`Gather`] takes.
+    pub(in crate::ops::conv) fn new(problem: &ConvProblem, config: Config, context: &Context) -> Result<Self, Error> {
+        let view = PartsView::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let tile = tile_of(config);
+        let function = context.function(config.0)?;
+        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+        let n_units = (context.info().n_units as u64).max(1);
+        let parts = view.launches(tile, n_units);
+        Ok(Product { function, tile, parts, view })
+    }
+
+    /// Time of a problem's products, and the bytes of its filter's parts.
+    pub(in crate::ops::conv) fn cost(problem: &ConvProblem, config: Config, context: &Context) -> Option<(f64, u64)> {
+        let view = PartsView::of(problem).ok()?;
+        Some((view.products_us(tile_of(config), context), view.filter_bytes()))
+    }
+
+    /// Queues the products: `[read, filter_parts, written]` are where the operands lie.
+    pub(in crate::ops::conv) fn launch(
+        &self,
+        stream: &Stream,
+        [read, filter_parts, written]: [u64; 3],
+        [alpha, beta]: [f64; 2],
+    ) -> Result<(), Error> {
         let (Some(gpu_stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
             return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
         };
         let view = &self.view;
-        let parts_at = call.workspace_address();
-        let images_at = parts_at + view.filter_bytes().next_multiple_of(ALIGN_BYTES);
-        let read = view.images.make((self.read_name, &self.pack), stream, read, images_at)?;
-        view.filter.launch(&self.filter_parts, stream, filter, parts_at)?;
-        let b_map = view.filter_map(context, parts_at, self.tile)?;
+        let b_map = view.filter_map(context, filter_parts, self.tile)?;
         for part in &self.parts {
             let mut params = part.params;
             for (map, class) in params.gather.a_maps.iter_mut().zip(&part.classes) {
@@ -433,11 +445,31 @@ impl Launch for PartsLaunch {
             }
             params.gather.b_map = b_map;
             params.gather.out = written;
-            (params.gather.alpha, params.gather.beta) = (call.alpha as f32, call.beta as f32);
+            (params.gather.alpha, params.gather.beta) = (alpha as f32, beta as f32);
             params.store_bytes = if view.stores_pairs(written) { 8 } else { 4 };
             launch(&self.function, &part.config, gpu_stream, &params)
                 .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
         }
         Ok(())
+    }
+}
+
+/// Launches whose parameters are complete but for addresses, and so maps, and scalars.
+struct PartsLaunch {
+    product: Product,
+    pack: Function,
+    filter_parts: Function,
+    read_name: &'static str,
+}
+
+impl Launch for PartsLaunch {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let [read, filter, written] = [0, 1, 2].map(|operand| call.address(operand));
+        let view = &self.product.view;
+        let parts_at = call.workspace_address();
+        let images_at = parts_at + view.filter_bytes().next_multiple_of(ALIGN_BYTES);
+        let read = view.images.make((self.read_name, &self.pack), stream, read, images_at)?;
+        view.filter.launch(&self.filter_parts, stream, filter, parts_at)?;
+        self.product.launch(stream, [read, parts_at, written], [call.alpha, call.beta])
     }
 }

@@ -12,7 +12,7 @@ mod gather;
 mod images;
 mod wgrad;
 
-pub(super) use gather::Gather;
+pub(super) use gather::{Gather, Product};
 pub(super) use wgrad::Wgrad;
 
 use super::{ConvPass, ConvProblem};

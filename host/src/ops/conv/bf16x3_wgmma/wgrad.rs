@@ -3,9 +3,7 @@
 use super::images::Images;
 use super::{check, check_groups, check_problem, side};
 use crate::driver::{Function, TmaType};
-use crate::ops::conv::im2col_wgmma::{
-    Filter, SplitSum, WgradView, Window, check_window, five, unsupported,
-};
+use crate::ops::conv::im2col_wgmma::{Filter, SplitSum, WgradView, Window, check_window, five, unsupported};
 use crate::ops::conv::{ConvMode, ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};

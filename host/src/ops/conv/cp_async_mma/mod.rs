@@ -6,6 +6,7 @@
 //! an inserted zero. `wgrad` is two kernels: blocks add up a slab of pixels in f32, and a second kernel adds the slabs
 //! in a fixed order.
 
+mod cost;
 mod geometry;
 
 use super::grouped_mma::Partials;
@@ -15,7 +16,7 @@ use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem, Stream};
-use kernel_abi::ops::conv::cp_async_mma::{CP_ASYNC_K, CpAsyncMmaParams, CpAsyncTile};
+use kernel_abi::ops::conv::cp_async_mma::{CpAsyncMmaParams, CpAsyncTile};
 
 /// A row of the kernel list.
 struct Row {
@@ -77,34 +78,9 @@ impl Algorithm<ConvProblem> for CpAsyncMma {
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
-        /// Launch, tables, and the last tile's way out.
-        const ENDS_US: f64 = 6.0;
-        /// The second kernel of `wgrad`.
-        const PARTIALS_US: f64 = 4.0;
         let row = row(config);
-        let (params, info) = (geometry::params(problem, row.tile), context.info());
-        // Multiply-adds of one multiprocessor in a microsecond: a block of the large tile is half of it, of the small
-        // one a quarter, and the narrower the copies, the more of them.
-        let rate = match (row.tile.0, row.copy_elems) {
-            (128, _) => 1_000_000.0,
-            (_, 8) => 600_000.0,
-            (_, 4) => 400_000.0,
-            (_, 2) => 220_000.0,
-            _ => 110_000.0,
-        };
-        let per_unit = if row.tile.0 == 128 { 2.0 } else { 4.0 };
-        let classes = params.classes.map(f64::from).iter().product::<f64>();
-        let sums = match problem.conv_pass() {
-            ConvPass::Wgrad => f64::from(params.slab_pixels),
-            _ => (f64::from(params.taps()) * f64::from(params.source_group) / classes).max(f64::from(CP_ASYNC_K)),
-        };
-        let tile_us = f64::from(row.tile.0).powi(2) * sums * per_unit / rate;
-        let waves = (geometry::blocks(&params) as f64 / (per_unit * info.n_units as f64)).ceil();
-        let mut us = (waves * tile_us).max(problem.bytes() / info.bytes_per_us);
-        if problem.conv_pass() == ConvPass::Wgrad {
-            us += PARTIALS_US + 2.0 * self.workspace_bytes(problem, config) as f64 / info.bytes_per_us;
-        }
-        ENDS_US + us
+        let partials = self.workspace_bytes(problem, config) as f64;
+        cost::estimate_us(problem, &geometry::params(problem, row.tile), row, partials, context.info())
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {

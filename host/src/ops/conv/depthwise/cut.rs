@@ -73,9 +73,9 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
         n_blocks,
         block: 256,
         align_bytes: 1,
-        memory_share: 0.4,
-        // As many other instructions as products, at best.
-        rate_share: 0.25,
+        memory_share: 0.13,
+        // Many more other instructions than products.
+        rate_share: 0.08,
     });
     let channels_last = channels_last::row(geometry).and_then(|row| {
         let (params, n_blocks) = channels_last::cut(geometry, row)?;
@@ -85,7 +85,7 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
             n_blocks,
             block: channels_last::THREADS,
             align_bytes: row.vec as u64 * geometry.dtype.size_bytes() as u64,
-            memory_share: 0.85,
+            memory_share: 0.8,
             rate_share: 0.45,
         })
     });

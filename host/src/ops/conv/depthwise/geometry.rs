@@ -49,8 +49,8 @@ impl Geometry {
     pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
         let refuse = |reason: String| Err(Refusal::new(reason));
         let (shape, dtype) = (problem.shape(), problem.x().dtype());
-        if dtype == DType::F64 {
-            return refuse("has kernels for f32, f16 and bf16, the element type is f64".to_owned());
+        if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
+            return refuse(format!("has kernels for f32, f16 and bf16, the element type is {dtype}"));
         }
         if problem.x().rank() > 4 {
             return refuse(format!("takes 1 or 2 spatial axes, given {}", problem.x().rank() - 2));

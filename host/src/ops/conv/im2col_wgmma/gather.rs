@@ -2,9 +2,7 @@
 
 use super::classes::{Class, classes};
 use super::tensors::{Filter, Planes, Positions, Window, check_window};
-use super::{
-    CYCLES_PER_US, ELEMENT_BYTES, ENDS_US, NAME, check_address, check_device, stage_cycles, tma_type, unsupported,
-};
+use super::{ELEMENT_BYTES, NAME, check_address, check_device, tma_type, unsupported};
 use crate::driver::{Function, GpuContext, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::ops::conv::{ConvPass, ConvProblem};
@@ -67,8 +65,7 @@ impl Algorithm<ConvProblem> for Gather {
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
         let Ok(view) = View::of(problem) else { return f64::INFINITY };
-        let streaming = crate::select::cost::streaming_us(problem, context);
-        streaming.max(view.products_us(row(config).tile, context))
+        view.time_us(row(config).tile, problem.bytes(), context)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -169,15 +166,16 @@ impl View {
             && one.axes.iter().all(|axis| axis.base == 0)
             && read.extents == written.extents;
         let a_access = if same_place && read.linear_stride().is_some() { access::LINEAR } else { im2col };
-        if planes.is_some() && classes.len() > 1 {
+        let by_threads = planes.map(|planes| planes.access());
+        if by_threads == Some(access::PLANES) && classes.len() > 1 {
             // Positions of a class are apart: runs of 2 bytes, in sectors that other classes write too.
             let n = classes.len();
             return Err(Refusal::new(format!(
                 "writes dx with contiguous channels where there is a stride, given {n} steps"
             )));
         }
-        let out_access = if planes.is_some() {
-            access::PLANES
+        let out_access = if let Some(by_threads) = by_threads {
+            by_threads
         } else if classes.len() == 1 && written.linear_stride().is_some() {
             access::LINEAR
         } else {
@@ -220,36 +218,6 @@ impl View {
         panels && alone && !wasteful
     }
 
-    /// Time of the products alone.
-    pub(in crate::ops::conv) fn products_us(&self, tile: ConvTile, context: &Context) -> f64 {
-        /// Cycles from a tile's last product to its last store, in which its consumers do not compute.
-        const EPILOGUE: f64 = 600.0;
-        let loaded = tile.a_bytes() + tile.b_bytes() / tile.cluster;
-        let stage = stage_cycles(tile, tile.gemm_n.min(256), loaded);
-        // Stores of threads, of panels that they have read from shared memory.
-        let stores = self.planes.map_or(0.0, |planes| f64::from(tile.gemm_m * tile.gemm_n / planes.store_bytes) / 4.0);
-        let epilogue = EPILOGUE + f64::from(tile.gemm_m * tile.gemm_n) / 64.0 + stores;
-        let n_clusters = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1) as f64;
-        let mut cycles = 0.0;
-        let mut longest: f64 = 0.0;
-        for class in &self.classes {
-            let (n_tiles, panels) = self.tiles_of(class, tile);
-            let stages = panels.div_ceil(tile.k_panels().into()) as f64;
-            // In turns, the longer of both counts.
-            let of_tile =
-                if tile.in_turns { (stages * stage).max(epilogue) + 150.0 } else { stages * stage + epilogue };
-            cycles += n_tiles as f64 * of_tile;
-            longest = longest.max(of_tile);
-        }
-        // Whole rounds where all tiles are alike; the classes of a strided dgrad fill each other's gaps.
-        let rounds = if self.classes.len() == 1 {
-            (cycles / longest / n_clusters).ceil() * longest
-        } else {
-            cycles / n_clusters + longest / 2.0
-        };
-        ENDS_US + rounds / CYCLES_PER_US
-    }
-
     pub(in crate::ops::conv) fn n_tiles(&self, class: &Class, tile: ConvTile) -> u64 {
         let gemm_m = class.positions(&self.written).count() as u64;
         gemm_m.div_ceil(tile.cluster_rows().into()) * self.n_blocks(tile) * self.groups as u64
@@ -283,7 +251,7 @@ impl View {
             group_k: (self.filter.k / self.groups) as u32,
             spread: self.spread.map_or([0; 3], |spread| spread.counts).map(|count| Divisor::new(count as u32)),
             spread_extents: self.spread.map_or([0; 2], |spread| spread.extents).map(|extent| extent as u32),
-            store_bytes: self.planes.map_or(16, |planes| planes.store_bytes),
+            store_bytes: self.store_bytes(),
             spread_strides: self.spread.map_or([0; 3], |spread| spread.strides),
             out: 0,
             image_stride: self.written.image_stride,
@@ -311,6 +279,19 @@ impl View {
             first_tile += self.n_tiles(class, tile) as u32;
         }
         params
+    }
+
+    /// Bytes that are stored at a time, where the tensor's address is a multiple of as many.
+    fn store_bytes(&self) -> u32 {
+        match (self.spread, self.planes) {
+            (Some(Spread { counts: [.., channels], strides: [h, w, c], .. }), _) => {
+                // Two neighbouring channels of a position, or one.
+                let all = channels | h | w | self.written.strides[0] | self.written.image_stride;
+                if c == 1 && all % 2 == 0 { 4 } else { 2 }
+            }
+            (None, Some(planes)) => planes.store_bytes,
+            (None, None) => 16,
+        }
     }
 
     /// The map of what a class reads.
@@ -361,7 +342,7 @@ pub(in crate::ops::conv) struct Product {
 impl Product {
     /// Whether the address of the written tensor must be one that a map can hold.
     pub(in crate::ops::conv) fn writes_by_map(&self) -> bool {
-        !matches!(self.view.out_access, access::SPREAD | access::PLANES)
+        !matches!(self.view.out_access, access::SPREAD | access::PLANES | access::ROWS)
     }
 
     /// Queues the product of what lies at these addresses: the tensor that is read, the filter, the tensor that is
@@ -386,7 +367,7 @@ impl Product {
             let mut params = part.params;
             for (i, class) in part.classes.iter().enumerate() {
                 params.a_maps[i] = self.view.a_map(context, class, self.tile, read)?;
-                params.out_maps[i] = if matches!(self.view.out_access, access::SPREAD | access::PLANES) {
+                params.out_maps[i] = if !self.writes_by_map() {
                     // Written without a map, but the kernel fetches one.
                     params.a_maps[i]
                 } else {

@@ -7,6 +7,7 @@
 
 mod classes;
 mod cluster;
+mod cost;
 mod gather;
 mod tensors;
 mod wgrad;

@@ -26,13 +26,20 @@ pub(in crate::ops::conv) struct Positions {
     pub(in crate::ops::conv) image_stride: i64,
 }
 
-/// How a tensor lies whose channels are not contiguous.
+/// How a tensor lies whose channels are not contiguous, or that the copy engine cannot write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ops::conv) struct Planes {
-    /// Distance between channels, in elements.
+    /// Distance between channels, in elements: 1 where they are contiguous.
     pub(in crate::ops::conv) channel_stride: i64,
     /// The most bytes that can be stored at a time, where the tensor's address is a multiple of as many.
     pub(in crate::ops::conv) store_bytes: u32,
+}
+
+impl Planes {
+    /// How it is stored, of [`access`].
+    pub(in crate::ops::conv) fn access(&self) -> u32 {
+        if self.channel_stride == 1 { access::ROWS } else { access::PLANES }
+    }
 }
 
 /// How positions are visited: from where, how far apart, up to where.
@@ -118,12 +125,17 @@ impl Positions {
         }
     }
 
-    /// Describes a tensor that is written: channels-last, or in planes.
+    /// Describes a tensor that is written: channels-last as the copy engine writes it, or by threads, channels-last with
+    /// any channels, or in planes.
     pub(in crate::ops::conv) fn written(name: &str, desc: &TensorDesc) -> Result<(Self, Option<Planes>), Refusal> {
         let (channels, channel_stride) = (desc.dims()[1], desc.strides()[1]);
-        if channels == 1 || channel_stride == 1 {
-            return Ok((Self::of(name, desc, true)?, None));
+        if (channels == 1 || channel_stride == 1)
+            && let Ok(positions) = Self::of(name, desc, true)
+        {
+            return Ok((positions, None));
         }
+        // A single channel is a plane.
+        let channel_stride = if channels == 1 { 0 } else { channel_stride };
         let absent = 5 - desc.rank();
         let spatial = |values: &[i64], of_absent: i64| {
             std::array::from_fn(|axis| if axis < absent { of_absent } else { values[2 + axis - absent] })
@@ -141,9 +153,17 @@ impl Positions {
                 return Err(Refusal::new(format!("counts up to {MAX_EXTENT} positions, {name} has {extent}")));
             }
         }
+        let image_stride = if positions.images > 1 { positions.image_stride } else { 0 };
+        if channel_stride == 1 {
+            let spatial = positions.extents.into_iter().zip(positions.strides);
+            let strides =
+                spatial.fold(image_stride, |all, (extent, stride)| if extent > 1 { all | stride } else { all });
+            let all = strides | channels | (ALIGN_BYTES as i64 / ELEMENT_BYTES);
+            let store_bytes = ELEMENT_BYTES as u32 * (1 << all.trailing_zeros());
+            return Ok((positions, Some(Planes { channel_stride, store_bytes: store_bytes.min(8) })));
+        }
         let one = Positions { images: 1, ..positions };
         let contiguous = one.count() == 1 || one.linear_stride() == Some(1);
-        let image_stride = if positions.images > 1 { positions.image_stride } else { 0 };
         let all = one.count() | channel_stride | image_stride | (ALIGN_BYTES as i64 / ELEMENT_BYTES);
         let run = if contiguous { 1 << all.trailing_zeros() } else { 1 };
         Ok((positions, Some(Planes { channel_stride, store_bytes: run * ELEMENT_BYTES as u32 })))
@@ -152,6 +172,17 @@ impl Positions {
     /// Positions of all images.
     pub(in crate::ops::conv) fn count(&self) -> i64 {
         self.extents.iter().product::<i64>().saturating_mul(self.images)
+    }
+
+    /// The given factors' sum: of positions that do not begin where a cache line does, and that do not begin where a
+    /// sector does, for most positions.
+    pub(in crate::ops::conv) fn misalignment(&self, of_line: f64, of_sector: f64) -> f64 {
+        /// Bytes of a cache line, and of what is moved of it at least.
+        const LINE: i64 = 128;
+        const SECTOR: i64 = 32;
+        let apart = self.strides[2] * self.element_bytes;
+        let line = if apart % LINE == 0 { 0.0 } else { of_line };
+        line + if apart % SECTOR == 0 { 0.0 } else { of_sector }
     }
 
     /// The distance between neighbours when all positions lie one behind the other.
@@ -316,6 +347,32 @@ impl Filter {
             tap_stride,
             k_stride: as_positions.image_stride,
         })
+    }
+
+    /// Describes a filter that is written by pairs of channels, or tells why it cannot be.
+    pub(in crate::ops::conv) fn written(name: &str, desc: &TensorDesc) -> Result<Self, Refusal> {
+        let channels = desc.dims()[1];
+        if desc.strides()[1] != 1 && channels > 1 {
+            let given = desc.strides()[1];
+            return Err(Refusal::new(format!("needs {name} channels-last, the stride of its channels is {given}")));
+        }
+        let positions = Positions::anyhow(desc);
+        let of_one = Positions { images: 1, ..positions };
+        let tap_stride = match of_one.linear_stride() {
+            _ if of_one.count() == 1 => 0,
+            Some(stride) if stride % 2 == 0 => stride,
+            _ => {
+                let given = desc.strides();
+                let reason =
+                    format!("needs {name} with taps an even distance one behind the other, its strides are {given:?}");
+                return Err(Refusal::new(reason));
+            }
+        };
+        let k_stride = if positions.images == 1 { 0 } else { positions.image_stride };
+        if k_stride % 2 != 0 {
+            return Err(Refusal::new(format!("needs {name} with an even distance between k, given {k_stride}")));
+        }
+        Ok(Filter { k: desc.dims()[0], group_c: channels, taps: positions.extents, tap_stride, k_stride })
     }
 
     /// Taps of all axes.

@@ -110,7 +110,9 @@ fn wgrad_is_cut_without_gaps() {
                 let mut parts: HashMap<_, Vec<_>> = HashMap::new();
                 for worker in 0..n {
                     let mut work = p.work(worker, n);
-                    while let Some(part) = p.next_part(tile, &mut work) {
+                    while work.at < work.end {
+                        let (part, step) = p.part(tile, work);
+                        work.at += step;
                         assert!(part.begin < part.end && part.end <= k_blocks, "{text} {tile:?} {cut:?} {part:?}");
                         assert_eq!(part.is_whole, part.begin == 0 && part.end == k_blocks);
                         assert!(part.is_whole || slots.insert(part.slot), "{text} {tile:?} {cut:?} {part:?}");

@@ -69,7 +69,7 @@ impl Algorithm<ConvProblem> for Wgrad {
     fn estimate_us(&self, problem: &ConvProblem, config: Config, _: &Context) -> f64 {
         let Ok(view) = WgradView::of(problem) else { return f64::INFINITY };
         let tile = wgrad_row(config).tile;
-        view.time_us(tile, view.cut(tile))
+        view.estimate_us(tile, view.cut(tile))
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -126,7 +126,7 @@ impl WgradView {
         let shape = problem.shape();
         let x = Positions::of("x", problem.x(), false)?;
         let dy = Positions::of("dy", problem.y(), false)?;
-        let dw = Filter::of("dw", problem.w())?;
+        let dw = Filter::written("dw", problem.w())?;
         if dy.linear_stride().is_none() {
             let given = problem.y().strides();
             let reason = format!("needs dy with positions one behind the other, its strides are {given:?}");
@@ -223,7 +223,7 @@ impl WgradView {
         cuts.min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(Cut::Splits(1))
     }
 
-    /// Time with the given cut.
+    /// Time with the given cut, by which it is chosen.
     pub(in crate::ops::conv) fn time_us(&self, tile: ConvTile, cut: Cut) -> f64 {
         /// Bytes of partial sums that are written or read in a microsecond, from and to the second-level cache.
         const PARTIALS: f64 = 3.0e6;
@@ -245,7 +245,9 @@ impl WgradView {
         };
         let (tiles, clusters) = (self.tiles(tile), MULTIPROCESSORS / u64::from(tile.cluster));
         let (rounds, stages) = match cut {
-            Cut::Splits(splits) => ((tiles * splits).div_ceil(clusters) as f64, self.k_blocks().div_ceil(splits) as f64),
+            Cut::Splits(splits) => {
+                ((tiles * splits).div_ceil(clusters) as f64, self.k_blocks().div_ceil(splits) as f64)
+            }
             // Every worker ends one tile and begins another.
             Cut::Evenly { workers } => {
                 let stages = (tiles * self.k_blocks()).div_ceil(workers) as f64;
@@ -273,7 +275,7 @@ impl WgradView {
     }
 
     /// Places for partial sums of a block's tile.
-    fn slots(&self, tile: ConvTile, cut: Cut) -> u64 {
+    pub(super) fn slots(&self, tile: ConvTile, cut: Cut) -> u64 {
         let of_clusters = match cut {
             Cut::Splits(1) => 0,
             Cut::Splits(splits) => splits * self.tiles(tile),

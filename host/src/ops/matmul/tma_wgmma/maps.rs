@@ -90,7 +90,7 @@ impl Maps {
 
     /// Describes the operands of the problem, or of its transpose, or tells which of them cannot be described.
     pub(in crate::ops::matmul) fn of(problem: &MatmulProblem, exchanged: bool) -> Result<Self, Refusal> {
-        let data_type = match problem.c().dtype() {
+        let data_type = match problem.a().dtype() {
             DType::BF16 => TmaType::BF16,
             DType::F16 => TmaType::F16,
             other => return Err(Refusal::new(format!("has kernels for f16 and bf16, the element type is {other}"))),

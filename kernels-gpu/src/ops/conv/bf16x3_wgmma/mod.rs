@@ -61,7 +61,7 @@ fn apart(low: u32, high: u32) -> [u32; 3] {
 /// The same of any numbers. An infinity is its sign, nothing, and itself: each product of it with a part meets one that
 /// is its factor's sign or first part, and never one that is zero or has the other sign.
 #[inline(always)]
-fn apart_any(low: u32, high: u32) -> [u32; 3] {
+pub(super) fn apart_any(low: u32, high: u32) -> [u32; 3] {
     let one = |x: u32| -> [u32; 3] {
         if x & !(1 << 31) == EXPONENT {
             return [(x >> 31 << 15) | 0x3f80, 0, x >> 16];

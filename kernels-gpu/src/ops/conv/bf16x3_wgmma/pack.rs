@@ -108,13 +108,13 @@ pub(super) unsafe fn spread_parts(p: &ConvPackSpreadParams) {
     let chunk_elems = i64::from(PART_CHUNK);
     let n_chunks = p.n_elems / chunk_elems;
     for_each_index(n_chunks, |index| {
-        let (rest, chunk) = div_rem(index, p.k[1] / chunk_elems);
+        let (rest, chunk) = div_rem(index, p.sums[1] / chunk_elems);
         let (rest, j) = div_rem(rest, p.window[1]);
         let (column, i) = div_rem(rest, p.window[0]);
         let at = spread_columns::Tap::new(p, column, [i, j]);
         let element = |i: u32| {
             let k = chunk * chunk_elems + i64::from(part_channel(i));
-            if at.inside && k < p.k[0] {
+            if at.inside && k < p.sums[0] {
                 // SAFETY: the element exists.
                 unsafe { *(p.from as *const u32).offset((at.offset + k * p.strides[0]) as isize) }
             } else {

@@ -105,7 +105,14 @@ unsafe fn group<E: Half, const R: usize, const G: usize>(p: &ConvHaloParams, d: 
             if inside {
                 let v = shared::load_x4(out.at + row * 128 + ((own ^ (row % 8)) * 16));
                 let to = plane + 2 * (i64::from(h) * p.strides[2] + i64::from(w) * p.strides[3]);
-                memory::store_x4(to as *mut u32, v);
+                if p.stores_whole == 16 {
+                    memory::store_x4(to as *mut u32, v);
+                } else {
+                    memory::store_x2(to as *mut u32, [v[0], v[1]]);
+                    if column + 4 < p.gemm_n {
+                        memory::store_x2((to + 8) as *mut u32, [v[2], v[3]]);
+                    }
+                }
             }
             i += 1;
         }

@@ -55,6 +55,12 @@ impl<'a> Out<'a> {
             leader: thread % 32 == 0,
         }
     }
+
+    /// The first row of the tile.
+    #[inline(always)]
+    pub(super) fn first_row(&self) -> u32 {
+        self.place.m
+    }
 }
 
 /// Scales the sums of the rows of instruction `I`, blends them with the prior values and sends them out, panel by panel.
@@ -70,7 +76,7 @@ pub(super) unsafe fn subtile<P: Product<R, S>, E: Half, const R: usize, const S:
 ) {
     // One test and then straight on: with tests in between, most of the time went to fetching the instructions that
     // were jumped to.
-    if p.beta == 0.0 && p.out_access != access::SPREAD && p.out_access != access::PLANES {
+    if p.beta == 0.0 && p.out_access <= access::IM2COL_3D {
         plain_panel::<P, E, R, S, I, 0>(p, d, out, first_row);
         if R > 32 {
             plain_panel::<P, E, R, S, I, 1>(p, d, out, first_row);
@@ -158,13 +164,7 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
 ) {
     let col = out.place.n + N as u32 * PANEL;
     let buffer = buffer::<P, R, S, I, N>(out);
-    // One tile is enough, and the others stay small.
-    if P::TILE.gemm_m == 256
-        && P::TILE.gemm_n == 64
-        && P::TILE.panel_k == 64
-        && !P::B_IS_MN_MAJOR
-        && p.out_access == access::SPREAD
-    {
+    if P::TILE.spreads() && !P::B_IS_MN_MAJOR && p.out_access == access::SPREAD {
         spread::<E, R, 0>(p, d, out, first_row, col);
         spread::<E, R, 1>(p, d, out, first_row, col);
         spread::<E, R, 2>(p, d, out, first_row, col);
@@ -179,6 +179,9 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
         if p.out_access == access::PLANES {
             sync_named(out.barrier, WARPGROUP);
             store_planes(p, out, first_row, buffer, col);
+        } else if p.out_access == access::ROWS {
+            warp::sync_warp();
+            store_rows(p, out, first_row, buffer, col);
         } else {
             fence_proxy_async_shared();
             warp::sync_warp();
@@ -242,6 +245,34 @@ unsafe fn store_planes(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buff
         }
         channel += step;
         to += (i64::from(step) * p.channel_stride) as u64 * 2;
+    }
+}
+
+/// Copies this warp's rows of a panel to positions of any number of channels, `store_bytes` a thread at a time,
+/// neighbours to neighbours.
+///
+/// # Safety
+/// As [`subtile`].
+#[inline(always)]
+unsafe fn store_rows(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buffer: u32, col: u32) {
+    // A power of two, as `store_bytes` is: parts of a position's 64 channels.
+    let parts = 128 / (p.store_bytes | u32::from(p.store_bytes == 0));
+    let shift = parts.trailing_zeros();
+    let mut part = schedule::opaque(thread_idx_x() % 32);
+    while part < parts * OUT_ROWS {
+        let row = out.warp_row + (part >> shift);
+        let byte = (part & (parts - 1)) * p.store_bytes;
+        let to = prior_row(p, out, first_row + row);
+        if to != 0 && col + byte / 2 < p.gemm_n {
+            let to = to + u64::from(2 * col + byte);
+            let from = buffer + row * 128 + ((byte / 16) ^ (row % 8)) * 16 + byte % 16;
+            match p.store_bytes {
+                8 => memory::store_x2(to as *mut u32, shared::load_x2(from)),
+                4 => memory::store_x1(to as *mut u32, shared::load_u32(from)),
+                _ => *(to as *mut u16) = shared::load_u16(from),
+            }
+        }
+        part += 32;
     }
 }
 
@@ -338,7 +369,8 @@ unsafe fn prior<E: Half>(p: &ConvGatherParams, row: u64, col: u32) -> f32 {
     E::unpack(*(row as *const u16).offset((i64::from(col) * p.channel_stride) as isize))
 }
 
-/// Writes columns `16 J` to `16 J + 15`, which are positions and channels, element by element.
+/// Writes columns `16 J` to `16 J + 15`, which are positions and channels, element by element, or two neighbouring
+/// channels at a time.
 ///
 /// # Safety
 /// As [`subtile`].
@@ -351,24 +383,24 @@ unsafe fn spread<E: Half, const R: usize, const J: usize>(
     panel_col: u32,
 ) {
     let thread = thread_idx_x() % WARPGROUP;
-    if panel_col + 16 * J as u32 >= p.gemm_n {
+    let first_col = panel_col + 16 * J as u32;
+    if first_col >= p.gemm_n {
         return;
     }
+    let at = |i: usize| {
+        let row = first_row + thread / 32 * 16 + thread % 32 / 4 + (i as u32 / 2 % 2) * 8;
+        spread_address(p, out, row, first_col + thread % 4 * 2 + (i as u32 / 4) * 8 + i as u32 % 2)
+    };
+    let sum = |i: usize| p.alpha * *d.get_unchecked(8 * J + i);
+    let pairs = p.store_bytes == 4 && p.beta == 0.0;
     let mut i = 0;
     while i < 8 {
-        let row = first_row + thread / 32 * 16 + thread % 32 / 4 + (i as u32 / 2 % 2) * 8;
-        let col = panel_col + 16 * J as u32 + thread % 4 * 2 + (i as u32 / 4) * 8 + i as u32 % 2;
-        let (n, [_, h, w]) = position(row, out.class.extents);
-        let (rest, c) = p.spread[2].div_rem(col);
-        let (a, b) = p.spread[1].div_rem(rest);
-        let (h, w) = (h * p.spread[0].divisor + a, w * p.spread[1].divisor + b);
-        if row < out.class.gemm_m && col < p.gemm_n && h < p.spread_extents[0] && w < p.spread_extents[1] {
-            let offset = i64::from(n) * p.image_stride
-                + i64::from(h) * p.spread_strides[0]
-                + i64::from(w) * p.spread_strides[1]
-                + i64::from(c) * p.spread_strides[2];
-            let to = (p.out as *mut u16).offset(offset as isize);
-            let mut sum = p.alpha * *d.get_unchecked(8 * J + i);
+        let to = if pairs && i % 2 == 1 { 0 } else { at(i) };
+        if to != 0 && pairs {
+            memory::store_x1(to as *mut u32, E::pack(sum(i), sum(i | 1)));
+        } else if to != 0 {
+            let to = to as *mut u16;
+            let mut sum = sum(i);
             if p.beta != 0.0 {
                 sum += p.beta * E::unpack(*to);
             }
@@ -376,4 +408,22 @@ unsafe fn spread<E: Half, const R: usize, const J: usize>(
         }
         i += 1;
     }
+}
+
+/// Address of the element that a row and a column are; 0 where there is none.
+#[inline(always)]
+fn spread_address(p: &ConvGatherParams, out: &Out<'_>, row: u32, col: u32) -> u64 {
+    let (n, [plane, h, w]) = position(row, out.class.extents);
+    let (rest, c) = p.spread[2].div_rem(col);
+    let (a, b) = p.spread[1].div_rem(rest);
+    let (h, w) = (h * p.spread[0].divisor + a, w * p.spread[1].divisor + b);
+    if row >= out.class.gemm_m || col >= p.gemm_n || h >= p.spread_extents[0] || w >= p.spread_extents[1] {
+        return 0;
+    }
+    let offset = i64::from(n) * p.image_stride
+        + i64::from(plane) * out.class.strides[0]
+        + i64::from(h) * p.spread_strides[0]
+        + i64::from(w) * p.spread_strides[1]
+        + i64::from(c) * p.spread_strides[2];
+    p.out + 2 * offset as u64
 }

@@ -10,7 +10,7 @@ use cuda_std::barrier::{arrive_named, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
-use cuda_std::{cluster, mbarrier, schedule};
+use cuda_std::{cluster, mbarrier, schedule, warp};
 use kernel_abi::ops::conv::im2col_wgmma::{
     ConvClass, ConvGatherParams, ConvTile, GatherPlace, PANEL, PANEL_BYTES, SUBTILE, access, position,
 };
@@ -104,20 +104,26 @@ impl Tiles {
         Tiles { index: block_idx_x() / tile.cluster, class: 0 }
     }
 
+    /// Whether there is another one.
+    ///
+    /// Asked in the loop's own condition: where the loop ends by what [`Tiles::next`] returns, the assembler takes it for
+    /// one that threads leave at different times, and computes all addresses in each of them.
+    #[inline(always)]
+    pub(in crate::ops::conv) fn is_left(&self, p: &ConvGatherParams) -> bool {
+        self.index < p.n_tiles
+    }
+
     /// The place of the next tile, this block's own rows of it, and its class.
     ///
     /// # Safety
-    /// As [`run`].
+    /// As [`run`]; there is one left.
     #[inline(always)]
     pub(in crate::ops::conv) unsafe fn next<'a>(
         &mut self,
         p: &ConvGatherParams,
         at: Address,
         tile: ConvTile,
-    ) -> Option<(GatherPlace, &'a ConvClass)> {
-        if self.index >= p.n_tiles {
-            return None;
-        }
+    ) -> (GatherPlace, &'a ConvClass) {
         while self.class + 1 < p.n_classes && self.index >= at.class(self.class + 1).first_tile {
             self.class += 1;
         }
@@ -125,7 +131,7 @@ impl Tiles {
         let mut place = GatherPlace::new(p, tile, self.class, self.index - class.first_tile);
         place.m += rank(tile) * tile.gemm_m;
         self.index += grid_dim_x() / tile.cluster;
-        Some((place, class))
+        (place, class)
     }
 }
 
@@ -180,7 +186,8 @@ unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvGath
     let tile = P::TILE;
     let part = rank(tile);
     let mut tiles = Tiles::new(tile);
-    while let Some((place, class)) = tiles.next(p, at, tile) {
+    while tiles.is_left(p) {
+        let (place, class) = tiles.next(p, at, tile);
         // By value: what is read through a pointer would be read again after every copy.
         let class = *class;
         let a_map = at.a_map(place.class);
@@ -275,10 +282,6 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
 ) {
     let tile = P::TILE;
     let lane = thread_idx_x() % 32;
-    let panels = ring.base + tile.panels_at() + consumer * tile.out_panels * PANEL_BYTES;
-    // Rows of 128 bytes, or of 64 where a panel has 32 elements.
-    let (row_bytes, swizzle) = if tile.panel_k == 64 { (128, Swizzle::B128) } else { (64, Swizzle::B64) };
-    let first_row = if tile.in_turns { 0 } else { consumer * S as u32 * SUBTILE };
     let mut sent = 0;
     let mut turn = 0;
     if tile.in_turns && consumer > 0 {
@@ -286,54 +289,76 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
         arrive_named(TURN, 2 * WARPGROUP);
     }
     let mut tiles = Tiles::new(tile);
-    while let Some((place, class)) = tiles.next(p, at, tile) {
-        let n_panels = k_panels(p, class, tile);
-        if tile.in_turns {
-            let mine = turn == consumer;
-            turn ^= 1;
-            if !mine {
-                ring.skip(tile.stages_of(n_panels));
-                continue;
-            }
-            sync_named(TURN + consumer, 2 * WARPGROUP);
+    while tiles.is_left(p) {
+        let (place, class) = tiles.next(p, at, tile);
+        let n_panels = warp::uniform(k_panels(p, class, tile));
+        if tile.in_turns && turn != consumer {
+            ring.skip(tile.stages_of(n_panels));
+        } else {
+            let panels = ring.base + tile.panels_at() + consumer * tile.out_panels * PANEL_BYTES;
+            let out = Out::new(at, class, place, consumer, panels, sent);
+            compute::<P, E, R, S>(p, &out, &mut ring, consumer, n_panels);
+            sent = (sent + (S * (R / 32)) as u32) % tile.out_panels;
         }
-        let mut d: [[f32; R]; S] = core::mem::zeroed();
-        let mut freed = ring.empty();
-        let mut panel = 0;
-        while panel < n_panels {
-            mbarrier::wait(ring.full(), ring.parity);
-            let a = descriptor(ring.a() + first_row * row_bytes, 16, 8 * row_bytes, swizzle);
-            let b = if P::B_IS_MN_MAJOR {
-                descriptor(ring.b(), PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128)
-            } else {
-                descriptor(ring.b(), 16, 8 * row_bytes, swizzle)
-            };
-            P::multiply(&mut d, a, b, u32::from(panel > 0));
-            if panel > 0 {
-                Ring::release(tile, freed, lane);
-            }
-            freed = ring.empty();
-            ring.advance();
-            panel += tile.k_panels();
-        }
-        if tile.in_turns {
-            // The other one's products may queue behind ours.
-            arrive_named(TURN + 1 - consumer, 2 * WARPGROUP);
-        }
-        // Also where there was none: the sums must be the compiler's again on every path.
-        P::finish(&mut d);
-        if n_panels > 0 {
-            Ring::release(tile, freed, lane);
-        }
-        let out = Out::new(at, class, place, consumer, panels, sent);
-        sent = (sent + (S * (R / 32)) as u32) % tile.out_panels;
-        subtile::<P, E, R, S, 0>(p, d.get_unchecked(0), &out, place.m + first_row);
-        if S > 1 {
-            subtile::<P, E, R, S, 1>(p, d.get_unchecked(S - 1), &out, place.m + first_row + SUBTILE);
-        }
+        turn ^= 1;
     }
     // Another kernel's blocks take the shared memory over as soon as this block ends.
     if lane == 0 {
         tma::wait_group_read::<0>();
+    }
+}
+
+/// Computes one tile.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn compute<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
+    p: &ConvGatherParams,
+    out: &Out<'_>,
+    ring: &mut Ring,
+    consumer: u32,
+    n_panels: u32,
+) {
+    let tile = P::TILE;
+    let lane = thread_idx_x() % 32;
+    // Rows of 128 bytes, or of 64 where a panel has 32 elements.
+    let (row_bytes, swizzle) = if tile.panel_k == 64 { (128, Swizzle::B128) } else { (64, Swizzle::B64) };
+    let first_row = if tile.in_turns { 0 } else { consumer * S as u32 * SUBTILE };
+    if tile.in_turns {
+        sync_named(TURN + consumer, 2 * WARPGROUP);
+    }
+    let mut d: [[f32; R]; S] = core::mem::zeroed();
+    let mut freed = ring.empty();
+    let mut panel = 0;
+    while panel < n_panels {
+        mbarrier::wait(ring.full(), ring.parity);
+        let a = descriptor(ring.a() + first_row * row_bytes, 16, 8 * row_bytes, swizzle);
+        let b = if P::B_IS_MN_MAJOR {
+            descriptor(ring.b(), PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128)
+        } else {
+            descriptor(ring.b(), 16, 8 * row_bytes, swizzle)
+        };
+        P::multiply(&mut d, a, b, u32::from(panel > 0));
+        if panel > 0 {
+            Ring::release(tile, freed, lane);
+        }
+        freed = ring.empty();
+        ring.advance();
+        panel += tile.k_panels();
+    }
+    if tile.in_turns {
+        // The other one's products may queue behind ours.
+        arrive_named(TURN + 1 - consumer, 2 * WARPGROUP);
+    }
+    // Also where there was none: the sums must be the compiler's again on every path.
+    P::finish(&mut d);
+    if n_panels > 0 {
+        Ring::release(tile, freed, lane);
+    }
+    let row = out.first_row() + first_row;
+    subtile::<P, E, R, S, 0>(p, d.get_unchecked(0), out, row);
+    if S > 1 {
+        subtile::<P, E, R, S, 1>(p, d.get_unchecked(S - 1), out, row + SUBTILE);
     }
 }

@@ -13,10 +13,10 @@ use super::{CONSUMER_REGISTERS, Half, PRODUCER_REGISTERS, Product, Ring, SWIZZLE
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
-use cuda_std::{cluster, mbarrier, schedule};
+use cuda_std::{cluster, mbarrier, schedule, warp};
 use kernel_abi::ops::conv::im2col_wgmma::{
-    CONSUMERS, ConvTile, ConvWgradParams, GEMM_K, PANEL, PANEL_BYTES, SUBTILE, WgradPart, WgradPlace, WgradWork, access,
-    position,
+    CONSUMERS, ConvTile, ConvWgradParams, GEMM_K, PANEL, PANEL_BYTES, SUBTILE, WgradPart, WgradPlace, WgradWork,
+    access, position,
 };
 
 /// Where the tensor maps are.
@@ -66,13 +66,13 @@ fn work(p: &ConvWgradParams, tile: ConvTile) -> WgradWork {
     p.work(block_idx_x() / tile.cluster, grid_dim_x() / tile.cluster)
 }
 
-/// The next part of it, this block's own rows.
+/// The first part of what is left of it, this block's own rows, and how far it is to the next.
 #[inline(always)]
-fn next_part(p: &ConvWgradParams, tile: ConvTile, work: &mut WgradWork) -> Option<WgradPart> {
-    let mut part = p.next_part(tile, work)?;
+fn part(p: &ConvWgradParams, tile: ConvTile, work: WgradWork) -> (WgradPart, u32) {
+    let (mut part, step) = p.part(tile, work);
     part.place.m += rank(tile) * tile.gemm_m;
     part.slot = part.slot * tile.cluster + rank(tile);
-    Some(part)
+    (part, step)
 }
 
 /// Where the positions of a stage lie in x.
@@ -141,9 +141,7 @@ impl Panel {
         let (c, [d, h, w], [od, oh, ow]) = (self.channel, window.base, self.offset);
         match p.x_access {
             access::LINEAR => tma::load_2d_multicast(to, map, bar, all, [c, window.linear]),
-            access::IM2COL_2D => {
-                tma::load_im2col_4d_multicast(to, map, bar, all, [c, w, h, window.image], [ow, oh])
-            }
+            access::IM2COL_2D => tma::load_im2col_4d_multicast(to, map, bar, all, [c, w, h, window.image], [ow, oh]),
             _ => tma::load_im2col_5d_multicast(to, map, bar, all, [c, w, h, d, window.image], [ow, oh, od]),
         }
     }
@@ -158,11 +156,12 @@ unsafe fn produce<P: Product<R, 1>, const R: usize>(p: &ConvWgradParams, maps: &
     let tile = P::TILE;
     let rank = rank(tile);
     let mut work = work(p, tile);
-    while let Some(WgradPart { place, begin, end, .. }) = next_part(p, tile, &mut work) {
+    while work.at < work.end {
+        let (WgradPart { place, begin, end, .. }, step) = part(p, tile, work);
         let left = p.n_panels - place.panel;
         // Columns behind the last panel are never stored, so they need not be loaded.
         let n_panels = if left < tile.gemm_n / PANEL { left } else { tile.gemm_n / PANEL };
-        let panels = [0, 1, 2, 3].map(|i| Panel::new(p, place.group, place.panel + i));
+        let panels = [0, 1, 2, 3].map(|i| Panel::new(p, place.group, place.panel + i).here());
         let first_k = (place.group * p.group_k + place.m) as i32;
         let mut block = begin;
         while block < end {
@@ -200,6 +199,7 @@ unsafe fn produce<P: Product<R, 1>, const R: usize>(p: &ConvWgradParams, maps: &
             ring.advance();
             block += 1;
         }
+        work.at += step;
     }
 }
 
@@ -213,9 +213,13 @@ unsafe fn consume<P: Product<R, 1>, E: Half, const R: usize>(p: &ConvWgradParams
     let lane = thread_idx_x() % 32;
     let (a_panel, b_panel) =
         if tile.shares_columns() { (0, consumer * tile.consumer_columns() / PANEL) } else { (consumer, 0) };
+    // The assembler takes a quotient for one that differs between threads, and with it the whole loop, whose addresses
+    // are then computed by every thread.
     let mut work = work(p, tile);
-    while let Some(part) = next_part(p, tile, &mut work) {
-        let WgradPart { begin, end, .. } = part;
+    (work.at, work.end) = (warp::uniform(work.at), warp::uniform(work.end));
+    while work.at < work.end {
+        let (part, step) = part(p, tile, work);
+        let (begin, end) = (warp::uniform(part.begin), warp::uniform(part.end));
         let mut d: [[f32; R]; 1] = core::mem::zeroed();
         let mut freed = ring.empty();
         let mut block = begin;
@@ -234,6 +238,7 @@ unsafe fn consume<P: Product<R, 1>, E: Half, const R: usize>(p: &ConvWgradParams
         P::finish(&mut d);
         Ring::release(tile, freed, lane);
         epilogue::<P, E, R>(p, &d, part, consumer);
+        work.at += warp::uniform(step);
     }
 }
 

@@ -73,7 +73,7 @@ const fn releases(tile: MatmulTile) -> u32 {
 /// A ring of stages in shared memory, and where one role stands in it.
 #[derive(Clone, Copy)]
 pub(super) struct Ring {
-    base: u32,
+    pub(super) base: u32,
     barriers: u32,
     tile: MatmulTile,
     stage: u32,
@@ -211,11 +211,18 @@ impl Units {
         Units { raster, tile, index: block_idx_x() / tile.cluster, first_row: rank(tile) * tile.gemm_m }
     }
 
+    /// Whether there is another one.
+    ///
+    /// Asked in the loop's own condition: where the loop ends by what [`Units::next`] returns, the assembler takes it for
+    /// one that threads leave at different times, and computes all addresses in each of them.
     #[inline(always)]
-    pub(super) fn next(&mut self, p: &MatmulTmaParams) -> Option<Unit> {
-        if self.index >= self.raster.n_tiles() * p.n_slices {
-            return None;
-        }
+    pub(super) fn is_left(&self, p: &MatmulTmaParams) -> bool {
+        self.index < self.raster.n_tiles() * p.n_slices
+    }
+
+    /// The next one; there is one left.
+    #[inline(always)]
+    pub(super) fn next(&mut self, p: &MatmulTmaParams) -> Unit {
         let (tile_index, slice) = div_rem(self.index, p.n_slices);
         self.index += grid_dim_x() / self.tile.cluster;
         let mut place = self.raster.place(tile_index);
@@ -224,7 +231,7 @@ impl Units {
         let longer = p.gemm_k.div_ceil(self.tile.gemm_k) - p.n_slices * p.slice_k_blocks;
         let first_block = slice * p.slice_k_blocks + if slice < longer { slice } else { longer };
         let k_blocks = p.slice_k_blocks + u32::from(slice < longer);
-        Some(Unit { place, slice, first_k: first_block * self.tile.gemm_k, k_blocks })
+        Unit { place, slice, first_k: first_block * self.tile.gemm_k, k_blocks }
     }
 }
 
@@ -236,7 +243,8 @@ impl Units {
 unsafe fn produce<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: &Maps, raster: Raster, mut ring: Ring) {
     let part = rank(P::TILE);
     let mut units = Units::new(raster, P::TILE);
-    while let Some(Unit { place, first_k, k_blocks, .. }) = units.next(p) {
+    while units.is_left(p) {
+        let Unit { place, first_k, k_blocks, .. } = units.next(p);
         let a_batch = coordinates(place.batch, p.a_batch_steps);
         let b_batch = coordinates(place.batch, p.b_batch_steps);
         let (mut outer, mut inner) = div_rem(first_k / P::TILE.gemm_k, p.outer_blocks);
@@ -322,7 +330,9 @@ unsafe fn consume<P: Product<R>, const R: usize>(
     let lane = thread_idx_x() % 32;
     let panels = ring.base + P::TILE.panels_at() + consumer * P::TILE.panel_buffers() * P::TILE.panel_bytes();
     let mut units = Units::new(raster, P::TILE);
-    while let Some(Unit { place, slice, k_blocks, .. }) = units.next(p) {
+    while units.is_left(p) {
+        let Unit { place, slice, k_blocks, .. } = units.next(p);
+        let k_blocks = warp::uniform(k_blocks);
         let mut d: [f32; R] = core::mem::zeroed();
         let mut freed = ring.empty();
         let mut block = 0;

@@ -4,13 +4,14 @@ mod cost;
 mod launch;
 
 use super::gather::View;
+use super::tensors::Positions;
 use super::wgrad::WgradView;
-use super::{check_device, unsupported};
+use super::{ELEMENT_BYTES, check_device, unsupported};
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem};
-use cost::Work;
+use cost::{Shape, Work, misaligned};
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, access};
 use launch::{GatherLaunch, WgradLaunch};
 
@@ -111,9 +112,7 @@ impl Algorithm<ConvProblem> for Cluster {
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
         let Ok(operation) = Operation::of(problem) else { return f64::INFINITY };
-        let info = context.info();
-        let memory_us = problem.bytes() / info.bytes_per_us;
-        operation.work(variant(config)).time_us(info.n_units as u64, memory_us)
+        operation.work(variant(config)).time_us(context.info().n_units as u64)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -144,13 +143,22 @@ impl Operation {
                 let name = if fprop { "y" } else { "dx" };
                 return Err(Refusal::new(format!("writes {name} channels-last, its channels are planes")));
             }
+            if let Some(planes) = view.planes.filter(|planes| planes.store_bytes < 8) {
+                let (name, given) = (if fprop { "y" } else { "dx" }, planes.store_bytes);
+                let reason =
+                    format!("writes channels by 4, channels and strides of {name} allow {given} bytes at a time");
+                return Err(Refusal::new(reason));
+            }
             return Ok(Operation::Gather { view, fprop });
         }
         let group_c = problem.shape().group_c();
-        if group_c % 8 != 0 {
-            return Err(Refusal::new(format!("writes channels by 8, a group of dw has {group_c}")));
+        let view = WgradView::of(problem)?;
+        if (group_c | view.dw.tap_stride | view.dw.k_stride) % 4 != 0 {
+            let (tap, k) = (view.dw.tap_stride, view.dw.k_stride);
+            let reason = format!("writes channels by 4, a group of dw has {group_c}, its strides are {tap} and {k}");
+            return Err(Refusal::new(reason));
         }
-        Ok(Operation::Wgrad(WgradView::of(problem)?))
+        Ok(Operation::Wgrad(view))
     }
 
     fn fits(&self, tile: ConvTile) -> bool {
@@ -169,7 +177,28 @@ impl Operation {
     }
 
     fn work(&self, variant: &Variant) -> Work {
-        Work::new(variant.tile, variant.splits, &self.tiles(variant.tile))
+        Work::new(variant.tile, variant.splits, &self.tiles(variant.tile), self.shape(variant.tile))
+    }
+
+    fn shape(&self, tile: ConvTile) -> Shape {
+        let of = |positions: &Positions| (positions.image_stride.max(1) * positions.images) as f64;
+        match self {
+            Operation::Gather { view, .. } => {
+                let filter = view.filter.n_taps() * view.filter.k * view.filter.group_c;
+                Shape {
+                    wgrad: false,
+                    bytes: ELEMENT_BYTES as f64 * (of(&view.read) + of(&view.written) + filter as f64),
+                    misaligned: [misaligned(&view.read), 0.0],
+                    empty_columns: view.group_written * 2 <= i64::from(tile.gemm_n),
+                }
+            }
+            Operation::Wgrad(view) => Shape {
+                wgrad: true,
+                bytes: ELEMENT_BYTES as f64 * (of(&view.x) + of(&view.dy)),
+                misaligned: [misaligned(&view.dy), misaligned(&view.x)],
+                empty_columns: false,
+            },
+        }
     }
 }
 

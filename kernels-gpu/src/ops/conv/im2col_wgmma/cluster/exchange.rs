@@ -21,9 +21,12 @@ pub(super) trait Target {
     /// Address of the tile's row `row`; 0 where there is none.
     fn row(&self, row: u32) -> u64;
 
-    /// Bytes from a row's address to the tile's column `column`, a multiple of 4; negative where there is none. Eight
-    /// columns from a multiple of 8 on are there together.
+    /// Bytes from a row's address to the tile's column `column`, a multiple of 4; negative where there is none. Four
+    /// columns from a multiple of 4 on are there together.
     fn column(&self, column: u32) -> i64;
+
+    /// Whether eight columns from a multiple of 8 on are there together, at a multiple of 16 bytes.
+    fn by_eight(&self) -> bool;
 
     /// Factors of the result and of the prior value.
     fn factors(&self) -> [f32; 2];
@@ -177,9 +180,9 @@ impl<const R: usize, const S: usize, const N: usize> Exchange<R, S, N> {
             let row = *self.rows.get_unchecked(turn);
             let first = 16 * (run % Self::RUNS);
             if beta != 0.0 {
-                let [low, high] = prior::<E>(row, target.column(first), self.lane);
+                let [low, high] = prior::<E, T>(row, target, first, self.lane);
                 (v[0], v[1]) = (v[0] + beta * low, v[1] + beta * high);
-                let [low, high] = prior::<E>(row, target.column(first + 8), self.lane);
+                let [low, high] = prior::<E, T>(row, target, first + 8, self.lane);
                 (v[2], v[3]) = (v[2] + beta * low, v[3] + beta * high);
             }
             let words = self.neighbours_of_two(E::pack(v[0], v[1]), E::pack(v[2], v[3]));
@@ -210,7 +213,7 @@ impl<const R: usize, const S: usize, const N: usize> Exchange<R, S, N> {
                     let sum = |j: usize| alpha * *d.get_unchecked(16 * four + 4 * i + 2 * half + j);
                     let (mut v, mut w) = (sum(0), sum(1));
                     if beta != 0.0 {
-                        let [low, high] = prior::<E>(row, target.column(first + 8 * i as u32), self.lane);
+                        let [low, high] = prior::<E, T>(row, target, first + 8 * i as u32, self.lane);
                         (v, w) = (v + beta * low, w + beta * high);
                     }
                     *words.get_unchecked_mut(i) = E::pack(v, w);
@@ -218,8 +221,14 @@ impl<const R: usize, const S: usize, const N: usize> Exchange<R, S, N> {
                 }
                 let words = self.neighbours_of_four(words);
                 let column = target.column(first + self.lane % 4 * 8);
-                if row != 0 && column >= 0 {
+                if row != 0 && column >= 0 && target.by_eight() {
                     *((row + column as u64) as *mut X4<u32>) = X4(words);
+                } else if row != 0 && column >= 0 {
+                    *((row + column as u64) as *mut X2<u32>) = X2([words[0], words[1]]);
+                    let behind = target.column(first + self.lane % 4 * 8 + 4);
+                    if behind >= 0 {
+                        *((row + behind as u64) as *mut X2<u32>) = X2([words[2], words[3]]);
+                    }
                 }
                 four += 1;
             }
@@ -258,10 +267,11 @@ impl<const R: usize, const S: usize, const N: usize> Exchange<R, S, N> {
 /// # Safety
 /// As [`Exchange::leave`].
 #[inline(always)]
-unsafe fn prior<E: Half>(row: u64, column: i64, lane: u32) -> [f32; 2] {
+unsafe fn prior<E: Half, T: Target>(row: u64, target: &T, first: u32, lane: u32) -> [f32; 2] {
+    let column = target.column(first + lane % 4 * 2);
     if row == 0 || column < 0 {
         return [0.0; 2];
     }
-    let word = *((row + column as u64 + u64::from(lane % 4 * 4)) as *const u32);
+    let word = *((row + column as u64) as *const u32);
     [E::unpack(word as u16), E::unpack((word >> 16) as u16)]
 }

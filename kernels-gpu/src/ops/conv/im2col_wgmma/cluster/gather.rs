@@ -258,6 +258,11 @@ impl Target for Out<'_> {
     }
 
     #[inline(always)]
+    fn by_eight(&self) -> bool {
+        self.p.store_bytes == 16
+    }
+
+    #[inline(always)]
     fn factors(&self) -> [f32; 2] {
         [self.p.alpha, self.p.beta]
     }

@@ -119,6 +119,11 @@ impl Target for Out<'_> {
     }
 
     #[inline(always)]
+    fn by_eight(&self) -> bool {
+        (self.p.group_c | self.p.k_stride as u32 | self.p.tap_stride as u32) % 8 == 0
+    }
+
+    #[inline(always)]
     fn factors(&self) -> [f32; 2] {
         [self.p.alpha, self.p.beta]
     }

@@ -1,0 +1,162 @@
+//! How long `fprop` and `dgrad` take: rounds of tiles, and the panels of each.
+//!
+//! The figures were fitted to 2,800 times of tiles on an H200 (deepbench_conv and _server, resnet18 and 50, vgg, unet3d
+//! and others, by `compare --verbose`); three of four estimates are within 10 % of the times.
+
+use super::gather::View;
+use super::tensors::Positions;
+use super::wgrad::{Cut, MULTIPROCESSORS, WgradView};
+use crate::Context;
+use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ROW_BYTES};
+
+/// From the end of the kernel before to the first product, and from the last store to the end.
+const ENDS_US: f64 = 2.5;
+/// A panel of 64 terms of the sum, whatever the tile: barriers, and the latency of the products.
+const PANEL_US: f64 = 0.047;
+/// What the products of 64 rows and 64 columns read of shared memory: 64 rows and the columns, for each instruction.
+const READ_US: f64 = 0.0238;
+/// The tensor cores' time for 64 rows and 64 columns.
+const TENSOR_US: f64 = 0.0378;
+/// A panel where two blocks share a load, and so wait for each other.
+const SHARED_LOAD_US: f64 = 0.035;
+/// Bytes that the second-level cache delivers to all blocks in a microsecond.
+const CACHE: f64 = 12.9e6;
+/// How much more of it rows take that begin inside of a cache line, those that begin inside of a sector too, and how
+/// much more than a row one that lies outside of the filter: what it is filled with takes the copy engine its time.
+const ACROSS_LINES: f64 = 0.48;
+const ACROSS_SECTORS: f64 = 1.1;
+const OUTSIDE: f64 = 1.5;
+/// A tile's way out, and that of 64 rows and columns.
+const TILE_US: f64 = 0.1;
+const OUT_US: f64 = 0.272;
+/// Consumers that compute in turns: what remains of the way out beside the other's products, and how both add up, as
+/// powers with this exponent.
+const IN_TURNS: f64 = 0.86;
+const BESIDE: f64 = 1.32;
+/// How much of the longest tile the classes of a strided dgrad, which fill each other's gaps, leave at the end.
+const LAST_TILE: f64 = 0.6;
+/// Bytes a microsecond of what all of it waits for the memory.
+const MEMORY: f64 = 14.5e6;
+
+impl View {
+    /// Time of a run with so many bytes of operands.
+    pub(super) fn time_us(&self, tile: ConvTile, bytes: f64, context: &Context) -> f64 {
+        let memory = bytes / MEMORY.min(3.75 * context.info().bytes_per_us);
+        self.products_us(tile, context) + memory
+    }
+
+    /// Time of the products alone.
+    pub(in crate::ops::conv) fn products_us(&self, tile: ConvTile, context: &Context) -> f64 {
+        let (m, n) = (f64::from(tile.gemm_m), f64::from(tile.gemm_n));
+        let slots = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1);
+        let classes: Vec<(u64, u64)> = self.classes.iter().map(|class| self.tiles_of(class, tile)).collect();
+        let n_tiles: u64 = classes.iter().map(|(n, _)| n).sum();
+        let across = self.read.misalignment(ACROSS_LINES, ACROSS_SECTORS);
+        let rows = m * (1.0 + across) + n + OUTSIDE * self.rows_outside(tile);
+        let blocks = n_tiles.min(slots) as f64 * f64::from(tile.cluster);
+        let loads = blocks * rows * f64::from(ROW_BYTES) / CACHE;
+        let waits = if tile.cluster > 1 { SHARED_LOAD_US } else { 0.0 };
+        let products = m / 64.0 * (READ_US * (64.0 + n) / 64.0 + TENSOR_US * n / 64.0);
+        let stage = (PANEL_US + products + waits).max(loads);
+        // Stores of threads, of panels that they have read from shared memory.
+        let stores = self.planes.map_or(0.0, |planes| m * n / f64::from(planes.store_bytes) / 6400.0);
+        let out = TILE_US + OUT_US * m * n / 4096.0 + stores;
+        let of_tile = |panels: u64| {
+            let sum = panels.div_ceil(tile.k_panels().into()) as f64 * stage;
+            if tile.in_turns {
+                (sum.powf(BESIDE) + (IN_TURNS * out).powf(BESIDE)).powf(1.0 / BESIDE)
+            } else {
+                sum + out
+            }
+        };
+        let longest = classes.iter().map(|(_, panels)| of_tile(*panels)).fold(0.0, f64::max);
+        let rounds = if classes.len() == 1 {
+            n_tiles.div_ceil(slots) as f64 * longest
+        } else {
+            let all: f64 = classes.iter().map(|(n, panels)| *n as f64 * of_tile(*panels)).sum();
+            (all / slots as f64 + LAST_TILE * longest).max(longest)
+        };
+        ENDS_US + rounds + if tile.in_turns { out } else { 0.0 }
+    }
+
+    /// Rows of the filter's boxes that lie outside of it, of an average panel.
+    fn rows_outside(&self, tile: ConvTile) -> f64 {
+        let left = |all: i64, size: u32| {
+            let boxes = (all as u64).div_ceil(size.into()).max(1);
+            (boxes * u64::from(size)) as f64 / boxes as f64 - all as f64 / boxes as f64
+        };
+        if self.sum_is_contiguous {
+            left(self.group_written, tile.gemm_n)
+        } else {
+            // A box has the panel's terms as rows, and up to 64 columns.
+            let boxes = (tile.gemm_n / 64).max(1) * tile.k_panels();
+            left(self.group_read, tile.panel_k) * f64::from(boxes)
+        }
+    }
+}
+
+/// Figures of `wgrad`, fitted to 1,280 times on an H200 in the same way; of those that stand above too, these are what
+/// operands take that the product instruction transposes.
+mod wgrad {
+    pub(super) const ENDS_US: f64 = 2.6;
+    pub(super) const PANEL_US: f64 = 0.11;
+    pub(super) const READ_US: f64 = 0.0098;
+    pub(super) const TENSOR_US: f64 = 0.045;
+    pub(super) const CACHE: f64 = 11.9e6;
+    pub(super) const ACROSS_LINES: f64 = 0.41;
+    pub(super) const ACROSS_SECTORS: f64 = 0.91;
+    /// Writing sums of 64 rows and columns as they are, and to dw by pairs of elements.
+    pub(super) const SUMS_US: f64 = 0.18;
+    pub(super) const PAIRS_US: f64 = 1.5;
+    /// The kernel that adds up partial sums, and the bytes of them that are written and read again in a microsecond.
+    pub(super) const SECOND_US: f64 = 1.84;
+    pub(super) const PARTIALS: f64 = 2.05e6;
+    pub(super) const MEMORY: f64 = 15.5e6;
+}
+
+impl WgradView {
+    /// Time of a run whose sums are cut in this way.
+    pub(super) fn estimate_us(&self, tile: ConvTile, cut: Cut) -> f64 {
+        /// Bytes of operands that stay in the second-level cache while workers at unlike places of the sum come by, and
+        /// the bytes of others in a microsecond.
+        const CACHED: f64 = 30e6;
+        const UNSHARED: f64 = 4e6;
+        let (m, n) = (f64::from(tile.gemm_m), f64::from(tile.gemm_n));
+        let rows = |extent: f64, positions: &Positions| {
+            extent * (1.0 + positions.misalignment(wgrad::ACROSS_LINES, wgrad::ACROSS_SECTORS))
+        };
+        let (tiles, clusters) = (self.tiles(tile), MULTIPROCESSORS / u64::from(tile.cluster));
+        let active = match cut {
+            Cut::Splits(splits) => (tiles * splits).min(clusters),
+            Cut::Evenly { workers } => workers,
+        };
+        let blocks = active as f64 * f64::from(tile.cluster);
+        let loads = blocks * (rows(m, &self.dy) + rows(n, &self.x)) * f64::from(ROW_BYTES) / wgrad::CACHE;
+        // Each consumer reads its rows and its columns.
+        let instructions = (m / 64.0).max(2.0);
+        let columns = f64::from(tile.consumer_columns());
+        let of_64 = m * n / 4096.0;
+        let products = wgrad::READ_US * instructions * (64.0 + columns) / 64.0 + wgrad::TENSOR_US * of_64;
+        let stage = (wgrad::PANEL_US + products).max(loads);
+        let out = of_64 * if cut == Cut::Splits(1) { wgrad::PAIRS_US } else { wgrad::SUMS_US };
+        let elements = self.x.count() * self.x.channels + self.dy.count() * self.dy.channels;
+        let bytes = (self.x.element_bytes * elements) as f64;
+        let sums = match cut {
+            Cut::Splits(splits) => {
+                let stages = self.k_blocks().div_ceil(splits) as f64;
+                (tiles * splits).div_ceil(clusters) as f64 * (stages * stage + out)
+            }
+            Cut::Evenly { workers } => {
+                let stages = (tiles * self.k_blocks()).div_ceil(workers) as f64;
+                // Every worker ends one tile and begins another; tiles that read the same do so at other times.
+                let parts = 1.0 + (tiles as f64 / workers as f64).max(1.0);
+                let each = f64::from(tile.a_bytes() * tile.cluster + tile.b_bytes());
+                let unshared = if bytes > CACHED { each * (tiles * self.k_blocks()) as f64 } else { 0.0 };
+                (stages * stage + parts * out).max(unshared / UNSHARED)
+            }
+        };
+        let partials = (self.slots(tile, cut) * u64::from(tile.partials()) * 4) as f64;
+        let second = if partials > 0.0 { wgrad::SECOND_US + partials / wgrad::PARTIALS } else { 0.0 };
+        wgrad::ENDS_US + sums + second + bytes / wgrad::MEMORY
+    }
+}
