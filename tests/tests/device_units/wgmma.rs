@@ -306,6 +306,15 @@ fn tiles_may_begin_at_any_row() {
         let a = integers(32, 64, 32, Type::Bf16);
         let image_a = Image::new(&a, Type::Bf16, Swizzle::B64, false);
         run_views(unit, "unit_wgmma_bf16_n64_tb", [&image_a, &image_b], &a, &b);
+        // The same of A.
+        let image_b = Image::new(&a, Type::Bf16, Swizzle::B64, false);
+        run_views(
+            unit,
+            "unit_wgmma_bf16_n64_ta",
+            [&Image { step: 128 * shift, ..Image::new(&rows, Type::Bf16, Swizzle::B128, true) }, &image_b],
+            &b,
+            &a,
+        );
     }
 }
 

@@ -1,9 +1,10 @@
 //! What launcher and kernels of `halo_wgmma_split` agree on.
 //!
-//! A tile of dw is 64 k × 64 c, for all taps along h and w of one along d. The sum runs over strips: some rows of an
-//! image, `pitch` positions a row, of which those behind the last output column are zeros in dy. x lies in shared
-//! memory with the same pitch and with its halo, so that position i of dy meets position
-//! `i + (r · pitch · dilation) + s · dilation` of x, whatever its row and column: a tap is a shift of addresses.
+//! A tile of dw is 64 k × 64 c, for all taps along h and w of one along d. The sum runs over strips: some neighbouring
+//! positions of an image, counted along rows of `pitch` positions, of which those behind the last output column are
+//! zeros in dy. x lies in shared memory with the same pitch and with its halo, so that position i of dy meets position
+//! `i + (r · pitch · dilation) + s · dilation` of x, whatever its row and column: a tap is a shift of addresses. A strip
+//! may begin and end within a row; whole rows are loaded.
 
 use super::halo_wgmma::MAX_SHARED_BYTES;
 use crate::division::Divisor;
@@ -31,20 +32,18 @@ pub const SUM_ROWS: u32 = 8;
 /// What the shared buffers are aligned to: the period of the 128-byte swizzle.
 const ALIGN: u32 = 1024;
 
-/// A strip, and how stages of strips lie in shared memory: dy, then x.
+/// How long strips are, and how stages of them lie in shared memory: dy, then x.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct StripStage {
-    /// Output rows of a strip.
-    pub rows: u32,
-    /// Positions from row to row.
-    pub pitch: u32,
-    /// Positions that are loaded of dy, and of x.
-    pub loaded: [u32; 2],
-    /// Positions behind them that are zero.
-    pub tails: [u32; 2],
-    /// Instructions of a tap's sum.
+    /// Instructions of a tap's sum over a strip: [`STEP`] positions each.
     pub steps: u32,
+    /// Positions from row to row.
+    pub pitch: Divisor,
+    /// Rows that are loaded of dy, and of x.
+    pub rows: [u32; 2],
+    /// Positions behind those of x that are zero.
+    pub tail: u32,
     /// Where x begins in a stage.
     pub x_at: u32,
     /// Bytes of a stage.
@@ -54,19 +53,22 @@ pub struct StripStage {
 }
 
 impl StripStage {
-    /// Strips of `rows` rows of `pitch` positions, whose taps reach `span_h` rows down and `span_w` positions to the
-    /// side, in as many stages as there is room for.
-    pub const fn new(rows: u32, pitch: u32, span_h: u32, span_w: u32) -> Self {
-        let positions = rows * pitch;
-        let steps = positions.div_ceil(STEP);
-        let rest = steps * STEP - positions;
-        let loaded = [positions, positions + span_h * pitch];
-        let tails = [rest, rest + span_w];
-        let x_at = ((loaded[0] + tails[0]) * POSITION_BYTES).next_multiple_of(ALIGN);
-        let bytes = x_at + ((loaded[1] + tails[1]) * POSITION_BYTES).next_multiple_of(ALIGN);
+    /// Strips of `steps` instructions that begin up to `most_first` positions behind the begin of a row, and whose taps
+    /// reach `span_h` rows down and `span_w` positions to the side, in as many stages as there is room for.
+    pub const fn new(steps: u32, pitch: u32, most_first: u32, span_h: u32, span_w: u32) -> Self {
+        let rows = (most_first + steps * STEP).div_ceil(pitch);
+        let x_at = (rows * pitch * POSITION_BYTES).next_multiple_of(ALIGN);
+        let bytes = x_at + (((rows + span_h) * pitch + span_w) * POSITION_BYTES).next_multiple_of(ALIGN);
         let room = (MAX_SHARED_BYTES - ALIGN) / (bytes + 16);
         let stages = if room < MAX_STAGES { room } else { MAX_STAGES };
-        StripStage { rows, pitch, loaded, tails, steps, x_at, bytes, stages }
+        StripStage { steps, pitch: Divisor::new(pitch), rows: [rows, rows + span_h], tail: span_w, x_at, bytes, stages }
+    }
+
+    /// Bytes that are loaded of dy and of x.
+    #[inline(always)]
+    pub const fn loaded_bytes(self) -> [u32; 2] {
+        let row = self.pitch.divisor * POSITION_BYTES;
+        [self.rows[0] * row, self.rows[1] * row]
     }
 
     /// Where the barriers begin: a full and an empty one a stage.
@@ -86,21 +88,21 @@ crate::abi_struct! {
     ///
     /// The maps stand first: the hardware wants each at an address that is a multiple of 64.
     pub struct ConvHaloWgradParams {
-        /// Map of dy where a row is cut into strips, without what the last of them has, `[K, strip, strips, P, N · Z]`,
-        /// fastest first: columns of the next strip lie outside.
+        /// Map of dy where rows are cut into parts, without the last part, `[K, part, parts, P, N · Z]`, fastest first:
+        /// columns of the next part lie outside.
         pub dy_map: [u64; 16],
-        /// Map of dy for the last strip of a row, `[K, Q, P, Z, N]`.
+        /// Map of dy for the last part of a row, `[K, Q, P, Z, N]`.
         pub dy_last_map: [u64; 16],
         /// Map of x, `[C, W, H, D, N]`.
         pub x_map: [u64; 16],
-        /// A strip.
+        /// Length of a strip, and its stage.
         pub stage: StripStage,
-        /// Output columns of a strip but for the last of a row.
-        pub strip_w: u32,
-        /// Strips below one another, of an image plane.
+        /// Output columns of a part of a row but for the last.
+        pub part_w: u32,
+        /// Parts of a row.
+        pub row_parts: Divisor,
+        /// Strips of an image plane, or of such parts of its rows.
         pub row_blocks: Divisor,
-        /// Strips beside one another.
-        pub strips: Divisor,
         /// Z.
         pub planes: Divisor,
         /// Strips of all images.
@@ -162,10 +164,12 @@ pub struct StripPlace {
     pub image: u32,
     /// Position of dy along Z.
     pub z: u32,
-    /// First row.
+    /// Row of its first position.
     pub p: u32,
-    /// Which strip of the row.
-    pub strip: u32,
+    /// Where in that row it begins.
+    pub first: u32,
+    /// Which part of the row.
+    pub part: u32,
 }
 
 impl ConvHaloWgradParams {
@@ -198,9 +202,10 @@ impl ConvHaloWgradParams {
     #[inline(always)]
     pub const fn strip(&self, index: u32) -> StripPlace {
         let (rest, block) = self.row_blocks.div_rem(index);
-        let (rest, strip) = self.strips.div_rem(rest);
+        let (rest, part) = self.row_parts.div_rem(rest);
         let (image, z) = self.planes.div_rem(rest);
-        StripPlace { image, z, p: block * self.stage.rows, strip }
+        let (p, first) = self.stage.pitch.div_rem(block * (self.stage.steps * STEP));
+        StripPlace { image, z, p, first, part }
     }
 
     /// Threads of a block that hold sums.
@@ -237,19 +242,21 @@ mod tests {
 
     #[test]
     fn stages_fit_shared_memory_and_hold_what_is_read() {
-        for rows in 1..40 {
+        for steps in 1..40 {
             for pitch in 1..200 {
                 for (span_h, span_w) in [(0, 2), (2, 2), (1, 4), (6, 6)] {
-                    let stage = StripStage::new(rows, pitch, span_h, span_w);
-                    assert!(stage.stages == 0 || stage.smem_bytes() <= MAX_SHARED_BYTES, "{stage:?}");
-                    assert!(stage.x_at % ALIGN == 0 && stage.bytes % ALIGN == 0);
-                    let read = stage.steps * STEP;
-                    assert!(read >= rows * pitch && read == stage.loaded[0] + stage.tails[0]);
-                    assert!(read * POSITION_BYTES <= stage.x_at);
-                    // The last tap's last instruction.
-                    let read = read + span_h * pitch + span_w;
-                    assert_eq!(read, stage.loaded[1] + stage.tails[1]);
-                    assert!(stage.x_at + read * POSITION_BYTES <= stage.bytes);
+                    for first in [0, pitch / 2, pitch - 1] {
+                        let stage = StripStage::new(steps, pitch, first, span_h, span_w);
+                        assert!(stage.stages == 0 || stage.smem_bytes() <= MAX_SHARED_BYTES, "{stage:?}");
+                        assert!(stage.x_at % ALIGN == 0 && stage.bytes % ALIGN == 0);
+                        let [dy, x] = stage.loaded_bytes();
+                        let read = (first + steps * STEP) * POSITION_BYTES;
+                        assert!(read <= dy && dy <= stage.x_at);
+                        // The last tap's last instruction.
+                        let tail = stage.tail * POSITION_BYTES;
+                        assert!(read + (span_h * pitch + span_w) * POSITION_BYTES <= x + tail);
+                        assert!(stage.x_at + x + tail <= stage.bytes);
+                    }
                 }
             }
         }

@@ -7,9 +7,9 @@ use kernel_abi::ops::conv::halo_wgmma_split::{ROW_TAPS, STEP, StripStage};
 const MAX_BOX: i64 = 256;
 /// Stages below which loading waits for computing.
 const MIN_STAGES: u32 = 2;
-/// The most strips that a row is cut into, and rows that a strip has.
-const MAX_STRIPS: i64 = 64;
-const MAX_ROWS: i64 = 64;
+/// The most parts of a row, and instructions of a strip.
+const MAX_PARTS: i64 = 64;
+const MAX_STEPS: i64 = 64;
 /// Blocks of as many parts as there are multiprocessors, at most.
 const MAX_ROUNDS: u64 = 4;
 
@@ -28,7 +28,7 @@ pub(super) struct Plane {
     pub(super) dilation: [i64; 2],
     /// Tiles of dw.
     pub(super) tiles: u64,
-    /// Whether images and planes of dy lie one behind the other, as strips beside one another want them.
+    /// Whether images and planes of dy lie one behind the other, as parts of rows want them.
     pub(super) planes_are_linear: bool,
 }
 
@@ -36,10 +36,10 @@ pub(super) struct Plane {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cut {
     pub(super) stage: StripStage,
-    /// Strips beside one another, and output columns of all but the last.
-    pub(super) strips: i64,
-    pub(super) strip_w: i64,
-    /// Strips below one another.
+    /// Parts of a row, and output columns of all but the last.
+    pub(super) parts: i64,
+    pub(super) part_w: i64,
+    /// Strips of a plane of such rows.
     pub(super) row_blocks: i64,
     /// Strips of all images.
     pub(super) n_strips: u64,
@@ -52,22 +52,25 @@ pub(super) struct Cut {
 impl Plane {
     /// The fastest cut, unless none fits shared memory.
     pub(super) fn cut(&self) -> Option<Cut> {
-        let [p, q] = self.output;
+        let q = self.output[1];
         let mut best: Option<Cut> = None;
         let mut last_w = 0;
-        for strips in 1..=q.min(if self.planes_are_linear { MAX_STRIPS } else { 1 }) {
-            let strip_w = (q + strips - 1) / strips;
-            let pitch = self.pitch(strips, strip_w);
-            if strip_w == last_w || pitch > MAX_BOX {
+        for parts in 1..=q.min(if self.planes_are_linear { MAX_PARTS } else { 1 }) {
+            let part_w = (q + parts - 1) / parts;
+            let pitch = self.pitch(parts, part_w);
+            if part_w == last_w || pitch > MAX_BOX {
                 continue;
             }
-            last_w = strip_w;
+            last_w = part_w;
             // As many as there really are, now that the width is known.
-            let strips = (q + strip_w - 1) / strip_w;
-            for rows in 1..=p.min(MAX_ROWS) {
-                let Some(cut) = self.cut_into(strips, strip_w, pitch, rows) else { break };
+            let parts = (q + part_w - 1) / part_w;
+            for steps in 1..=MAX_STEPS {
+                let Some(cut) = self.cut_into(parts, part_w, pitch, steps) else { break };
                 if best.is_none_or(|best| cut.us < best.us) {
                     best = Some(cut);
+                }
+                if cut.row_blocks == 1 {
+                    break;
                 }
             }
         }
@@ -75,10 +78,10 @@ impl Plane {
     }
 
     /// Positions from row to row.
-    fn pitch(&self, strips: i64, strip_w: i64) -> i64 {
+    fn pitch(&self, parts: i64, part_w: i64) -> i64 {
         let span = self.span(1);
-        if strips > 1 {
-            return strip_w + span;
+        if parts > 1 {
+            return part_w + span;
         }
         // A row's padding at the end is the next one's at the begin.
         let (q, padding) = (self.output[1], self.padding[1]);
@@ -89,23 +92,26 @@ impl Plane {
         (self.taps[axis] - 1) * self.dilation[axis]
     }
 
-    fn cut_into(&self, strips: i64, strip_w: i64, pitch: i64, rows: i64) -> Option<Cut> {
+    fn cut_into(&self, parts: i64, part_w: i64, pitch: i64, steps: i64) -> Option<Cut> {
         let span_h = self.span(0);
         // All taps of an instruction read, whether there are as many or not.
         let span_w = i64::from(ROW_TAPS - 1) * self.dilation[1];
-        if rows + span_h > MAX_BOX || span_w > MAX_BOX {
+        let length = steps * i64::from(STEP);
+        let row_blocks = (self.output[0] * pitch + length - 1) / length;
+        // Multiples of the length, modulo the pitch.
+        let most_first = if row_blocks == 1 { 0 } else { pitch - gcd(length, pitch) };
+        if span_h > MAX_BOX || span_w > MAX_BOX {
             return None;
         }
-        let stage = StripStage::new(rows as u32, pitch as u32, span_h as u32, span_w as u32);
-        if stage.stages < MIN_STAGES {
+        let stage = StripStage::new(steps as u32, pitch as u32, most_first as u32, span_h as u32, span_w as u32);
+        if stage.stages < MIN_STAGES || i64::from(stage.rows[1]) > MAX_BOX {
             return None;
         }
-        let row_blocks = (self.output[0] + rows - 1) / rows;
-        let n_strips = (self.planes as u64).saturating_mul((row_blocks * strips) as u64);
+        let n_strips = (self.planes as u64).saturating_mul((row_blocks * parts) as u64);
         if n_strips >= 1 << 30 {
             return None;
         }
-        let cut = Cut { stage, strips, strip_w, row_blocks, n_strips, splits: 1, us: f64::INFINITY };
+        let cut = Cut { stage, parts, part_w, row_blocks, n_strips, splits: 1, us: f64::INFINITY };
         // Parts for whole rounds of blocks.
         (1..=MAX_ROUNDS)
             .map(|rounds| (rounds * MULTIPROCESSORS / self.tiles).clamp(1, n_strips.max(1)))
@@ -133,7 +139,7 @@ impl Plane {
         const ENDS_US: f64 = 5.5;
         let stage = cut.stage;
         let products = f64::from(stage.steps) * self.taps[0] as f64 * INSTRUCTION / REACHED;
-        let loads = f64::from((stage.loaded[0] + stage.loaded[1]) * 128) / CACHE;
+        let loads = stage.loaded_bytes().map(f64::from).iter().sum::<f64>() / CACHE;
         let strips = cut.n_strips.div_ceil(splits) as f64;
         let units = self.tiles * splits;
         let rounds = units.div_ceil(MULTIPROCESSORS) as f64;
@@ -145,4 +151,9 @@ impl Plane {
     pub(super) fn tile_bytes(&self) -> u64 {
         (64 * 64 * 4 * self.taps[0] * self.taps[1]) as u64
     }
+}
+
+/// Greatest common divisor of numbers that are at least 1.
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -2,7 +2,7 @@
 //!
 //! Where [`im2col_wgmma`] copies x anew for every tap, and with few channels waits for the caches, here one copy of x
 //! serves up to 3 × 3 taps, since the product instruction begins its positions wherever a tap has them. What it computes
-//! for nothing are positions behind the end of a row and of a strip.
+//! for nothing are positions behind the end of a row, and of an image.
 //!
 //! [`im2col_wgmma`]: super::im2col_wgmma
 
@@ -39,6 +39,9 @@ const SUMS: &[(&str, DType)] = kernel_abi::conv_halo_wgrad_sum_kernels!(rows);
 const ELEMENT_BYTES: i64 = 2;
 /// Tiles of dw that the kernels count.
 const MAX_TILES: u64 = 1 << 16;
+
+/// Rows of dy whose positions the kernels count.
+const MAX_ROWS: i64 = 1 << 20;
 
 /// `wgrad` with the halo in shared memory.
 pub(super) struct HaloWgmmaSplit;
@@ -152,6 +155,9 @@ impl View {
                 return Err(Refusal::new(format!("takes windows within {most} positions, given {reach}")));
             }
         }
+        if shape.output[1] > MAX_ROWS {
+            return Err(Refusal::new(format!("takes up to {MAX_ROWS} rows of an image, given {}", shape.output[1])));
+        }
         let blocks = |channels: i64| (channels as u64).div_ceil(TILE.into());
         let tiles = blocks(c).saturating_mul(blocks(k)).saturating_mul((shape.groups as u64).saturating_mul(t as u64));
         if tiles > MAX_TILES {
@@ -203,9 +209,9 @@ impl View {
             dy_last_map: [0; 16],
             x_map: [0; 16],
             stage: self.cut.stage,
-            strip_w: self.cut.strip_w as u32,
+            part_w: self.cut.part_w as u32,
+            row_parts: divisor(self.cut.parts),
             row_blocks: divisor(self.cut.row_blocks),
-            strips: divisor(self.cut.strips),
             planes: divisor(self.dy.extents[0]),
             n_strips: self.cut.n_strips as u32,
             n_tiles: self.plane.tiles as u32,
@@ -234,13 +240,13 @@ impl View {
         self.tiled(context, address, [channels, w, h, d, images], [sw, sh, sd, image_stride], [rows, 1])
     }
 
-    /// A map of dy for all strips of a row but the last: columns of the next one lie outside.
-    fn strips_map(&self, context: &GpuContext, address: u64) -> Result<[u64; 16], Error> {
+    /// A map of dy for all parts of a row but the last: columns of the next one lie outside.
+    fn parts_map(&self, context: &GpuContext, address: u64) -> Result<[u64; 16], Error> {
         let Positions { channels, extents: [d, h, _], strides: [sd, sh, sw], images, image_stride, .. } = self.dy;
-        let Cut { strips, strip_w, stage, .. } = self.cut;
+        let Cut { parts, part_w, stage, .. } = self.cut;
         let between = if d == 1 { image_stride } else { sd };
-        let dims = [channels, strip_w, (strips - 1).max(1), h, d * images];
-        self.tiled(context, address, dims, [sw, sw * strip_w, sh, between], [1, stage.rows])
+        let dims = [channels, part_w, (parts - 1).max(1), h, d * images];
+        self.tiled(context, address, dims, [sw, sw * part_w, sh, between], [1, stage.rows[0]])
     }
 
     /// A map of boxes of 64 channels, positions of a row, and `third` and `fourth` as many of the dimensions behind.
@@ -257,7 +263,7 @@ impl View {
             address,
             dims: &dims.map(|dim| dim as u64),
             strides_bytes: &strides.map(|stride| (stride * ELEMENT_BYTES) as u64),
-            box_dims: &[TILE, self.cut.stage.pitch, third, fourth, 1],
+            box_dims: &[TILE, self.cut.stage.pitch.divisor, third, fourth, 1],
             swizzle: Swizzle::B128,
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())
@@ -281,13 +287,12 @@ impl Launch for SplitLaunch {
             return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
         };
         let [x, dy, dw] = [0, 1, 2].map(|operand| call.address(operand));
-        let (view, rows) = (&self.view, self.params.stage.rows);
-        let span_h = (self.params.taps[1] - 1) * self.params.tap_offset[1];
+        let (view, [dy_rows, x_rows]) = (&self.view, self.params.stage.rows);
         let mut params = self.params;
-        params.x_map = view.map(context, &view.x, x, rows + span_h)?;
-        params.dy_last_map = view.map(context, &view.dy, dy, rows)?;
-        // Prefetched also where there is one strip.
-        params.dy_map = if view.cut.strips > 1 { view.strips_map(context, dy)? } else { params.dy_last_map };
+        params.x_map = view.map(context, &view.x, x, x_rows)?;
+        params.dy_last_map = view.map(context, &view.dy, dy, dy_rows)?;
+        // Prefetched also where rows are whole.
+        params.dy_map = if view.cut.parts > 1 { view.parts_map(context, dy)? } else { params.dy_last_map };
         params.dw = dw;
         params.partials = call.workspace_address();
         (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);

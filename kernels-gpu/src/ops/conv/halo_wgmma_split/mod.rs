@@ -1,9 +1,9 @@
 //! `wgrad` for Hopper that reads every strip with its halo once: see [`kernel_abi::ops::conv::halo_wgmma_split`].
 //!
 //! Grid: any number of blocks, which share parts of the sums of tiles round-robin. Block: 512 threads. One thread of
-//! warpgroup 0 loads strips of dy and x, rows of positions of 64 channels with zeros where there is nothing, into a ring
-//! of stages; each other warpgroup computes the taps of one row of the filter. Both operands are read transposed, since
-//! positions are summed over, and x from wherever a tap's shift has it begin. Shared memory: dynamic, [`StripStage`].
+//! warpgroup 0 loads rows of dy and x, positions of 64 channels with zeros where there is nothing, into a ring of stages;
+//! each other warpgroup computes the taps of one row of the filter. Both operands are read transposed, since positions
+//! are summed over, from wherever a strip begins, and x a tap's shift behind. Shared memory: dynamic, [`StripStage`].
 //!
 //! The taps of a row are the columns of one instruction: its panels of 64 columns begin a position behind one another
 //! and overlap. An instruction of 64 × 192 reads 8 KB from shared memory where three of 64 × 64 read 12, and reading
@@ -129,12 +129,11 @@ unsafe fn run<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvHaloWgra
         }
         mbarrier::fence_init();
     }
-    // Nothing is ever loaded there: zeros of dy that meet numbers of x.
+    // Nothing is ever loaded there, but it meets zeros of dy: it must be numbers.
     let mut stage = 0;
     while stage < p.stage.stages {
         let at = base + stage * p.stage.bytes;
-        zero(at + p.stage.loaded[0] * POSITION_BYTES, p.stage.tails[0]);
-        zero(at + p.stage.x_at + p.stage.loaded[1] * POSITION_BYTES, p.stage.tails[1]);
+        zero(at + p.stage.x_at + p.stage.loaded_bytes()[1], p.stage.tail);
         stage += 1;
     }
     fence_proxy_async_shared();
@@ -174,7 +173,7 @@ unsafe fn zero(at: u32, positions: u32) {
 /// As [`run`]; one thread.
 #[inline(always)]
 unsafe fn produce(p: &ConvHaloWgradParams, [dy_map, dy_last_map, x_map]: [MapAddress; 3], mut ring: Ring) {
-    let bytes = (p.stage.loaded[0] + p.stage.loaded[1]) * POSITION_BYTES;
+    let [dy_bytes, x_bytes] = p.stage.loaded_bytes();
     let mut index = block_idx_x();
     while index < p.n_tiles * p.splits {
         let (split, tile) = p.unit(index);
@@ -185,13 +184,13 @@ unsafe fn produce(p: &ConvHaloWgradParams, [dy_map, dy_last_map, x_map]: [MapAdd
         while strip < end {
             let place = p.strip(strip);
             let (image, z, row) = (place.image as i32, place.z as i32, place.p as i32);
-            let column = (place.strip * p.strip_w) as i32;
+            let column = (place.part * p.part_w) as i32;
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
             let full = ring.full();
-            mbarrier::arrive_expect_bytes(full, bytes);
-            if place.strip + 1 < p.strips.divisor {
+            mbarrier::arrive_expect_bytes(full, dy_bytes + x_bytes);
+            if place.part + 1 < p.row_parts.divisor {
                 let plane = image * p.planes.divisor as i32 + z;
-                tma::load_5d(ring.at(), dy_map, full, [k, 0, place.strip as i32, row, plane]);
+                tma::load_5d(ring.at(), dy_map, full, [k, 0, place.part as i32, row, plane]);
             } else {
                 tma::load_5d(ring.at(), dy_last_map, full, [k, column, row, z, image]);
             }
@@ -212,7 +211,7 @@ unsafe fn produce(p: &ConvHaloWgradParams, [dy_map, dy_last_map, x_map]: [MapAdd
 unsafe fn consume<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvHaloWgradParams, mut ring: Ring, r: u32) {
     let lane = thread_idx_x() % 32;
     let tap_bytes = p.tap_offset[2] * POSITION_BYTES;
-    let x_at = p.stage.x_at + r * p.tap_offset[1] * p.stage.pitch * POSITION_BYTES;
+    let x_at = p.stage.x_at + r * p.tap_offset[1] * p.stage.pitch.divisor * POSITION_BYTES;
     let tap = u64::from(tap_bytes / 16);
     let mut index = block_idx_x();
     while index < p.n_tiles * p.splits {
@@ -224,8 +223,9 @@ unsafe fn consume<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvHalo
         let mut strip = begin;
         while strip < end {
             mbarrier::wait(ring.full(), ring.parity);
-            let mut dy = descriptor(ring.at(), SWIZZLE_PERIOD, SWIZZLE_PERIOD, Swizzle::B128);
-            let mut x = descriptor(ring.at() + x_at, tap_bytes, SWIZZLE_PERIOD, Swizzle::B128);
+            let first = ring.at() + p.strip(strip).first * POSITION_BYTES;
+            let mut dy = descriptor(first, SWIZZLE_PERIOD, SWIZZLE_PERIOD, Swizzle::B128);
+            let mut x = descriptor(first + x_at, tap_bytes, SWIZZLE_PERIOD, Swizzle::B128);
             let mut left = p.stage.steps;
             while left >= 4 {
                 P::multiply_four(&mut d, dy, x, tap, accumulate);
