@@ -7,6 +7,7 @@
 
 pub mod division;
 pub mod dtype;
+pub mod epilogue;
 pub mod layout;
 mod names;
 pub mod ops;

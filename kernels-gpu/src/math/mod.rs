@@ -1,5 +1,7 @@
-//! Element types and index arithmetic.
+//! Element types, functions of one number and index arithmetic.
 
+pub mod activation;
 pub mod element;
+pub mod epilogue;
 pub mod index;
 pub mod tensor_core;

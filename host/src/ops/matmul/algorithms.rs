@@ -3,6 +3,7 @@
 use super::{MatmulProblem, bf16x3_wgmma, cp_async_mma, cpu, ffma, naive, tma_wgmma};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
+use crate::epilogue::SeparateEpilogue;
 use crate::operators::Operation;
 use crate::select::Algorithm;
 
@@ -17,6 +18,7 @@ impl Operation for MatmulProblem {
             &tma_wgmma::TmaWgmma,
             &bf16x3_wgmma::Bf16x3Wgmma,
             &cp_async_mma::CpAsyncMma,
+            &SeparateEpilogue,
             &ffma::Ffma,
             &naive::Naive,
         ]

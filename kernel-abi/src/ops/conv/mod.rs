@@ -23,6 +23,8 @@
 //! Tensors of rank 4 lack D, T and Z; those of rank 3 also H, R and P. Padding is given for the begin and the end of
 //! each axis. Strides of all tensors are free, so NCHW, NHWC, KCRS and KRSC are all one kind of problem. Operands
 //! share an element type; sums are kept in its accumulator. Deterministic.
+//!
+//! `fprop` may have an [epilogue](crate::epilogue): bias, residual, activation, and the sums of y's channels.
 
 pub mod bf16x3_wgmma;
 pub mod cp_async_mma;

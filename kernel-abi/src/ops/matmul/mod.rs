@@ -12,6 +12,11 @@
 //! An operand that [`MatmulDesc`] names as transposed is stored `[…, k, m]` or `[…, n, k]`; strides say the same, so
 //! this only saves the caller the exchange. All operands have one element type; sums are kept in its accumulator.
 //! Strides are free; c must not overlap itself. Deterministic: every algorithm sums in a fixed order.
+//!
+//! With an [epilogue](crate::epilogue), `c = act(alpha · a b + beta · c + bias + z)`, where z is laid out by its own strides
+//! and the bias has one number for each column n: in a network's layer `y = x w + bias`, one for each output. A library
+//! that is told of matrices in column-major order, as cuBLASLt is, computes the transpose of all this, and its bias, one
+//! number for each of its rows, is the same.
 
 mod kernels;
 mod params;

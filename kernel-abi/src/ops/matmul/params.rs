@@ -1,6 +1,7 @@
 //! Launch parameters of the matmul kernels.
 
 use super::MAX_BATCH_DIMS;
+use crate::epilogue::EpilogueParam;
 
 /// A batch of strided matrices as a kernel sees it. Strides are in elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +38,10 @@ crate::abi_struct! {
         pub b: MatmulOperand,
         /// `[…, m, n]`.
         pub c: MatmulOperand,
+        /// The residual; address 0 for none.
+        pub z: MatmulOperand,
+        /// What becomes of the sums.
+        pub epilogue: EpilogueParam,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::MAX_BATCH_DIMS;
 use crate::desc::{BadDescriptor, TensorDesc};
+use crate::epilogue::Epilogue;
 use crate::problem::{Operand, Problem, no_overlap, same_dtype};
 use crate::text::{Fields, join};
 use std::fmt;
@@ -59,6 +60,7 @@ pub struct MatmulProblem {
     a: TensorDesc,
     b: TensorDesc,
     c: TensorDesc,
+    epilogue: Option<Epilogue>,
 }
 
 impl MatmulProblem {
@@ -90,7 +92,7 @@ impl MatmulProblem {
                 return Err(BadDescriptor::new(OP, name, reason));
             }
         }
-        let problem = MatmulProblem { desc, a, b, c };
+        let problem = MatmulProblem { desc, a, b, c, epilogue: None };
         let (a_matrix, b_matrix) = (problem.a_matrix(), problem.b_matrix());
         let (m, k) = (a_matrix.dims()[n_batch], a_matrix.dims()[n_batch + 1]);
         let (given_k, n) = (b_matrix.dims()[n_batch], b_matrix.dims()[n_batch + 1]);
@@ -104,6 +106,21 @@ impl MatmulProblem {
         }
         no_overlap(OP, "c", &c)?;
         Ok(problem)
+    }
+
+    /// The same with an epilogue in place of the one it may have: `c = act(alpha · a b + beta · c + bias + z)`, with a
+    /// bias for each column, n. See the [module](super) on what that is for matrices in column-major order.
+    ///
+    /// # Errors
+    /// `BadDescriptor` for a bias that is not `[gemm_n]` or of another type than c's or its accumulator's, a residual of
+    /// other extents or type than c's, a coefficient that the activation does not take, and for channel sums.
+    pub fn with_epilogue(self, epilogue: Epilogue) -> Result<Self, BadDescriptor> {
+        if epilogue.has_sums() {
+            let reason = "expected none, which convolutions have, given sum and sum_squares";
+            return Err(BadDescriptor::new(OP, "channel sums", reason.to_owned()));
+        }
+        let epilogue = epilogue.checked(OP, "c", &self.c, self.c.rank() - 1)?;
+        Ok(MatmulProblem { epilogue, ..self })
     }
 
     /// Which inputs are stored transposed.
@@ -180,11 +197,25 @@ impl Problem for MatmulProblem {
     }
 
     fn operands(&self) -> Vec<Operand> {
-        vec![Operand::input("a", self.a), Operand::input("b", self.b), Operand::output("c", self.c)]
+        let mut operands =
+            vec![Operand::input("a", self.a), Operand::input("b", self.b), Operand::output("c", self.c)];
+        if let Some(epilogue) = &self.epilogue {
+            epilogue.add_operands(&mut operands);
+        }
+        operands
+    }
+
+    fn epilogue(&self) -> Option<&Epilogue> {
+        self.epilogue.as_ref()
+    }
+
+    fn plain(&self) -> Self {
+        MatmulProblem { epilogue: None, ..self.clone() }
     }
 
     fn flops(&self) -> f64 {
-        2.0 * self.c.n_elems() as f64 * self.gemm_k() as f64
+        let behind = self.epilogue.as_ref().map_or(0.0, Epilogue::flops_per_element);
+        self.c.n_elems() as f64 * (2.0 * self.gemm_k() as f64 + behind)
     }
 
     fn accumulation_length(&self) -> f64 {
@@ -197,6 +228,9 @@ impl fmt::Display for MatmulProblem {
         write!(f, "{OP}:{}", self.pass())?;
         if self.desc != MatmulDesc::default() {
             write!(f, " trans={}", self.desc)?;
+        }
+        if let Some(epilogue) = &self.epilogue {
+            write!(f, "{epilogue}")?;
         }
         crate::problem::write_operands(f, self)
     }
@@ -218,8 +252,9 @@ impl FromStr for MatmulProblem {
             Some(c) => c,
             None => product(desc, &a, &b)?,
         };
+        let epilogue = Epilogue::parse(OP, &mut fields)?;
         fields.finish()?;
-        desc.problem(&a, &b, &c)
+        desc.problem(&a, &b, &c)?.with_epilogue(epilogue)
     }
 }
 

@@ -3,7 +3,8 @@
 //! Grid: linear over tiles of `NAIVE_TILE` × `NAIVE_TILE` of all matrices, striding. Block: 256 threads, each with
 //! 2 × 2 elements, 16 apart. Shared memory: two slices of `SLICE_ELEMS` accumulators. No alignment is asked.
 
-use crate::math::element::{Accumulator, Element, blend, load};
+use crate::math::element::{Accumulator, Element, load};
+use crate::math::epilogue::finish;
 use crate::math::index::div_rem;
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use kernel_abi::ops::matmul::{MatmulOperand, MatmulParams, NAIVE_TILE};
@@ -33,7 +34,8 @@ pub(super) unsafe fn forward<T: Element>(p: &MatmulParams, a_slice: *mut T::Acc,
         let (rest, n_block) = div_rem(tile, n_blocks);
         let (matrix, m_block) = div_rem(rest, m_blocks);
         let (first_m, first_n) = (m_block * TILE, n_block * TILE);
-        let (a_at, b_at, c_at) = (start(&p.a, p, matrix), start(&p.b, p, matrix), start(&p.c, p, matrix));
+        let (a_at, b_at) = (start(&p.a, p, matrix), start(&p.b, p, matrix));
+        let at = [start(&p.c, p, matrix), start(&p.z, p, matrix)];
         let mut sums = [T::Acc::ZERO; 4];
         let mut k = 0;
         while k < p.gemm_k {
@@ -65,10 +67,10 @@ pub(super) unsafe fn forward<T: Element>(p: &MatmulParams, a_slice: *mut T::Acc,
         }
         let (m, n) = (first_m + row as i64, first_n + col as i64);
         let half = HALF as i64;
-        store::<T>(p, c_at, m, n, sums[0]);
-        store::<T>(p, c_at, m, n + half, sums[1]);
-        store::<T>(p, c_at, m + half, n, sums[2]);
-        store::<T>(p, c_at, m + half, n + half, sums[3]);
+        store::<T>(p, at, m, n, sums[0]);
+        store::<T>(p, at, m, n + half, sums[1]);
+        store::<T>(p, at, m + half, n, sums[2]);
+        store::<T>(p, at, m + half, n + half, sums[3]);
         tile += grid_dim_x() as i64;
     }
 }
@@ -115,13 +117,15 @@ unsafe fn put<T: Element>(
     *slice.add(slice_k as usize * PITCH + slice_mn as usize) = value;
 }
 
-/// Blends a sum into c.
+/// Makes an element of c of a sum. c and z begin at the offsets `at`.
 ///
 /// # Safety
 /// As [`forward`].
 #[inline(always)]
-unsafe fn store<T: Element>(p: &MatmulParams, start: i64, m: i64, n: i64, sum: T::Acc) {
+unsafe fn store<T: Element>(p: &MatmulParams, at: [i64; 2], m: i64, n: i64, sum: T::Acc) {
     if m < p.gemm_m && n < p.gemm_n {
-        blend::<T>(p.c.address, start + m * p.c.row_stride + n * p.c.col_stride, sum, p.alpha, p.beta);
+        let c = (p.c.address, at[0] + m * p.c.row_stride + n * p.c.col_stride);
+        let z = (p.z.address, at[1] + m * p.z.row_stride + n * p.z.col_stride);
+        finish::<T>(&p.epilogue, c, z, n, sum, p.alpha, p.beta);
     }
 }
