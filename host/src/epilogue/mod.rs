@@ -33,9 +33,11 @@
 //! ```
 
 pub(crate) mod cpu;
+mod fused;
 mod pass;
 mod separate;
 
+pub(crate) use fused::{bind_fused, fused};
 pub(crate) use pass::{ChannelPass, ChannelPassLaunch, bind, param};
 pub(crate) use separate::SeparateEpilogue;
 

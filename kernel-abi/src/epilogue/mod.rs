@@ -26,7 +26,7 @@ mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod description;
 
-pub use params::{EpilogueParam, EpilogueSumsParams, SeparateEpilogueParams};
+pub use params::{EpilogueParam, EpilogueSumsParams, FusedEpilogueParam, SeparateEpilogueParams};
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use description::Epilogue;

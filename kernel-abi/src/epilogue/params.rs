@@ -21,6 +21,45 @@ impl EpilogueParam {
     pub const NONE: Self = EpilogueParam { bias: 0, bias_stride: 0, mode: 0, bias_is_wide: 0, coefficient: 0.0 };
 }
 
+/// Bias, residual and activation as tensor-core kernels with 16-bit outputs see them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct FusedEpilogueParam {
+    /// Device address of the bias; 0 for none.
+    pub bias: u64,
+    /// Elements between neighbouring channels of the bias.
+    pub bias_stride: i64,
+    /// Device address of the residual; 0 for none.
+    pub z: u64,
+    /// 1 where sums become more than a blend with the prior values, 0 where all of this is skipped.
+    pub follows: u32,
+    /// An [`ActivationMode`](crate::ops::activation::ActivationMode) as a number.
+    pub mode: u32,
+    /// 1 where the bias is f32, 0 where it is of the output's type.
+    pub bias_is_wide: u32,
+    /// The activation's coefficient; 1 for `sigmoid`.
+    pub coefficient: f32,
+    /// Lower bound of `identity`, `relu` and `clipped_relu`.
+    pub low: f32,
+    /// Upper bound.
+    pub high: f32,
+}
+
+impl FusedEpilogueParam {
+    /// What changes nothing.
+    pub const NONE: Self = FusedEpilogueParam {
+        bias: 0,
+        bias_stride: 0,
+        z: 0,
+        follows: 0,
+        mode: 0,
+        bias_is_wide: 0,
+        coefficient: 0.0,
+        low: f32::NEG_INFINITY,
+        high: f32::INFINITY,
+    };
+}
+
 crate::abi_struct! {
     /// Launch parameters of the kernels that pass over y behind a product.
     ///

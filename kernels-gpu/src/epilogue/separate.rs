@@ -49,11 +49,9 @@ pub(super) unsafe fn pass<T: Element, const V: usize>(p: &SeparateEpilogueParams
     let there = channel < p.channels;
     let mut biases = [T::Acc::ZERO; V];
     if there {
-        let mut v = 0;
-        while v < V {
-            *biases.get_unchecked_mut(v) = bias::<T>(&p.epilogue, channel + if along { v as i64 } else { 0 });
-            v += 1;
-        }
+        for_each!(I < V, {
+            *biases.get_unchecked_mut(I) = bias::<T>(&p.epilogue, channel + if along { I as i64 } else { 0 });
+        });
     }
     let coefficient = T::Acc::from_f64(p.epilogue.coefficient);
     let mut sums = [T::Acc::ZERO; V];
@@ -79,13 +77,11 @@ pub(super) unsafe fn pass<T: Element, const V: usize>(p: &SeparateEpilogueParams
         if p.writes != 0 {
             write::<T, V>(y, stored);
         }
-        let mut v = 0;
-        while v < V {
-            let value = *values.get_unchecked(v);
-            *sums.get_unchecked_mut(v) = *sums.get_unchecked(v) + value;
-            *squares.get_unchecked_mut(v) = value.mul_add(value, *squares.get_unchecked(v));
-            v += 1;
-        }
+        for_each!(I < V, {
+            let value = *values.get_unchecked(I);
+            *sums.get_unchecked_mut(I) = *sums.get_unchecked(I) + value;
+            *squares.get_unchecked_mut(I) = value.mul_add(value, *squares.get_unchecked(I));
+        });
         item += step;
     }
     if p.partials == 0 {
@@ -93,27 +89,25 @@ pub(super) unsafe fn pass<T: Element, const V: usize>(p: &SeparateEpilogueParams
     }
     if V > 1 && !along {
         // All of one channel.
-        let mut v = 1;
-        while v < V {
-            *sums.get_unchecked_mut(0) = *sums.get_unchecked(0) + *sums.get_unchecked(v);
-            *squares.get_unchecked_mut(0) = *squares.get_unchecked(0) + *squares.get_unchecked(v);
-            v += 1;
-        }
+        for_each!(I < V, {
+            if I > 0 {
+                *sums.get_unchecked_mut(0) = *sums.get_unchecked(0) + *sums.get_unchecked(I);
+                *squares.get_unchecked_mut(0) = *squares.get_unchecked(0) + *squares.get_unchecked(I);
+            }
+        });
     }
     let slice = i64::from(block_idx_y()) * 2 * p.channels;
     let to = (p.partials as *mut T::Acc).offset((slice + channel) as isize);
-    let mut v = 0;
-    while v < V {
-        if v == 0 || along {
+    for_each!(I < V, {
+        if I == 0 || along {
             let (sum, square) =
-                add_rows::<T::Acc>(parts, lanes, rows, *sums.get_unchecked(v), *squares.get_unchecked(v));
+                add_rows::<T::Acc>(parts, lanes, rows, *sums.get_unchecked(I), *squares.get_unchecked(I));
             if row == 0 && there {
-                *to.add(v) = sum;
-                *to.offset(p.channels as isize).add(v) = square;
+                *to.add(I) = sum;
+                *to.offset(p.channels as isize).add(I) = square;
             }
         }
-        v += 1;
-    }
+    });
 }
 
 /// The sums over a block's rows of one number and another, for the threads of row 0.
@@ -169,11 +163,9 @@ unsafe fn read<T: Element, const V: usize>(from: u64) -> [T::Acc; V] {
         return values;
     }
     let X4(words) = *(from as *const X4<u32>);
-    let mut v = 0;
-    while v < V {
-        *values.get_unchecked_mut(v) = element::<T>(&words, v).widen();
-        v += 1;
-    }
+    for_each!(I < V, {
+        *values.get_unchecked_mut(I) = element::<T>(&words, I).widen();
+    });
     values
 }
 
@@ -204,20 +196,18 @@ unsafe fn write<T: Element, const V: usize>(to: u64, values: [T; V]) {
         return;
     }
     let mut words = [0u32; 4];
-    let mut v = 0;
-    while v < V {
-        let value = values.get_unchecked(v);
+    for_each!(I < V, {
+        let value = values.get_unchecked(I);
         match size_of::<T>() {
-            2 => *words.get_unchecked_mut(v / 2) |= u32::from(transmute_copy::<T, u16>(value)) << (16 * (v % 2)),
-            4 => *words.get_unchecked_mut(v) = transmute_copy::<T, u32>(value),
+            2 => *words.get_unchecked_mut(I / 2) |= u32::from(transmute_copy::<T, u16>(value)) << (16 * (I % 2)),
+            4 => *words.get_unchecked_mut(I) = transmute_copy::<T, u32>(value),
             _ => {
                 let bits = transmute_copy::<T, u64>(value);
-                *words.get_unchecked_mut(2 * v) = bits as u32;
-                *words.get_unchecked_mut(2 * v + 1) = (bits >> 32) as u32;
+                *words.get_unchecked_mut(2 * I) = bits as u32;
+                *words.get_unchecked_mut(2 * I + 1) = (bits >> 32) as u32;
             }
         }
-        v += 1;
-    }
+    });
     *(to as *mut X4<u32>) = X4(words);
 }
 

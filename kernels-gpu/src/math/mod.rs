@@ -3,5 +3,6 @@
 pub mod activation;
 pub mod element;
 pub mod epilogue;
+pub mod fused_epilogue;
 pub mod index;
 pub mod tensor_core;

@@ -7,6 +7,7 @@
 //! `wgrad` is another: rows are k, columns (t, r, s, c), and the sum runs over positions of y.
 
 use crate::division::Divisor;
+use crate::epilogue::FusedEpilogueParam;
 
 /// What one block computes at a time, and how deep its pipeline is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -292,6 +293,12 @@ crate::abi_struct! {
         pub alpha: f32,
         /// Factor of the prior value.
         pub beta: f32,
+        /// What becomes of the sums of `fprop`.
+        pub epilogue: FusedEpilogueParam,
+        /// Distance between images of the residual, in elements.
+        pub z_image_stride: i64,
+        /// Distances between its positions along the axes.
+        pub z_strides: [i64; 3],
     }
 }
 

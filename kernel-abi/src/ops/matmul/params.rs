@@ -1,7 +1,7 @@
 //! Launch parameters of the matmul kernels.
 
 use super::MAX_BATCH_DIMS;
-use crate::epilogue::EpilogueParam;
+use crate::epilogue::{EpilogueParam, FusedEpilogueParam};
 
 /// A batch of strided matrices as a kernel sees it. Strides are in elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,6 +105,14 @@ crate::abi_struct! {
         pub a_outer_batch: u32,
         /// 1 where the outer index is added to b's innermost batch coordinate, else 0.
         pub b_outer_batch: u32,
+        /// 1 where the bias belongs to rows of what is computed, as where that is the transpose of c.
+        pub bias_along_rows: u32,
+        /// What becomes of the sums.
+        pub epilogue: FusedEpilogueParam,
+        /// Elements of the residual between matrices, outermost dimension first.
+        pub z_batch_strides: [i64; MAX_BATCH_DIMS],
+        /// Elements of the residual between rows; its columns are contiguous.
+        pub z_row_stride: i64,
     }
 }
 

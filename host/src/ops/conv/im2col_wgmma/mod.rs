@@ -7,6 +7,7 @@
 
 mod classes;
 mod cluster;
+mod epilogue;
 mod gather;
 mod tensors;
 mod wgrad;

@@ -3,6 +3,7 @@
 
 use super::gather::Address;
 use super::{Half, Product, WARPGROUP};
+use crate::math::fused_epilogue::Added;
 use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::tma::{self, MapAddress};
@@ -99,6 +100,9 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
         spread::<E, R, 2>(p, d, out, first_row, col);
         spread::<E, R, 3>(p, d, out, first_row, col);
     } else if col < p.gemm_n && first_row < out.class.gemm_m {
+        // Only `fprop` has an epilogue.
+        let follows = !P::B_IS_MN_MAJOR && p.epilogue.follows != 0;
+        let added = if follows { added::<E>(p, out, first_row, col) } else { Added::NONE };
         // The store that last read this buffer was sent as many panels ago as there are buffers.
         if out.leader {
             if P::TILE.out_panels == 2 {
@@ -108,10 +112,10 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
             }
         }
         sync_named(out.barrier, WARPGROUP);
-        chunk::<E, R, N, 0>(p, d, out, first_row, buffer, col);
-        chunk::<E, R, N, 1>(p, d, out, first_row, buffer, col);
-        chunk::<E, R, N, 2>(p, d, out, first_row, buffer, col);
-        chunk::<E, R, N, 3>(p, d, out, first_row, buffer, col);
+        chunk::<E, R, N, 0>(p, d, out, first_row, buffer, col, follows, &added);
+        chunk::<E, R, N, 1>(p, d, out, first_row, buffer, col, follows, &added);
+        chunk::<E, R, N, 2>(p, d, out, first_row, buffer, col, follows, &added);
+        chunk::<E, R, N, 3>(p, d, out, first_row, buffer, col, follows, &added);
         if p.out_access == access::PLANES {
             sync_named(out.barrier, WARPGROUP);
             store_planes(p, out, first_row, buffer, col);
@@ -127,6 +131,32 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
         // Also where nothing was stored: the wait counts groups.
         tma::commit_group();
     }
+}
+
+/// Loads what is added to this thread's sums of a panel.
+///
+/// # Safety
+/// As [`subtile`].
+#[inline(always)]
+unsafe fn added<E: Half>(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, panel_col: u32) -> Added {
+    let thread = schedule::opaque(thread_idx_x() % WARPGROUP);
+    let row = first_row + thread / 32 * 16 + thread % 32 / 4;
+    let col = panel_col + thread % 4 * 2;
+    let channel = out.place.group * p.gemm_n + col;
+    let rows = if p.epilogue.z != 0 { [residual_row(p, out, row), residual_row(p, out, row + 8)] } else { [0; 2] };
+    Added::load(&p.epilogue, col, channel, p.gemm_n, rows, E::unpack)
+}
+
+/// Address of the first channel of a row of the residual, in this tile's group; 0 behind the last row.
+#[inline(always)]
+fn residual_row(p: &ConvGatherParams, out: &Out<'_>, row: u32) -> u64 {
+    if row >= out.class.gemm_m {
+        return 0;
+    }
+    let (n, [d, h, w]) = position(row, out.class.extents);
+    let [sd, sh, sw] = p.z_strides;
+    let offset = i64::from(n) * p.z_image_stride + i64::from(d) * sd + i64::from(h) * sh + i64::from(w) * sw;
+    p.epilogue.z + (offset + i64::from(out.place.group * p.gemm_n)) as u64 * 2
 }
 
 /// Queues the store of a panel.
@@ -185,6 +215,7 @@ unsafe fn store_planes(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buff
 /// # Safety
 /// As [`subtile`].
 #[inline(always)]
+#[allow(clippy::too_many_arguments)]
 unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
     p: &ConvGatherParams,
     d: &[f32; R],
@@ -192,6 +223,8 @@ unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
     first_row: u32,
     buffer: u32,
     panel_col: u32,
+    follows: bool,
+    added: &Added,
 ) {
     let at = 8 * (4 * N + J);
     let sum = |i: usize| p.alpha * *d.get_unchecked(at + i);
@@ -208,6 +241,9 @@ unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
         let lower = prior_row(p, out, row + 8);
         (v[2], v[3]) = (blend(v[2], lower, col), blend(v[3], lower, col + 1));
         (v[6], v[7]) = (blend(v[6], lower, col + 8), blend(v[7], lower, col + 9));
+    }
+    if follows {
+        added.finish(&p.epilogue, J, &mut v, E::unpack);
     }
     let packed = [E::pack(v[0], v[1]), E::pack(v[2], v[3]), E::pack(v[4], v[5]), E::pack(v[6], v[7])];
     if p.out_access == access::PLANES {

@@ -4,11 +4,13 @@
 //! 8 (i / 4) + 2 (l % 4) + i % 2 of the consumer's 64 rows.
 
 use super::{Product, WARPGROUP, coordinates};
+use crate::math::fused_epilogue::{Added, bias};
 use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::memory::{X2, X4};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::{cluster, ldmatrix, shared};
+use kernel_abi::epilogue::FusedEpilogueParam;
 use kernel_abi::ops::matmul::{
     MatmulTile, MatmulTmaParams, OUTPUT_CLUSTER, OUTPUT_MAP, OUTPUT_PARTIALS, OUTPUT_THREADS, Place,
 };
@@ -22,6 +24,8 @@ pub(super) struct Out {
     first_col: u32,
     /// Address of the matrix of c.
     matrix: u64,
+    /// Address of the matrix of the residual.
+    residual: u64,
     /// Number of the matrix, among those of all slices.
     part: u32,
     batch: [i32; 3],
@@ -46,6 +50,7 @@ impl Out {
             first_row: place.m + consumer * P::TILE.consumer_rows(),
             first_col: place.n,
             matrix: matrix_address(p, place.batch),
+            residual: residual_address(p, place.batch),
             part: slice * p.n_batch + (outer * p.batch_dims[1] + middle) * p.batch_dims[2] + inner,
             batch: coordinates(place.batch, [1; 3]),
             map,
@@ -211,14 +216,15 @@ unsafe fn panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaPara
             tma::wait_group_read::<1>();
         }
     }
+    let (added, row_bias) = if p.epilogue.follows != 0 { added::<P, R>(p, out, col) } else { (Added::NONE, [0.0; 2]) };
     sync_named(out.barrier(), WARPGROUP);
-    chunk::<P, R, N, 0>(p, d, out, buffer, col);
+    chunk::<P, R, N, 0>(p, d, out, buffer, col, &added, row_bias);
     if R > 8 {
-        chunk::<P, R, N, 1>(p, d, out, buffer, col);
+        chunk::<P, R, N, 1>(p, d, out, buffer, col, &added, row_bias);
     }
     if R > 16 {
-        chunk::<P, R, N, 2>(p, d, out, buffer, col);
-        chunk::<P, R, N, 3>(p, d, out, buffer, col);
+        chunk::<P, R, N, 2>(p, d, out, buffer, col, &added, row_bias);
+        chunk::<P, R, N, 3>(p, d, out, buffer, col, &added, row_bias);
     }
     if p.output == OUTPUT_MAP {
         fence_proxy_async_shared();
@@ -235,6 +241,27 @@ unsafe fn panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaPara
     }
 }
 
+/// Loads what is added to this thread's sums of a panel, and the bias of its rows.
+///
+/// # Safety
+/// As [`leave`].
+#[inline(always)]
+unsafe fn added<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, panel_col: u32) -> (Added, [f32; 2]) {
+    let e = &p.epilogue;
+    let (row, col) = (out.row(), panel_col + out.thread % 4 * 2);
+    let residual_row = |row: u32| {
+        let offset = i64::from(row) * p.z_row_stride;
+        if row < p.gemm_m { out.residual + offset as u64 * 2 } else { 0 }
+    };
+    let rows = if e.z != 0 { [residual_row(row), residual_row(row + 8)] } else { [0; 2] };
+    if p.bias_along_rows == 0 {
+        return (Added::load(e, col, col, p.gemm_n, rows, P::unpack), [0.0; 2]);
+    }
+    let of_row = |row: u32| bias(e, row, u32::from(row < p.gemm_m), P::unpack);
+    let none = FusedEpilogueParam { bias: 0, ..*e };
+    (Added::load(&none, col, col, p.gemm_n, rows, P::unpack), [of_row(row), of_row(row + 8)])
+}
+
 /// Columns `16 J` to `16 J + 15` of panel `N`: eight sums a thread.
 ///
 /// # Safety
@@ -246,6 +273,8 @@ unsafe fn chunk<P: Product<R>, const R: usize, const N: usize, const J: usize>(
     out: &Out,
     buffer: u32,
     panel_col: u32,
+    added: &Added,
+    row_bias: [f32; 2],
 ) {
     let at = 8 * (4 * N + J);
     let sum = |i: usize| p.alpha * *d.get_unchecked(at + i);
@@ -261,6 +290,11 @@ unsafe fn chunk<P: Product<R>, const R: usize, const N: usize, const J: usize>(
         v[5] += upper[3];
         v[6] += lower[2];
         v[7] += lower[3];
+    }
+    if p.epilogue.follows != 0 {
+        let [upper, lower] = row_bias;
+        v = [v[0] + upper, v[1] + upper, v[2] + lower, v[3] + lower, v[4] + upper, v[5] + upper, v[6] + lower, v[7] + lower];
+        added.finish(&p.epilogue, J, &mut v, P::unpack);
     }
     let packed = [P::pack(v[0], v[1]), P::pack(v[2], v[3]), P::pack(v[4], v[5]), P::pack(v[6], v[7])];
     let (warp, lane) = (out.thread / 32, out.thread % 32);
@@ -318,6 +352,14 @@ fn matrix_address(p: &MatmulTmaParams, batch: [u32; 3]) -> u64 {
     let [s0, s1, s2] = p.c.batch_strides;
     let offset = i64::from(batch[0]) * s0 + i64::from(batch[1]) * s1 + i64::from(batch[2]) * s2;
     p.c.address + offset as u64 * 2
+}
+
+/// Address of a matrix of the residual.
+#[inline(always)]
+fn residual_address(p: &MatmulTmaParams, batch: [u32; 3]) -> u64 {
+    let [s0, s1, s2] = p.z_batch_strides;
+    let offset = i64::from(batch[0]) * s0 + i64::from(batch[1]) * s1 + i64::from(batch[2]) * s2;
+    p.epilogue.z + offset as u64 * 2
 }
 
 /// Where an element of c lies.
