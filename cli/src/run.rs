@@ -211,8 +211,11 @@ impl Trial {
         });
         let (mut worst, mut limit) = (0.0f64, 0.0f64);
         let written = problem.operands().into_iter().zip(&self.tensors).zip(&self.prior);
-        for (((((operand, tensor), prior), bare), scale), rounded_to) in
-            written.filter(|((operand, _), _)| operand.role != Role::Input).zip(bare).zip(scales).zip(judge.rounded_to())
+        for (((((operand, tensor), prior), bare), scale), rounded_to) in written
+            .filter(|((operand, _), _)| operand.role != Role::Input)
+            .zip(bare)
+            .zip(scales)
+            .zip(judge.rounded_to())
         {
             let expected: Vec<f64> = bare
                 .iter()

@@ -92,6 +92,11 @@ pub trait Problem: Clone + Eq + Hash + Debug + Display + FromStr<Err = BadDescri
         self.clone()
     }
 
+    /// The same problem with its epilogue but for the channel sums.
+    fn without_sums(&self) -> Self {
+        self.clone()
+    }
+
     /// How many products or summands flow into the longest sum of one output element: what tolerances scale with.
     fn accumulation_length(&self) -> f64 {
         1.0

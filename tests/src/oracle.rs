@@ -210,7 +210,9 @@ fn run_plan(
     for (operand, tensor) in plan.operands().iter().zip(tensors) {
         args = match operand.role {
             Role::Input => args.input(operand.name, tensor.memory.window(GUARD, &operand.desc)?),
-            Role::Output | Role::Update | Role::Result => args.output(operand.name, tensor.memory.window_mut(GUARD, &operand.desc)?),
+            Role::Output | Role::Update | Role::Result => {
+                args.output(operand.name, tensor.memory.window_mut(GUARD, &operand.desc)?)
+            }
         };
     }
     plan.run(stream, args, workspace)?;

@@ -74,7 +74,7 @@ struct Form {
 impl ChannelPass {
     /// All of the epilogue behind a plain product.
     pub(crate) fn of(epilogue: &Epilogue, y: &TensorDesc) -> Self {
-        Self::new(epilogue, y, true)
+        Self::new(epilogue, y, epilogue.changes_y())
     }
 
     /// The channel sums of a y that holds all the rest; none where the epilogue has no sums.

@@ -59,7 +59,10 @@ pub(crate) fn candidates<P: Operation>(context: &Context, problem: &P, limit: Op
     for algorithm in P::algorithms() {
         let plain_only = problem.epilogue().is_some() && !algorithm.takes_epilogues();
         let configs = if plain_only {
-            Err(Refusal::new(format!("stores products as they are, the problem has an epilogue ({} operands)", problem.operands().len())))
+            Err(Refusal::new(format!(
+                "stores products as they are, the problem has an epilogue ({} operands)",
+                problem.operands().len()
+            )))
         } else {
             algorithm.configs(problem, context)
         };

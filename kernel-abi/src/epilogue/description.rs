@@ -89,6 +89,16 @@ impl Epilogue {
         self.sums
     }
 
+    /// Whether y is something else than the product.
+    pub fn changes_y(&self) -> bool {
+        self.bias.is_some() || self.z.is_some() || self.activation.is_some()
+    }
+
+    /// The same without channel sums; none if nothing is left.
+    pub(crate) fn without_sums(&self) -> Option<Self> {
+        self.changes_y().then(|| Epilogue { sums: false, sum: None, ..self.clone() })
+    }
+
     /// Which dimension of y has the channels.
     pub fn channel_axis(&self) -> usize {
         self.channel_axis
@@ -149,7 +159,11 @@ impl Epilogue {
                 return Err(BadDescriptor::new(op, "bias", reason));
             }
             if bias.dtype() != y.dtype() && bias.dtype() != accumulator {
-                let reason = format!("expected the element type {} of {y_name} or {accumulator}, given {}", y.dtype(), bias.dtype());
+                let reason = format!(
+                    "expected the element type {} of {y_name} or {accumulator}, given {}",
+                    y.dtype(),
+                    bias.dtype()
+                );
                 return Err(BadDescriptor::new(op, "bias", reason));
             }
         }
@@ -169,13 +183,13 @@ impl Epilogue {
         }
         self.channel_axis = channel_axis;
         self.sum = if self.sums { Some(TensorDesc::packed(accumulator, &[channels])?) } else { None };
-        let changes = self.bias.is_some() || self.z.is_some() || self.activation.is_some() || self.sums;
-        Ok(changes.then_some(self))
+        Ok((self.changes_y() || self.sums).then_some(self))
     }
 
     /// Takes what belongs to it from a problem's text.
     pub(crate) fn parse(op: &'static str, fields: &mut Fields<'_>) -> Result<Self, BadDescriptor> {
-        let mut epilogue = Epilogue { bias: fields.take_optional("bias")?, z: fields.take_optional("z")?, ..Self::new() };
+        let mut epilogue =
+            Epilogue { bias: fields.take_optional("bias")?, z: fields.take_optional("z")?, ..Self::new() };
         if let Some(mode) = fields.take_optional("act")? {
             epilogue = epilogue.activation(mode, fields.take_optional("coef")?.unwrap_or(1.0));
         }

@@ -41,7 +41,8 @@ impl Algorithm<ConvProblem> for Naive {
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let written = problem.written();
         let shape = problem.shape();
-        let residual = problem.epilogue().and_then(|epilogue| Some((epilogue.residual_operand()?, epilogue.residual_desc()?)));
+        let residual =
+            problem.epilogue().and_then(|epilogue| Some((epilogue.residual_operand()?, epilogue.residual_desc()?)));
         let product = KernelLaunch {
             function: context.function(config.0)?,
             config: linear_grid(written.n_elems(), BLOCK),

@@ -41,7 +41,10 @@ impl Algorithm<MatmulProblem> for Naive {
     }
 
     fn prepare(&self, problem: &MatmulProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let residual = match problem.epilogue().and_then(|epilogue| Some((epilogue.residual_operand()?, epilogue.residual_desc()?))) {
+        let residual = match problem
+            .epilogue()
+            .and_then(|epilogue| Some((epilogue.residual_operand()?, epilogue.residual_desc()?)))
+        {
             Some((number, z)) => MatmulOperand { address: number as u64, ..operand(z) },
             None => operand(problem.c()),
         };

@@ -115,7 +115,16 @@ impl ConvProblem {
             ConvPass::Dgrad => no_overlap(OP, x_name, x)?,
             ConvPass::Wgrad => no_overlap(OP, w_name, w)?,
         }
-        Ok(ConvProblem { pass, axes, groups: desc.n_groups(), mode: desc.conv_mode(), x: *x, w: *w, y: *y, epilogue: None })
+        Ok(ConvProblem {
+            pass,
+            axes,
+            groups: desc.n_groups(),
+            mode: desc.conv_mode(),
+            x: *x,
+            w: *w,
+            y: *y,
+            epilogue: None,
+        })
     }
 
     /// The same with an epilogue in place of the one it may have: `y = act(alpha · conv(x, w) + beta · y + bias + z)`.
@@ -250,6 +259,11 @@ impl Problem for ConvProblem {
 
     fn plain(&self) -> Self {
         ConvProblem { epilogue: None, ..self.clone() }
+    }
+
+    fn without_sums(&self) -> Self {
+        let epilogue = self.epilogue.as_ref().and_then(Epilogue::without_sums);
+        ConvProblem { epilogue, ..self.clone() }
     }
 
     /// That of `fprop` in every pass, padding counted as if it were multiplied.

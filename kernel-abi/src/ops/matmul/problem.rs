@@ -197,8 +197,7 @@ impl Problem for MatmulProblem {
     }
 
     fn operands(&self) -> Vec<Operand> {
-        let mut operands =
-            vec![Operand::input("a", self.a), Operand::input("b", self.b), Operand::output("c", self.c)];
+        let mut operands = vec![Operand::input("a", self.a), Operand::input("b", self.b), Operand::output("c", self.c)];
         if let Some(epilogue) = &self.epilogue {
             epilogue.add_operands(&mut operands);
         }

@@ -1,10 +1,10 @@
 //! Epilogues as the kernels for `fprop` take them.
 
 use super::tensors::Positions;
+use crate::Problem;
 use crate::epilogue::fused;
 use crate::ops::conv::ConvProblem;
 use crate::select::Refusal;
-use crate::Problem;
 use kernel_abi::epilogue::FusedEpilogueParam;
 
 /// An epilogue but for addresses.
@@ -23,10 +23,8 @@ impl Fused {
         if let Some(z) = epilogue.residual_desc() {
             let channels = z.dims()[1];
             if (z.strides()[1] != 1 && channels > 1) || channels % 2 != 0 {
-                let reason = format!(
-                    "reads pairs of channels of z, given {channels} of them with strides {:?}",
-                    z.strides()
-                );
+                let reason =
+                    format!("reads pairs of channels of z, given {channels} of them with strides {:?}", z.strides());
                 return Err(Refusal::new(reason));
             }
             let positions = Positions::anyhow(z);

@@ -7,12 +7,7 @@ use crate::select::Refusal;
 use kernel_abi::ops::matmul::{MAX_BATCH_DIMS, MatmulTmaParams};
 
 /// Puts an epilogue into the parameters of a product, or tells why its kernels do not compute it.
-pub(super) fn put(
-    params: &mut MatmulTmaParams,
-    epilogue: &Epilogue,
-    dtype: DType,
-    maps: &Maps,
-) -> Result<(), Refusal> {
+pub(super) fn put(params: &mut MatmulTmaParams, epilogue: &Epilogue, dtype: DType, maps: &Maps) -> Result<(), Refusal> {
     params.epilogue = fused(epilogue, dtype)?;
     params.bias_along_rows = u32::from(maps.exchanged);
     check(epilogue, dtype, maps)?;

@@ -293,7 +293,16 @@ unsafe fn chunk<P: Product<R>, const R: usize, const N: usize, const J: usize>(
     }
     if p.epilogue.follows != 0 {
         let [upper, lower] = row_bias;
-        v = [v[0] + upper, v[1] + upper, v[2] + lower, v[3] + lower, v[4] + upper, v[5] + upper, v[6] + lower, v[7] + lower];
+        v = [
+            v[0] + upper,
+            v[1] + upper,
+            v[2] + lower,
+            v[3] + lower,
+            v[4] + upper,
+            v[5] + upper,
+            v[6] + lower,
+            v[7] + lower,
+        ];
         added.finish(&p.epilogue, J, &mut v, P::unpack);
     }
     let packed = [P::pack(v[0], v[1]), P::pack(v[2], v[3]), P::pack(v[4], v[5]), P::pack(v[6], v[7])];
