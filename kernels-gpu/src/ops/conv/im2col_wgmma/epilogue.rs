@@ -102,7 +102,10 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
     } else if col < p.gemm_n && first_row < out.class.gemm_m {
         // Only `fprop` has an epilogue.
         let follows = !P::B_IS_MN_MAJOR && p.epilogue.follows != 0;
-        let added = if follows { added::<E>(p, out, first_row, col) } else { Added::NONE };
+        // Where consumers take turns, they have no registers for all of what is added to a panel; and time to wait twice.
+        let by_halves = P::TILE.in_turns && P::TILE.gemm_n > 64;
+        let (n, slots) = if by_halves { (8, [0, 1, 0, 1]) } else { (16, [0, 1, 2, 3]) };
+        let mut added = if follows { added::<E>(p, out, first_row, col, n) } else { Added::NONE };
         // The store that last read this buffer was sent as many panels ago as there are buffers.
         if out.leader {
             if P::TILE.out_panels == 2 {
@@ -112,10 +115,13 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
             }
         }
         sync_named(out.barrier, WARPGROUP);
-        chunk::<E, R, N, 0>(p, d, out, first_row, buffer, col, follows, &added);
-        chunk::<E, R, N, 1>(p, d, out, first_row, buffer, col, follows, &added);
-        chunk::<E, R, N, 2>(p, d, out, first_row, buffer, col, follows, &added);
-        chunk::<E, R, N, 3>(p, d, out, first_row, buffer, col, follows, &added);
+        chunk::<E, R, N, 0>(p, d, out, first_row, buffer, col, follows, &added, slots[0]);
+        chunk::<E, R, N, 1>(p, d, out, first_row, buffer, col, follows, &added, slots[1]);
+        if by_halves && follows {
+            added = self::added::<E>(p, out, first_row, col + 32, n);
+        }
+        chunk::<E, R, N, 2>(p, d, out, first_row, buffer, col, follows, &added, slots[2]);
+        chunk::<E, R, N, 3>(p, d, out, first_row, buffer, col, follows, &added, slots[3]);
         if p.out_access == access::PLANES {
             sync_named(out.barrier, WARPGROUP);
             store_planes(p, out, first_row, buffer, col);
@@ -133,18 +139,18 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
     }
 }
 
-/// Loads what is added to this thread's sums of a panel.
+/// Loads what is added to this thread's sums of `4 n` columns.
 ///
 /// # Safety
 /// As [`subtile`].
 #[inline(always)]
-unsafe fn added<E: Half>(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, panel_col: u32) -> Added {
+unsafe fn added<E: Half>(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, first_col: u32, n: usize) -> Added {
     let thread = schedule::opaque(thread_idx_x() % WARPGROUP);
     let row = first_row + thread / 32 * 16 + thread % 32 / 4;
-    let col = panel_col + thread % 4 * 2;
+    let col = first_col + thread % 4 * 2;
     let channel = out.place.group * p.gemm_n + col;
     let rows = if p.epilogue.z != 0 { [residual_row(p, out, row), residual_row(p, out, row + 8)] } else { [0; 2] };
-    Added::load(&p.epilogue, col, channel, p.gemm_n, rows, E::unpack)
+    Added::load(&p.epilogue, n, col, channel, p.gemm_n, rows, E::unpack)
 }
 
 /// Address of the first channel of a row of the residual, in this tile's group; 0 behind the last row.
@@ -210,7 +216,8 @@ unsafe fn store_planes(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buff
     }
 }
 
-/// Columns `16 J` to `16 J + 15` of panel `N`: eight sums a thread.
+/// Columns `16 J` to `16 J + 15` of panel `N`: eight sums a thread. Where an epilogue follows, it is to be had from the
+/// columns numbered `slot` of what is added.
 ///
 /// # Safety
 /// As [`subtile`].
@@ -225,6 +232,7 @@ unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
     panel_col: u32,
     follows: bool,
     added: &Added,
+    slot: usize,
 ) {
     let at = 8 * (4 * N + J);
     let sum = |i: usize| p.alpha * *d.get_unchecked(at + i);
@@ -243,7 +251,7 @@ unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
         (v[6], v[7]) = (blend(v[6], lower, col + 8), blend(v[7], lower, col + 9));
     }
     if follows {
-        added.finish(&p.epilogue, J, &mut v, E::unpack);
+        added.finish(&p.epilogue, slot, &mut v, E::unpack);
     }
     let packed = [E::pack(v[0], v[1]), E::pack(v[2], v[3]), E::pack(v[4], v[5]), E::pack(v[6], v[7])];
     if p.out_access == access::PLANES {
