@@ -61,8 +61,8 @@ impl Added {
         added
     }
 
-    /// Finishes the sums of 16 columns, the `j`-th of those that were loaded: both columns of a pair, of the first and the second row, then
-    /// of the pair 8 columns on.
+    /// Finishes the sums of 16 columns, the `j`-th of those that were loaded: both columns of a pair, of the first row and of
+    /// the second, then of the pair 8 columns on.
     #[inline(always)]
     pub fn finish(&self, p: &FusedEpilogueParam, j: usize, v: &mut [f32; 8], unpack: impl Fn(u16) -> f32) {
         let mut i = 0;
