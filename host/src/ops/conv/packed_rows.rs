@@ -9,8 +9,8 @@
 //! [`im2col_wgmma`]: super::im2col_wgmma
 
 use super::im2col_wgmma::{
-    AxisClass, Class, Filter, KERNELS, MULTIPROCESSORS, Positions, Product, Row, SplitSum, View, WGRAD_KERNELS,
-    WgradRow, WgradView, Window, check_address, check_device, check_window, row, tma_type, unsupported, wgrad_row,
+    AxisClass, Class, Filter, KERNELS, Positions, Product, Row, SplitSum, View, WGRAD_KERNELS, WgradRow, WgradView,
+    Window, check_address, check_device, check_window, row, tma_type, unsupported, wgrad_row,
 };
 use super::{ConvMode, ConvPass, ConvProblem};
 use crate::driver::Function;
@@ -79,7 +79,7 @@ impl Algorithm<ConvProblem> for PackedRows {
         let products_us = if problem.conv_pass() == ConvPass::Wgrad {
             let Ok(view) = packing.wgrad_view(problem) else { return f64::INFINITY };
             let tile = wgrad_row(config).tile;
-            view.time_us(tile, view.splits(tile, MULTIPROCESSORS), MULTIPROCESSORS)
+            view.time_us(tile, view.cut(tile))
         } else {
             let Ok(view) = packing.view(problem) else { return f64::INFINITY };
             view.products_us(row(config).tile, context)

@@ -48,6 +48,8 @@ pub const PANEL: u32 = 64;
 pub const PANEL_BYTES: u32 = 64 * 128;
 /// Rows of one product instruction.
 pub const SUBTILE: u32 = 64;
+/// Rows of the result that leave at once: those of a warp.
+pub const OUT_ROWS: u32 = 16;
 /// What the shared buffers are aligned to: the period of the 128-byte swizzle.
 const ALIGN: u32 = 1024;
 /// Bytes of an element.
@@ -85,8 +87,12 @@ tiles! {
     GATHER_256X64_P32 = [256 x 64, panel_k 32, stages 4, cluster 1, out_panels 2, in_turns false];
     /// `wgrad`, many channels.
     WGRAD_128X256 = [128 x 256, panel_k 64, stages 4, cluster 1, out_panels 0, in_turns false];
+    /// The same for more than 128 rows: both blocks of a cluster need the same part of x, and each loads half of it.
+    WGRAD_128X256_C2 = [128 x 256, panel_k 64, stages 4, cluster 2, out_panels 0, in_turns false];
     /// For counts of panels that 3 divides.
     WGRAD_128X192 = [128 x 192, panel_k 64, stages 5, cluster 1, out_panels 0, in_turns false];
+    /// For more than 128 rows and 128 columns.
+    WGRAD_128X128_C2 = [128 x 128, panel_k 64, stages 7, cluster 2, out_panels 0, in_turns false];
     /// For 128 columns.
     WGRAD_128X128 = [128 x 128, panel_k 64, stages 7, cluster 1, out_panels 0, in_turns false];
     /// For 64 columns.
@@ -368,8 +374,10 @@ crate::abi_struct! {
         pub tap_offset: [u32; 3],
         /// Stages of the whole sum.
         pub k_blocks: u32,
-        /// Into how many parts the sum is split.
+        /// Into how many parts the sum of every tile is split, where there are no `workers`.
         pub splits: u32,
+        /// How many share all stages of all tiles evenly, one tile after the other; 0 where `splits` counts.
+        pub workers: u32,
         /// Tiles along the rows of a group.
         pub m_blocks: u32,
         /// Tiles along the columns of a group.
@@ -412,8 +420,32 @@ pub struct WgradPlace {
     pub panel: u32,
 }
 
+/// What one worker has to do.
+#[derive(Clone, Copy, Debug)]
+pub struct WgradWork {
+    at: u32,
+    end: u32,
+    step: u32,
+    worker: u32,
+}
+
+/// Some stages of one tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WgradPart {
+    /// The tile.
+    pub place: WgradPlace,
+    /// The first stage.
+    pub begin: u32,
+    /// Behind the last stage.
+    pub end: u32,
+    /// Where its sums go in the workspace, in tiles.
+    pub slot: u32,
+    /// Whether these are all stages of the tile, so that the sums go to dw.
+    pub is_whole: bool,
+}
+
 impl ConvWgradParams {
-    /// Tiles of one split.
+    /// Tiles, those of a cluster counted once.
     #[inline(always)]
     pub const fn tiles(&self) -> u32 {
         self.m_blocks * self.n_blocks * self.groups
@@ -425,7 +457,75 @@ impl ConvWgradParams {
         let (split, index) = div_rem(index, self.tiles());
         let (rest, m) = div_rem(index, self.m_blocks);
         let (group, n) = div_rem(rest, self.n_blocks);
-        WgradPlace { split, group, m: m * tile.gemm_m, panel: n * (tile.gemm_n / tile.panel_k) }
+        WgradPlace { split, group, m: m * tile.cluster_rows(), panel: n * (tile.gemm_n / tile.panel_k) }
+    }
+
+    /// The work of worker `worker` of `n`.
+    #[inline(always)]
+    pub const fn work(&self, worker: u32, n: u32) -> WgradWork {
+        if self.workers == 0 {
+            return WgradWork { at: worker, end: self.tiles() * self.splits, step: n, worker };
+        }
+        WgradWork { at: self.first_stage(worker), end: self.first_stage(worker + 1), step: 0, worker }
+    }
+
+    /// The first of a worker's stages, those of all tiles counted in a row.
+    #[inline(always)]
+    const fn first_stage(&self, worker: u32) -> u32 {
+        let (each, rest) = div_rem(self.tiles() * self.k_blocks, self.workers);
+        worker * each + if worker < rest { worker } else { rest }
+    }
+
+    /// The worker whose stage this is.
+    #[inline(always)]
+    const fn worker_of(&self, stage: u32) -> u32 {
+        let (each, rest) = div_rem(self.tiles() * self.k_blocks, self.workers);
+        let longer = rest * (each + 1);
+        if stage < longer { div_rem(stage, each + 1).0 } else { rest + div_rem(stage - longer, each).0 }
+    }
+
+    /// The next part of a worker's work, which is taken off it.
+    #[inline(always)]
+    pub const fn next_part(&self, tile: ConvTile, work: &mut WgradWork) -> Option<WgradPart> {
+        if work.at >= work.end {
+            return None;
+        }
+        if self.workers == 0 {
+            let place = self.place(tile, work.at);
+            let (begin, end) = self.k_range(place.split);
+            let part = WgradPart { place, begin, end, slot: work.at, is_whole: self.splits == 1 };
+            work.at += work.step;
+            return Some(part);
+        }
+        let (index, begin) = div_rem(work.at, self.k_blocks);
+        let left = work.end - work.at;
+        let end = if self.k_blocks - begin < left { self.k_blocks } else { begin + left };
+        work.at += end - begin;
+        let is_whole = begin == 0 && end == self.k_blocks;
+        // At most two parts of a worker are not whole: one that begins inside a tile, and one that ends inside another.
+        Some(WgradPart {
+            place: self.place(tile, index),
+            begin,
+            end,
+            slot: 2 * work.worker + (begin == 0) as u32,
+            is_whole,
+        })
+    }
+
+    /// Who has parts of the sum of a tile: the first, and one behind the last.
+    #[inline(always)]
+    pub const fn parts_of(&self, index: u32) -> (u32, u32) {
+        if self.workers == 0 {
+            return (0, self.splits);
+        }
+        let first = index * self.k_blocks;
+        (self.worker_of(first), self.worker_of(first + self.k_blocks - 1) + 1)
+    }
+
+    /// The slot of one of them, `first` being the first of the tile.
+    #[inline(always)]
+    pub const fn slot_of(&self, index: u32, part: u32, first: u32) -> u32 {
+        if self.workers == 0 { part * self.tiles() + index } else { 2 * part + (part == first) as u32 }
     }
 
     /// The tap along each axis and the first channel of a panel, `width` wide, of a group's filter.
@@ -456,8 +556,15 @@ crate::abi_struct! {
         pub tile_m: u32,
         /// Columns of its tile.
         pub tile_n: u32,
+        /// Blocks of its cluster.
+        pub cluster: u32,
+        /// Threads that share the parts of four sums: a power of two, at most [`SUM_THREADS`].
+        pub sharers: u32,
     }
 }
+
+/// Threads of a block of the kernels that add.
+pub const SUM_THREADS: u32 = 256;
 
 /// Sums that a thread of a consumer holds.
 const fn sums_of_thread(tile: ConvTile) -> u32 {

@@ -193,18 +193,22 @@ macro_rules! conv_cluster_wgrad_kernels {
 macro_rules! conv_im2col_wgrad_kernels {
     ($callback:ident) => {
         $callback! {
-            (wgrad_im2col_wgmma_bf16_128x256_sm90, bf16, WGRAD_128X256),
-            (wgrad_im2col_wgmma_bf16_128x192_sm90, bf16, WGRAD_128X192),
-            (wgrad_im2col_wgmma_bf16_128x128_sm90, bf16, WGRAD_128X128),
-            (wgrad_im2col_wgmma_bf16_128x64_sm90, bf16, WGRAD_128X64),
-            (wgrad_im2col_wgmma_bf16_64x256_sm90, bf16, WGRAD_64X256),
-            (wgrad_im2col_wgmma_bf16_64x128_sm90, bf16, WGRAD_64X128),
-            (wgrad_im2col_wgmma_f16_128x256_sm90, f16, WGRAD_128X256),
-            (wgrad_im2col_wgmma_f16_128x192_sm90, f16, WGRAD_128X192),
-            (wgrad_im2col_wgmma_f16_128x128_sm90, f16, WGRAD_128X128),
-            (wgrad_im2col_wgmma_f16_128x64_sm90, f16, WGRAD_128X64),
-            (wgrad_im2col_wgmma_f16_64x256_sm90, f16, WGRAD_64X256),
-            (wgrad_im2col_wgmma_f16_64x128_sm90, f16, WGRAD_64X128),
+            (wgrad_im2col_wgmma_bf16_128x256_sm90, bf16, WGRAD_128X256, 1),
+            (wgrad_im2col_wgmma_bf16_128x256_c2_sm90, bf16, WGRAD_128X256_C2, 2),
+            (wgrad_im2col_wgmma_bf16_128x128_c2_sm90, bf16, WGRAD_128X128_C2, 2),
+            (wgrad_im2col_wgmma_bf16_128x192_sm90, bf16, WGRAD_128X192, 1),
+            (wgrad_im2col_wgmma_bf16_128x128_sm90, bf16, WGRAD_128X128, 1),
+            (wgrad_im2col_wgmma_bf16_128x64_sm90, bf16, WGRAD_128X64, 1),
+            (wgrad_im2col_wgmma_bf16_64x256_sm90, bf16, WGRAD_64X256, 1),
+            (wgrad_im2col_wgmma_bf16_64x128_sm90, bf16, WGRAD_64X128, 1),
+            (wgrad_im2col_wgmma_f16_128x256_sm90, f16, WGRAD_128X256, 1),
+            (wgrad_im2col_wgmma_f16_128x256_c2_sm90, f16, WGRAD_128X256_C2, 2),
+            (wgrad_im2col_wgmma_f16_128x128_c2_sm90, f16, WGRAD_128X128_C2, 2),
+            (wgrad_im2col_wgmma_f16_128x192_sm90, f16, WGRAD_128X192, 1),
+            (wgrad_im2col_wgmma_f16_128x128_sm90, f16, WGRAD_128X128, 1),
+            (wgrad_im2col_wgmma_f16_128x64_sm90, f16, WGRAD_128X64, 1),
+            (wgrad_im2col_wgmma_f16_64x256_sm90, f16, WGRAD_64X256, 1),
+            (wgrad_im2col_wgmma_f16_64x128_sm90, f16, WGRAD_64X128, 1),
         }
     };
 }

@@ -98,6 +98,8 @@ impl MatmulTile {
     const ELEMENT_BYTES: u32 = 2;
     /// Columns of a panel of c: one swizzled row of 128 bytes.
     pub const PANEL: u32 = 64;
+    /// Rows of the result that leave at once where they lie in c as rows: those of a warp.
+    pub const OUT_ROWS: u32 = 16;
     /// Warpgroups that compute.
     pub const CONSUMERS: u32 = 2;
     /// What the shared buffers are aligned to: the period of the 128-byte swizzle.

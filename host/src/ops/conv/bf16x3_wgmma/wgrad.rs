@@ -3,9 +3,7 @@
 use super::images::Images;
 use super::{check, check_groups, check_problem, side};
 use crate::driver::{Function, TmaType};
-use crate::ops::conv::im2col_wgmma::{
-    Filter, MULTIPROCESSORS, SplitSum, WgradView, Window, check_window, five, unsupported,
-};
+use crate::ops::conv::im2col_wgmma::{Filter, SplitSum, WgradView, Window, check_window, five, unsupported};
 use crate::ops::conv::{ConvMode, ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
@@ -56,7 +54,7 @@ impl Algorithm<ConvProblem> for Wgrad {
         let Ok(sides) = Sides::of(problem) else { return f64::INFINITY };
         let tile = tile_of(config);
         let copies = sides.x.time_us(context) + sides.dy.time_us(context);
-        copies + sides.view.time_us(tile, sides.view.splits(tile, MULTIPROCESSORS), MULTIPROCESSORS)
+        copies + sides.view.time_us(tile, sides.view.cut(tile))
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {

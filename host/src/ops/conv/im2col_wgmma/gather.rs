@@ -16,7 +16,7 @@ use crate::{Context, DType, Error, Problem, Stream};
 use kernel_abi::division::Divisor;
 use kernel_abi::epilogue::FusedEpilogueParam;
 use kernel_abi::ops::conv::im2col_wgmma::{
-    ConvClass, ConvGatherParams, ConvTile, MAX_CLASSES, PANEL, SUBTILE, THREADS, access,
+    ConvClass, ConvGatherParams, ConvTile, MAX_CLASSES, OUT_ROWS, PANEL, THREADS, access,
 };
 
 /// A row of the kernel list.
@@ -347,12 +347,12 @@ impl View {
     fn out_map(&self, context: &GpuContext, class: &Class, written: u64) -> Result<[u64; 16], Error> {
         let positions = class.positions(&self.written);
         if self.out_access == access::LINEAR {
-            return positions.linear_map(context, self.data_type, written, SUBTILE, PANEL);
+            return positions.linear_map(context, self.data_type, written, OUT_ROWS, PANEL);
         }
         let offset: i64 = (0..3).map(|i| class.axes[i].first * self.written.strides[i]).sum();
         let all = Window { first: [0; 3], last: positions.extents.map(|extent| extent - 1), step: [1; 3] };
         let address = written + (offset * ELEMENT_BYTES) as u64;
-        positions.im2col_map(context, self.data_type, address, self.out_access, &all, SUBTILE, PANEL)
+        positions.im2col_map(context, self.data_type, address, self.out_access, &all, OUT_ROWS, PANEL)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::classes::classes;
 use super::tensors::{Filter, Positions};
+use super::wgrad::{Cut, WGRAD_KERNELS, WgradView};
 use crate::ops::conv::ConvProblem;
+use std::collections::{HashMap, HashSet};
 
 fn problem(text: &str) -> ConvProblem {
     text.parse().unwrap()
@@ -80,4 +82,59 @@ fn filters_have_their_taps_in_a_row() {
     assert_eq!((w.taps, w.tap_stride, w.k_stride, w.n_taps()), ([1, 3, 2], 16, 96, 6));
     let gap = "conv:fprop pad=1 x=2x16x7x5:bf16:nhwc w=8x16x3x2:bf16:s160x1x48x16";
     assert!(filter(gap).unwrap_err().contains("one behind the other"));
+}
+
+/// Every stage of every tile is somebody's, sums have places of their own, and whoever adds finds them in order.
+#[test]
+fn wgrad_is_cut_without_gaps() {
+    let texts = [
+        "conv:wgrad pad=1x1 x=4x64x7x7:bf16:nhwc dw=192x64x3x3:bf16:nhwc",
+        "conv:wgrad x=16x320x5x5:bf16:nhwc dw=520x320x1x1:bf16:nhwc",
+        "conv:wgrad pad=1x1 groups=2 x=3x128x9x9:bf16:nhwc dw=256x64x3x3:bf16:nhwc",
+    ];
+    for text in texts {
+        let view = WgradView::of(&problem(text)).unwrap();
+        for tile in WGRAD_KERNELS.iter().map(|row| row.tile) {
+            let cuts = [1, 2, 5].map(Cut::Splits).into_iter();
+            let cuts = cuts.chain([1, 2, 3, 7, 66, 132].map(|workers| Cut::Evenly { workers }));
+            for cut in cuts {
+                let p = view.params(tile, cut);
+                let (tiles, k_blocks) = (view.tiles(tile) as u32, view.k_blocks() as u32);
+                let n = match cut {
+                    Cut::Evenly { workers } if workers as u32 <= tiles * k_blocks => workers as u32,
+                    Cut::Splits(splits) if splits as u32 <= k_blocks => 4,
+                    // Nobody is left without a stage.
+                    _ => continue,
+                };
+                let mut slots = HashSet::new();
+                let mut parts: HashMap<_, Vec<_>> = HashMap::new();
+                for worker in 0..n {
+                    let mut work = p.work(worker, n);
+                    while let Some(part) = p.next_part(tile, &mut work) {
+                        assert!(part.begin < part.end && part.end <= k_blocks, "{text} {tile:?} {cut:?} {part:?}");
+                        assert_eq!(part.is_whole, part.begin == 0 && part.end == k_blocks);
+                        assert!(part.is_whole || slots.insert(part.slot), "{text} {tile:?} {cut:?} {part:?}");
+                        let key = (part.place.group, part.place.m, part.place.panel);
+                        parts.entry(key).or_default().push((part.begin, part.end, part.slot));
+                    }
+                }
+                assert_eq!(parts.len(), tiles as usize);
+                for index in 0..tiles {
+                    let place = p.place(tile, index);
+                    let of_tile = parts.get_mut(&(place.group, place.m, place.panel)).unwrap();
+                    of_tile.sort_unstable();
+                    let ends = of_tile.iter().map(|part| part.1);
+                    let begins = of_tile.iter().map(|part| part.0).chain([k_blocks]);
+                    assert!(begins.eq([0].into_iter().chain(ends)), "{text} {tile:?} {cut:?} {of_tile:?}");
+                    let (first, end) = p.parts_of(index);
+                    assert_eq!((end - first) as usize, of_tile.len(), "{text} {tile:?} {cut:?}");
+                    if of_tile.len() > 1 {
+                        let found: Vec<u32> = (first..end).map(|part| p.slot_of(index, part, first)).collect();
+                        let written: Vec<u32> = of_tile.iter().map(|part| part.2).collect();
+                        assert_eq!(found, written, "{text} {tile:?} {cut:?}");
+                    }
+                }
+            }
+        }
+    }
 }

@@ -9,7 +9,9 @@ use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Stream};
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ConvWgradParams, ConvWgradSumParams, PANEL, ROW_BYTES, access};
+use kernel_abi::ops::conv::im2col_wgmma::{
+    ConvTile, ConvWgradParams, ConvWgradSumParams, PANEL, ROW_BYTES, SUM_THREADS, access,
+};
 
 /// A row of the kernel list.
 pub(in crate::ops::conv) struct WgradRow {
@@ -19,7 +21,7 @@ pub(in crate::ops::conv) struct WgradRow {
 }
 
 macro_rules! rows {
-    ($(($symbol:ident, $dtype:ident, $tile:ident)),* $(,)?) => {
+    ($(($symbol:ident, $dtype:ident, $tile:ident, $cluster:literal)),* $(,)?) => {
         &[$(WgradRow {
             symbol: stringify!($symbol),
             dtype: kernel_abi::dtype_of!($dtype),
@@ -67,13 +69,26 @@ impl Algorithm<ConvProblem> for Wgrad {
     fn estimate_us(&self, problem: &ConvProblem, config: Config, _: &Context) -> f64 {
         let Ok(view) = WgradView::of(problem) else { return f64::INFINITY };
         let tile = wgrad_row(config).tile;
-        view.time_us(tile, view.splits(tile, MULTIPROCESSORS), MULTIPROCESSORS)
+        view.time_us(tile, view.cut(tile))
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let view = WgradView::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
         Ok(Box::new(WgradLaunch(SplitSum::of(problem, view, config, context)?)))
     }
+}
+
+/// How the sums of all tiles are shared out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::ops::conv) enum Cut {
+    /// Every tile's sum is cut into so many parts.
+    Splits(u64),
+    /// So many workers take the same number of stages each, one tile after the other (stream-K: Osama et al.,
+    /// "Stream-K", PPoPP 2023).
+    Evenly {
+        /// Clusters.
+        workers: u64,
+    },
 }
 
 /// Blocks at work at once on the devices the kernels run on: the splits, and so the order of the additions and the
@@ -169,13 +184,14 @@ impl WgradView {
     }
 
     fn m_blocks(&self, tile: ConvTile) -> u64 {
-        (self.group_k as u64).div_ceil(tile.gemm_m.into())
+        (self.group_k as u64).div_ceil(tile.cluster_rows().into())
     }
 
     fn n_blocks(&self, tile: ConvTile) -> u64 {
         self.n_panels().div_ceil((tile.gemm_n / tile.panel_k).into())
     }
 
+    /// Tiles, those of a cluster counted once.
     pub(in crate::ops::conv) fn tiles(&self, tile: ConvTile) -> u64 {
         self.m_blocks(tile) * self.n_blocks(tile) * self.groups as u64
     }
@@ -187,22 +203,28 @@ impl WgradView {
     /// Whether the tile is no larger than it needs to be.
     pub(in crate::ops::conv) fn fits(&self, tile: ConvTile) -> bool {
         let rows = tile.gemm_m == 64 || self.group_k > 64 || tile.gemm_n == PANEL;
+        let rows = rows && (tile.cluster == 1 || self.group_k > i64::from(tile.gemm_m));
         let columns = u64::from(tile.gemm_n / PANEL);
         rows && (columns == 1 || self.n_panels() > columns / 2) && self.tiles(tile) < 1 << 24
     }
 
-    /// How many parts the sum is split into: what is fastest by `time_us`.
-    pub(in crate::ops::conv) fn splits(&self, tile: ConvTile, n_units: u64) -> u64 {
+    /// How the sum is cut: what is fastest by `time_us`.
+    pub(in crate::ops::conv) fn cut(&self, tile: ConvTile) -> Cut {
+        let (tiles, clusters) = (self.tiles(tile), MULTIPROCESSORS / u64::from(tile.cluster));
         // A part has some stages at least, and all parts are at work at once, or there is only one. Stages of parts take
         // six times as long, so that rounds that leave no multiprocessor idle are worth more partial sums.
         let (stages, rounds) = if tile.converted > 0 { (12, 16) } else { (4, 2) };
-        let most = (self.k_blocks() / stages).min(rounds * n_units / self.tiles(tile).max(1)).max(1);
-        let time = |splits: &u64| self.time_us(tile, *splits, n_units);
-        (1..=most).min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(1)
+        let most = (self.k_blocks() / stages).min(rounds * clusters / tiles.max(1)).max(1);
+        let evenly = tile.converted == 0
+            && tiles * self.k_blocks() >= stages * clusters
+            && tiles * self.k_blocks() < u64::from(u32::MAX);
+        let cuts = (1..=most).map(Cut::Splits).chain(evenly.then_some(Cut::Evenly { workers: clusters }));
+        let time = |cut: &Cut| self.time_us(tile, *cut);
+        cuts.min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(Cut::Splits(1))
     }
 
-    /// Time with the given number of splits.
-    pub(in crate::ops::conv) fn time_us(&self, tile: ConvTile, splits: u64, n_units: u64) -> f64 {
+    /// Time with the given cut.
+    pub(in crate::ops::conv) fn time_us(&self, tile: ConvTile, cut: Cut) -> f64 {
         /// Bytes of partial sums that are written or read in a microsecond, from and to the second-level cache.
         const PARTIALS: f64 = 3.0e6;
         /// From the end of the first kernel to that of the second, without its work.
@@ -213,35 +235,65 @@ impl WgradView {
         const PAIRS: f64 = 20.0;
         /// Bytes from memory in a microsecond.
         const MEMORY: f64 = 4.0e6;
+        /// Bytes of operands that stay in the second-level cache while workers at unlike places of the sum come by.
+        const CACHED: f64 = 30e6;
         let stage = if tile.converted > 0 {
             parts_cycles(tile, tile.consumer_columns())
         } else {
-            stage_cycles(tile, tile.consumer_columns(), tile.stage_bytes())
+            let shared = tile.a_bytes() + tile.b_bytes() / tile.cluster;
+            stage_cycles(tile, tile.consumer_columns(), shared)
         };
-        let rounds = (self.tiles(tile) * splits).div_ceil(n_units) as f64;
-        let stages = self.k_blocks().div_ceil(splits) as f64;
-        let pairs = if splits > 1 { 0.0 } else { PAIRS * f64::from(tile.consumer_columns()) };
+        let (tiles, clusters) = (self.tiles(tile), MULTIPROCESSORS / u64::from(tile.cluster));
+        let (rounds, stages) = match cut {
+            Cut::Splits(splits) => {
+                ((tiles * splits).div_ceil(clusters) as f64, self.k_blocks().div_ceil(splits) as f64)
+            }
+            // Every worker ends one tile and begins another.
+            Cut::Evenly { workers } => {
+                let stages = (tiles * self.k_blocks()).div_ceil(workers) as f64;
+                let parts = 1.0 + (tiles as f64 / workers as f64).max(1.0);
+                (parts, stages / parts)
+            }
+        };
+        let pairs = if cut == Cut::Splits(1) { PAIRS * f64::from(tile.consumer_columns()) } else { 0.0 };
         let products = rounds * (stages * stage + EPILOGUE + pairs) / CYCLES_PER_US;
-        let bytes = self.x.element_bytes as f64
+        let mut bytes = self.x.element_bytes as f64
             * (self.x.count() * self.x.channels + self.dy.count() * self.dy.channels) as f64;
-        let sums = if splits > 1 {
-            let bytes = (splits * self.tiles(tile) * u64::from(tile.partials()) * 4) as f64;
-            SECOND_KERNEL_US + 2.0 * bytes / PARTIALS
-        } else {
-            0.0
+        if matches!(cut, Cut::Evenly { .. }) && bytes > CACHED {
+            // Tiles that read the same do so at other times.
+            let each = f64::from(tile.a_bytes() * tile.cluster + tile.b_bytes());
+            bytes = bytes.max(each * (tiles * self.k_blocks()) as f64);
+        }
+        let sums = match self.slots(tile, cut) {
+            0 => 0.0,
+            slots => {
+                let bytes = (slots * u64::from(tile.partials()) * 4) as f64;
+                SECOND_KERNEL_US + 2.0 * bytes / PARTIALS
+            }
         };
         ENDS_US + products.max(bytes / MEMORY) + sums
     }
 
-    /// Workspace for the partial sums.
-    pub(in crate::ops::conv) fn partials_bytes(&self, tile: ConvTile) -> u64 {
-        match self.splits(tile, MULTIPROCESSORS) {
-            1 => 0,
-            splits => splits * self.tiles(tile) * u64::from(tile.partials()) * 4,
-        }
+    /// Places for partial sums of a block's tile.
+    fn slots(&self, tile: ConvTile, cut: Cut) -> u64 {
+        let of_clusters = match cut {
+            Cut::Splits(1) => 0,
+            Cut::Splits(splits) => splits * self.tiles(tile),
+            Cut::Evenly { workers } => 2 * workers,
+        };
+        of_clusters * u64::from(tile.cluster)
     }
 
-    pub(super) fn params(&self, tile: ConvTile, splits: u64) -> ConvWgradParams {
+    /// Workspace for the partial sums.
+    pub(in crate::ops::conv) fn partials_bytes(&self, tile: ConvTile) -> u64 {
+        self.slots(tile, self.cut(tile)) * u64::from(tile.partials()) * 4
+    }
+
+    pub(super) fn params(&self, tile: ConvTile, cut: Cut) -> ConvWgradParams {
+        let (splits, workers) = match cut {
+            Cut::Splits(splits) => (splits, 0),
+            Cut::Evenly { workers } => (1, workers),
+        };
         let (packed_c, real_c, c_stride, s_stride) = self.packed.unwrap_or_default();
         ConvWgradParams {
             dy_map: [0; 16],
@@ -259,6 +311,7 @@ impl WgradView {
             tap_offset: self.tap_offset.map(|offset| offset as u32),
             k_blocks: self.k_blocks() as u32,
             splits: splits as u32,
+            workers: workers as u32,
             m_blocks: self.m_blocks(tile) as u32,
             n_blocks: self.n_blocks(tile) as u32,
             flip: u32::from(self.flip),
@@ -297,8 +350,17 @@ pub(in crate::ops::conv) struct SplitSum {
     params: ConvWgradParams,
     /// The kernel that adds the parts.
     sum: Option<(Function, LaunchConfig)>,
+    /// See [`ConvWgradSumParams`].
+    sharers: u32,
     tile: ConvTile,
     view: WgradView,
+}
+
+/// Threads that share the parts of a sum: each has a few, since what a part takes is its way from memory.
+fn sharers(parts: u64) -> u32 {
+    const EACH: u64 = 4;
+    const MOST: u64 = 16;
+    (parts / EACH).clamp(1, MOST).next_power_of_two() as u32
 }
 
 impl SplitSum {
@@ -323,26 +385,36 @@ impl SplitSum {
     ) -> Result<Self, Error> {
         let function = context.function(symbol)?;
         function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
-        let splits = view.splits(tile, MULTIPROCESSORS);
-        let blocks = (view.tiles(tile) * splits).min(context.info().n_units as u64);
-        let sum = if splits > 1 {
-            let quads = view.tiles(tile) * u64::from(tile.partials() / 4);
-            let config = LaunchConfig { programmatic: true, ..linear_grid(quads as i64, 256) };
-            Some((context.function(sum)?, config))
+        let cut = view.cut(tile);
+        let cluster = u64::from(tile.cluster);
+        let (workers, parts) = match cut {
+            Cut::Splits(splits) => {
+                let most = context.info().n_units as u64 / cluster;
+                ((view.tiles(tile) * splits).min(most), splits)
+            }
+            // How many parts most tiles have.
+            Cut::Evenly { workers } => (workers, workers.div_ceil(view.tiles(tile)) + 1),
+        };
+        let sharers = sharers(parts);
+        let sum = if view.slots(tile, cut) > 0 {
+            let quads = view.tiles(tile) * cluster * u64::from(tile.partials() / 4);
+            let config = linear_grid((quads * u64::from(sharers)) as i64, SUM_THREADS);
+            Some((context.function(sum)?, LaunchConfig { programmatic: true, ..config }))
         } else {
             None
         };
         Ok(SplitSum {
             function,
             config: LaunchConfig {
-                grid: [blocks as u32, 1, 1],
+                grid: [(workers * cluster) as u32, 1, 1],
                 block: [tile.threads(), 1, 1],
                 shared_bytes: tile.smem_bytes(),
+                cluster: (tile.cluster > 1).then_some([tile.cluster, 1, 1]),
                 programmatic: true,
-                ..LaunchConfig::default()
             },
-            params: view.params(tile, splits),
+            params: view.params(tile, cut),
             sum,
+            sharers,
             tile,
             view,
         })
@@ -367,7 +439,13 @@ impl SplitSum {
         launch(&self.function, &self.config, stream, &params)
             .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
         if let Some((function, config)) = &self.sum {
-            let sum = ConvWgradSumParams { wgrad: params, tile_m: self.tile.gemm_m, tile_n: self.tile.gemm_n };
+            let sum = ConvWgradSumParams {
+                wgrad: params,
+                tile_m: self.tile.gemm_m,
+                tile_n: self.tile.gemm_n,
+                cluster: self.tile.cluster,
+                sharers: self.sharers,
+            };
             launch(function, config, stream, &sum)
                 .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })?;
         }

@@ -325,7 +325,8 @@ impl OutputMap {
         data_type: TmaType,
         address: u64,
     ) -> Result<[u64; 16], Error> {
-        let panel = [MatmulTile::PANEL, MatmulTile::PANEL];
+        let rows = if self.transposed { MatmulTile::PANEL } else { MatmulTile::OUT_ROWS };
+        let panel = [MatmulTile::PANEL, rows];
         self.shape.as_ref().map_or(Ok([0; 16]), |shape| shape.encode(context, data_type, address, panel))
     }
 }

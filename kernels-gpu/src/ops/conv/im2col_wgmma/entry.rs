@@ -38,17 +38,31 @@ macro_rules! gather_entries {
 }
 
 macro_rules! wgrad_entries {
-    ($(($symbol:ident, $dtype:ident, $tile:ident)),* $(,)?) => { $(
+    ($(($symbol:ident, $dtype:ident, $tile:ident, $cluster:tt)),* $(,)?) => { $(
+        wgrad_entries!(@cluster $cluster, $symbol, $dtype, $tile);
+    )* };
+    (@cluster 1, $symbol:ident, $($row:ident),*) => {
         /// # Safety
         /// The host passes maps and extents of live tensors in `params`.
         #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, tensor_maps = 2)]
         pub unsafe fn $symbol(params: ConvWgradParams) {
-            struct This;
-            product!(This, wgrad, $dtype, $tile);
-            let maps = wgrad::Maps { dy: param_tensor_map!($symbol, 0), x: param_tensor_map!($symbol, 1) };
-            wgrad::run::<This, element!($dtype), { ($tile.consumer_columns() / 2) as usize }>(&params, maps)
+            wgrad_entries!(@body $symbol, params, $($row),*)
         }
-    )* };
+    };
+    (@cluster 2, $symbol:ident, $($row:ident),*) => {
+        /// # Safety
+        /// The host passes maps and extents of live tensors in `params`.
+        #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, cluster = 2, tensor_maps = 2)]
+        pub unsafe fn $symbol(params: ConvWgradParams) {
+            wgrad_entries!(@body $symbol, params, $($row),*)
+        }
+    };
+    (@body $symbol:ident, $params:ident, $dtype:ident, $tile:ident) => {{
+        struct This;
+        product!(This, wgrad, $dtype, $tile);
+        let maps = wgrad::Maps { dy: param_tensor_map!($symbol, 0), x: param_tensor_map!($symbol, 1) };
+        wgrad::run::<This, element!($dtype), { ($tile.consumer_columns() / 2) as usize }>(&$params, maps)
+    }};
 }
 
 // Registers for three blocks a multiprocessor.
@@ -145,6 +159,12 @@ macro_rules! product {
     };
     ($this:ident, $pass:ident, $dtype:ident, WGRAD_128X256) => {
         product!(@pass $pass, $this, $dtype, WGRAD_128X256, 256, 128, 1);
+    };
+    ($this:ident, $pass:ident, $dtype:ident, WGRAD_128X256_C2) => {
+        product!(@pass $pass, $this, $dtype, WGRAD_128X256_C2, 256, 128, 1);
+    };
+    ($this:ident, $pass:ident, $dtype:ident, WGRAD_128X128_C2) => {
+        product!(@pass $pass, $this, $dtype, WGRAD_128X128_C2, 128, 64, 1);
     };
     ($this:ident, $pass:ident, $dtype:ident, WGRAD_128X192) => {
         product!(@pass $pass, $this, $dtype, WGRAD_128X192, 192, 96, 1);

@@ -7,9 +7,9 @@ use crate::math::fused_epilogue::Added;
 use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::tma::{self, MapAddress};
-use cuda_std::{ldmatrix, memory, schedule, shared};
+use cuda_std::{ldmatrix, memory, schedule, shared, warp};
 use kernel_abi::ops::conv::im2col_wgmma::{
-    ConvClass, ConvGatherParams, GatherPlace, PANEL, PANEL_BYTES, access, position,
+    ConvClass, ConvGatherParams, GatherPlace, OUT_ROWS, PANEL, PANEL_BYTES, access, position,
 };
 
 /// Where a consumer's sums of a tile go.
@@ -21,10 +21,13 @@ pub(super) struct Out<'a> {
     panels: u32,
     /// Whose turn it is among the buffers.
     sent: u32,
+    /// The first of the 16 rows of this warp.
+    warp_row: u32,
     /// Its own row of the 16 that the warp writes at a time, and which 16 bytes of two.
     row: u32,
     half: u32,
     barrier: u32,
+    /// Whether this thread queues the copies of its warp.
     leader: bool,
 }
 
@@ -39,16 +42,18 @@ impl<'a> Out<'a> {
         sent: u32,
     ) -> Self {
         let thread = thread_idx_x() % WARPGROUP;
+        let warp_row = warp::uniform(thread / 32) * OUT_ROWS;
         Out {
             class,
             map: at.out_map(place.class),
             place,
             panels,
             sent,
-            row: thread / 32 * 16 + thread % 16,
+            warp_row,
+            row: warp_row + thread % 16,
             half: thread % 32 / 16,
             barrier: 1 + consumer,
-            leader: thread == 0,
+            leader: thread % 32 == 0,
         }
     }
 }
@@ -64,17 +69,91 @@ pub(super) unsafe fn subtile<P: Product<R, S>, E: Half, const R: usize, const S:
     out: &Out<'_>,
     first_row: u32,
 ) {
-    panel::<P, E, R, S, I, 0>(p, d, out, first_row);
-    if R > 32 {
-        panel::<P, E, R, S, I, 1>(p, d, out, first_row);
-    }
-    if R > 64 {
-        panel::<P, E, R, S, I, 2>(p, d, out, first_row);
-        panel::<P, E, R, S, I, 3>(p, d, out, first_row);
+    // One test and then straight on: with tests in between, most of the time went to fetching the instructions that
+    // were jumped to.
+    let follows = follows::<P, R, S>(p);
+    if p.beta == 0.0 && p.out_access != access::SPREAD && p.out_access != access::PLANES && !follows {
+        plain_panel::<P, E, R, S, I, 0>(p, d, out, first_row);
+        if R > 32 {
+            plain_panel::<P, E, R, S, I, 1>(p, d, out, first_row);
+        }
+        if R > 64 {
+            plain_panel::<P, E, R, S, I, 2>(p, d, out, first_row);
+            plain_panel::<P, E, R, S, I, 3>(p, d, out, first_row);
+        }
+    } else {
+        panel::<P, E, R, S, I, 0>(p, d, out, first_row);
+        if R > 32 {
+            panel::<P, E, R, S, I, 1>(p, d, out, first_row);
+        }
+        if R > 64 {
+            panel::<P, E, R, S, I, 2>(p, d, out, first_row);
+            panel::<P, E, R, S, I, 3>(p, d, out, first_row);
+        }
     }
 }
 
-/// Panel `N` of the 64 rows of instruction `I`.
+/// Whether the sums become more than a blend: only `fprop` has an epilogue.
+#[inline(always)]
+fn follows<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvGatherParams) -> bool {
+    !P::B_IS_MN_MAJOR && p.epilogue.follows != 0
+}
+
+/// The buffer of panel `N` of instruction `I`: the buffers in turn.
+#[inline(always)]
+fn buffer<P: Product<R, S>, const R: usize, const S: usize, const I: usize, const N: usize>(out: &Out<'_>) -> u32 {
+    out.panels + (out.sent + (I * (R / 32) + N) as u32) % P::TILE.out_panels * PANEL_BYTES
+}
+
+/// Waits until this warp's copy that last read the buffer in turn has done so: it was queued as many panels ago as
+/// there are buffers.
+///
+/// # Safety
+/// As [`subtile`].
+#[inline(always)]
+unsafe fn wait_for_buffer<P: Product<R, S>, const R: usize, const S: usize>(out: &Out<'_>) {
+    if out.leader {
+        if P::TILE.out_panels == 2 {
+            tma::wait_group_read::<1>();
+        } else {
+            tma::wait_group_read::<3>();
+        }
+    }
+}
+
+/// Panel `N` of the 64 rows of instruction `I`, scaled. Every warp sends the rows that it holds, and waits for nobody.
+///
+/// # Safety
+/// As [`subtile`].
+#[inline(always)]
+unsafe fn plain_panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const I: usize, const N: usize>(
+    p: &ConvGatherParams,
+    d: &[f32; R],
+    out: &Out<'_>,
+    first_row: u32,
+) {
+    let col = out.place.n + N as u32 * PANEL;
+    if col < p.gemm_n && first_row + out.warp_row < out.class.gemm_m {
+        let buffer = buffer::<P, R, S, I, N>(out);
+        wait_for_buffer::<P, R, S>(out);
+        warp::sync_warp();
+        plain_chunk::<E, R, N, 0>(p, d, out, buffer);
+        plain_chunk::<E, R, N, 1>(p, d, out, buffer);
+        plain_chunk::<E, R, N, 2>(p, d, out, buffer);
+        plain_chunk::<E, R, N, 3>(p, d, out, buffer);
+        fence_proxy_async_shared();
+        warp::sync_warp();
+        if out.leader {
+            store(p, out, first_row, buffer, col);
+        }
+    }
+    if out.leader {
+        // Also where nothing was stored: the wait counts groups.
+        tma::commit_group();
+    }
+}
+
+/// Panel `N` of the 64 rows of instruction `I`, scaled and blended, with what follows.
 ///
 /// # Safety
 /// As [`subtile`].
@@ -86,8 +165,7 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
     first_row: u32,
 ) {
     let col = out.place.n + N as u32 * PANEL;
-    // The buffers in turn.
-    let buffer = out.panels + (out.sent + (I * (R / 32) + N) as u32) % P::TILE.out_panels * PANEL_BYTES;
+    let buffer = buffer::<P, R, S, I, N>(out);
     // One tile is enough, and the others stay small.
     if P::TILE.gemm_m == 256
         && P::TILE.gemm_n == 64
@@ -100,20 +178,12 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
         spread::<E, R, 2>(p, d, out, first_row, col);
         spread::<E, R, 3>(p, d, out, first_row, col);
     } else if col < p.gemm_n && first_row < out.class.gemm_m {
-        // Only `fprop` has an epilogue.
-        let follows = !P::B_IS_MN_MAJOR && p.epilogue.follows != 0;
+        let follows = follows::<P, R, S>(p);
         // Where consumers take turns, they have no registers for all of what is added to a panel; and time to wait twice.
         let by_halves = P::TILE.in_turns && P::TILE.gemm_n > 64;
         let (n, slots) = if by_halves { (8, [0, 1, 0, 1]) } else { (16, [0, 1, 2, 3]) };
         let mut added = if follows { added::<E>(p, out, first_row, col, n) } else { Added::NONE };
-        // The store that last read this buffer was sent as many panels ago as there are buffers.
-        if out.leader {
-            if P::TILE.out_panels == 2 {
-                tma::wait_group_read::<1>();
-            } else {
-                tma::wait_group_read::<3>();
-            }
-        }
+        wait_for_buffer::<P, R, S>(out);
         sync_named(out.barrier, WARPGROUP);
         chunk::<E, R, N, 0>(p, d, out, first_row, buffer, col, follows, &added, slots[0]);
         chunk::<E, R, N, 1>(p, d, out, first_row, buffer, col, follows, &added, slots[1]);
@@ -127,14 +197,13 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
             store_planes(p, out, first_row, buffer, col);
         } else {
             fence_proxy_async_shared();
-            sync_named(out.barrier, WARPGROUP);
-            if out.leader {
+            warp::sync_warp();
+            if out.leader && first_row + out.warp_row < out.class.gemm_m {
                 store(p, out, first_row, buffer, col);
             }
         }
     }
     if out.leader {
-        // Also where nothing was stored: the wait counts groups.
         tma::commit_group();
     }
 }
@@ -165,22 +234,24 @@ fn residual_row(p: &ConvGatherParams, out: &Out<'_>, row: u32) -> u64 {
     p.epilogue.z + (offset + i64::from(out.place.group * p.gemm_n)) as u64 * 2
 }
 
-/// Queues the store of a panel.
+/// Queues the store of this warp's rows of a panel.
 ///
 /// # Safety
 /// As [`subtile`]; one thread.
 #[inline(always)]
 unsafe fn store(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buffer: u32, col: u32) {
     let c = (out.place.group * p.gemm_n + col) as i32;
+    let row = first_row + out.warp_row;
+    let from = buffer + out.warp_row * 128;
     if p.out_access == access::LINEAR {
-        tma::store_2d(out.map, buffer, [c, first_row as i32]);
+        tma::store_2d(out.map, from, [c, row as i32]);
         return;
     }
-    let (n, [d, h, w]) = position(first_row, out.class.extents);
+    let (n, [d, h, w]) = position(row, out.class.extents);
     if p.out_access == access::IM2COL_2D {
-        tma::store_im2col_4d(out.map, buffer, [c, w as i32, h as i32, n as i32]);
+        tma::store_im2col_4d(out.map, from, [c, w as i32, h as i32, n as i32]);
     } else {
-        tma::store_im2col_5d(out.map, buffer, [c, w as i32, h as i32, d as i32, n as i32]);
+        tma::store_im2col_5d(out.map, from, [c, w as i32, h as i32, d as i32, n as i32]);
     }
 }
 
@@ -216,8 +287,36 @@ unsafe fn store_planes(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buff
     }
 }
 
-/// Columns `16 J` to `16 J + 15` of panel `N`: eight sums a thread. Where an epilogue follows, it is to be had from the
-/// columns numbered `slot` of what is added.
+/// Columns `16 J` to `16 J + 15` of panel `N`: eight sums a thread, scaled.
+#[inline(always)]
+unsafe fn scaled<const R: usize, const N: usize, const J: usize>(p: &ConvGatherParams, d: &[f32; R]) -> [f32; 8] {
+    let sum = |i: usize| p.alpha * *d.get_unchecked(8 * (4 * N + J) + i);
+    [sum(0), sum(1), sum(2), sum(3), sum(4), sum(5), sum(6), sum(7)]
+}
+
+/// Two numbers each as elements.
+#[inline(always)]
+fn packed<E: Half>(v: [f32; 8]) -> [u32; 4] {
+    [E::pack(v[0], v[1]), E::pack(v[2], v[3]), E::pack(v[4], v[5]), E::pack(v[6], v[7])]
+}
+
+/// Brings [`scaled`] sums to their place in a panel whose rows are positions.
+///
+/// # Safety
+/// As [`subtile`].
+#[inline(always)]
+unsafe fn plain_chunk<E: Half, const R: usize, const N: usize, const J: usize>(
+    p: &ConvGatherParams,
+    d: &[f32; R],
+    out: &Out<'_>,
+    buffer: u32,
+) {
+    let chunk = (2 * J as u32 + out.half) ^ (out.row % 8);
+    ldmatrix::store_x4(buffer + out.row * 128 + chunk * 16, packed::<E>(scaled::<R, N, J>(p, d)));
+}
+
+/// Brings [`scaled`] sums, blended with the prior values, to their place in a panel. Where an epilogue follows, it is to be
+/// had from the columns numbered `slot` of what is added.
 ///
 /// # Safety
 /// As [`subtile`].
@@ -234,9 +333,7 @@ unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
     added: &Added,
     slot: usize,
 ) {
-    let at = 8 * (4 * N + J);
-    let sum = |i: usize| p.alpha * *d.get_unchecked(at + i);
-    let mut v = [sum(0), sum(1), sum(2), sum(3), sum(4), sum(5), sum(6), sum(7)];
+    let mut v = scaled::<R, N, J>(p, d);
     if p.beta != 0.0 {
         // Opaque, so that addresses are not kept for all panels in registers, of which there are none left.
         let thread = schedule::opaque(thread_idx_x() % WARPGROUP);
@@ -253,7 +350,7 @@ unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
     if follows {
         added.finish(&p.epilogue, slot, &mut v, E::unpack);
     }
-    let packed = [E::pack(v[0], v[1]), E::pack(v[2], v[3]), E::pack(v[4], v[5]), E::pack(v[6], v[7])];
+    let packed = packed::<E>(v);
     if p.out_access == access::PLANES {
         // Rows of the panel are channels. Each matrix goes to 8 of them, at the warp's 16 positions: two chunks.
         let thread = schedule::opaque(thread_idx_x() % WARPGROUP);

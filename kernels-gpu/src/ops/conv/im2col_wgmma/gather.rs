@@ -332,4 +332,8 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
             subtile::<P, E, R, S, 1>(p, d.get_unchecked(S - 1), &out, place.m + first_row + SUBTILE);
         }
     }
+    // Another kernel's blocks take the shared memory over as soon as this block ends.
+    if lane == 0 {
+        tma::wait_group_read::<0>();
+    }
 }

@@ -5,14 +5,18 @@
 //!
 //! Tiles are few and sums long, so the sum is split: every part writes its sums, as its threads hold them, to the
 //! workspace, and a second kernel ([`super::sum`]) adds them in their order. Deterministic.
+//!
+//! The blocks of a cluster compute neighbours along the rows: both need the same part of x, each loads half of it, and
+//! the copy engine delivers it to both. Without that, the second-level cache limits 1x1 filters.
 
 use super::{CONSUMER_REGISTERS, Half, PRODUCER_REGISTERS, Product, Ring, SWIZZLE_PERIOD, WARPGROUP, warpgroup};
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
-use cuda_std::{mbarrier, schedule};
+use cuda_std::{cluster, mbarrier, schedule};
 use kernel_abi::ops::conv::im2col_wgmma::{
-    CONSUMERS, ConvTile, ConvWgradParams, GEMM_K, PANEL, PANEL_BYTES, SUBTILE, WgradPlace, access, position,
+    CONSUMERS, ConvTile, ConvWgradParams, GEMM_K, PANEL, PANEL_BYTES, SUBTILE, WgradPart, WgradPlace, WgradWork,
+    access, position,
 };
 
 /// Where the tensor maps are.
@@ -44,6 +48,31 @@ pub(super) unsafe fn run<P: Product<R, 1>, E: Half, const R: usize>(p: &ConvWgra
         schedule::acquire_registers::<CONSUMER_REGISTERS>();
         consume::<P, E, R>(p, ring, warpgroup - 1);
     }
+    if P::TILE.cluster > 1 {
+        // The other block may still signal our barriers.
+        cluster::sync();
+    }
+}
+
+/// This block's rank in its cluster.
+#[inline(always)]
+fn rank(tile: ConvTile) -> u32 {
+    if tile.cluster > 1 { cluster::rank() } else { 0 }
+}
+
+/// The work of this block's cluster.
+#[inline(always)]
+fn work(p: &ConvWgradParams, tile: ConvTile) -> WgradWork {
+    p.work(block_idx_x() / tile.cluster, grid_dim_x() / tile.cluster)
+}
+
+/// The next part of it, this block's own rows.
+#[inline(always)]
+fn next_part(p: &ConvWgradParams, tile: ConvTile, work: &mut WgradWork) -> Option<WgradPart> {
+    let mut part = p.next_part(tile, work)?;
+    part.place.m += rank(tile) * tile.gemm_m;
+    part.slot = part.slot * tile.cluster + rank(tile);
+    Some(part)
 }
 
 /// Where the positions of a stage lie in x.
@@ -102,6 +131,20 @@ impl Panel {
             _ => tma::load_im2col_5d(to, map, bar, [c, w, h, d, window.image], [ow, oh, od]),
         }
     }
+
+    /// [`Panel::load`] into all blocks of a cluster.
+    ///
+    /// # Safety
+    /// As [`produce`].
+    #[inline(always)]
+    unsafe fn load_for_all(&self, p: &ConvWgradParams, map: MapAddress, to: u32, bar: u32, window: &Window, all: u16) {
+        let (c, [d, h, w], [od, oh, ow]) = (self.channel, window.base, self.offset);
+        match p.x_access {
+            access::LINEAR => tma::load_2d_multicast(to, map, bar, all, [c, window.linear]),
+            access::IM2COL_2D => tma::load_im2col_4d_multicast(to, map, bar, all, [c, w, h, window.image], [ow, oh]),
+            _ => tma::load_im2col_5d_multicast(to, map, bar, all, [c, w, h, d, window.image], [ow, oh, od]),
+        }
+    }
 }
 
 /// Loads stage after stage, of tile after tile.
@@ -111,15 +154,15 @@ impl Panel {
 #[inline(always)]
 unsafe fn produce<P: Product<R, 1>, const R: usize>(p: &ConvWgradParams, maps: &Maps, mut ring: Ring) {
     let tile = P::TILE;
-    let mut index = block_idx_x();
-    while index < p.tiles() * p.splits {
-        let place = p.place(tile, index);
+    let rank = rank(tile);
+    let mut work = work(p, tile);
+    while let Some(WgradPart { place, begin, end, .. }) = next_part(p, tile, &mut work) {
         let left = p.n_panels - place.panel;
         // Columns behind the last panel are never stored, so they need not be loaded.
         let n_panels = if left < tile.gemm_n / PANEL { left } else { tile.gemm_n / PANEL };
         let panels = [0, 1, 2, 3].map(|i| Panel::new(p, place.group, place.panel + i));
         let first_k = (place.group * p.group_k + place.m) as i32;
-        let (mut block, end) = p.k_range(place.split);
+        let mut block = begin;
         while block < end {
             let first = block * GEMM_K;
             let window = Window::new(p, first);
@@ -132,21 +175,29 @@ unsafe fn produce<P: Product<R, 1>, const R: usize>(p: &ConvWgradParams, maps: &
                 tma::load_2d(ring.a() + i * PANEL_BYTES, maps.dy, bar, [k, first as i32]);
                 i += 1;
             }
+            // The blocks of a cluster take the panels in turn.
+            let load = |i: u32, panel: &Panel| {
+                let to = ring.b() + i * PANEL_BYTES;
+                if tile.cluster == 1 {
+                    panel.load(p, maps.x, to, bar, &window);
+                } else if i % tile.cluster == rank {
+                    panel.load_for_all(p, maps.x, to, bar, &window, (1 << tile.cluster) - 1);
+                }
+            };
             let [panel0, panel1, panel2, panel3] = &panels;
-            panel0.load(p, maps.x, ring.b(), bar, &window);
+            load(0, panel0);
             if n_panels > 1 {
-                panel1.load(p, maps.x, ring.b() + PANEL_BYTES, bar, &window);
+                load(1, panel1);
             }
             if n_panels > 2 {
-                panel2.load(p, maps.x, ring.b() + 2 * PANEL_BYTES, bar, &window);
+                load(2, panel2);
             }
             if n_panels > 3 {
-                panel3.load(p, maps.x, ring.b() + 3 * PANEL_BYTES, bar, &window);
+                load(3, panel3);
             }
             ring.advance();
             block += 1;
         }
-        index += grid_dim_x();
     }
 }
 
@@ -160,11 +211,10 @@ unsafe fn consume<P: Product<R, 1>, E: Half, const R: usize>(p: &ConvWgradParams
     let lane = thread_idx_x() % 32;
     let (a_panel, b_panel) =
         if tile.shares_columns() { (0, consumer * tile.consumer_columns() / PANEL) } else { (consumer, 0) };
-    let mut index = block_idx_x();
-    while index < p.tiles() * p.splits {
-        let place = p.place(tile, index);
+    let mut work = work(p, tile);
+    while let Some(part) = next_part(p, tile, &mut work) {
+        let WgradPart { begin, end, .. } = part;
         let mut d: [[f32; R]; 1] = core::mem::zeroed();
-        let (begin, end) = p.k_range(place.split);
         let mut freed = ring.empty();
         let mut block = begin;
         while block < end {
@@ -181,8 +231,7 @@ unsafe fn consume<P: Product<R, 1>, E: Half, const R: usize>(p: &ConvWgradParams
         }
         P::finish(&mut d);
         Ring::release(tile, freed, lane);
-        epilogue::<P, E, R>(p, &d, index, place, consumer);
-        index += grid_dim_x();
+        epilogue::<P, E, R>(p, &d, part, consumer);
     }
 }
 
@@ -194,12 +243,11 @@ unsafe fn consume<P: Product<R, 1>, E: Half, const R: usize>(p: &ConvWgradParams
 unsafe fn epilogue<P: Product<R, 1>, E: Half, const R: usize>(
     p: &ConvWgradParams,
     d: &[[f32; R]; 1],
-    index: u32,
-    place: WgradPlace,
+    part: WgradPart,
     consumer: u32,
 ) {
     let thread = consumer * WARPGROUP + thread_idx_x() % WARPGROUP;
-    let out = Out { p, index, place, thread };
+    let out = Out { p, part, thread };
     let [d] = d;
     quads::<P, E, R, 0>(&out, d);
     if R > 32 {
@@ -216,8 +264,7 @@ unsafe fn epilogue<P: Product<R, 1>, E: Half, const R: usize>(
 /// Where a thread's sums of a tile go.
 struct Out<'a> {
     p: &'a ConvWgradParams,
-    index: u32,
-    place: WgradPlace,
+    part: WgradPart,
     thread: u32,
 }
 
@@ -229,17 +276,17 @@ struct Out<'a> {
 unsafe fn quads<P: Product<R, 1>, E: Half, const R: usize, const FROM: usize>(out: &Out<'_>, d: &[f32; R]) {
     let threads = CONSUMERS * WARPGROUP;
     let partials = out.p.partials as *mut [f32; 4];
-    let base = u64::from(out.index) * u64::from(P::TILE.partials() / 4) + u64::from(out.thread);
+    let base = u64::from(out.part.slot) * u64::from(P::TILE.partials() / 4) + u64::from(out.thread);
     let mut i = FROM;
     while i < FROM + 8 {
         let sum = |j: usize| *d.get_unchecked(4 * i + j);
         let v = [sum(0), sum(1), sum(2), sum(3)];
         let quad = i as u32;
-        if out.p.splits > 1 {
+        if !out.part.is_whole {
             let to = partials.add((base + u64::from(quad * threads)) as usize);
             cuda_std::memory::store_x4(to as *mut u32, v.map(f32::to_bits));
         } else {
-            store_quad::<E>(out.p, P::TILE, out.place, out.thread, quad, v);
+            store_quad::<E>(out.p, P::TILE, out.part.place, out.thread, quad, v);
         }
         i += 1;
     }

@@ -9,7 +9,7 @@ use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::memory::{X2, X4};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::tma::{self, MapAddress};
-use cuda_std::{cluster, ldmatrix, shared};
+use cuda_std::{cluster, ldmatrix, shared, warp};
 use kernel_abi::epilogue::FusedEpilogueParam;
 use kernel_abi::ops::matmul::{
     MatmulTile, MatmulTmaParams, OUTPUT_CLUSTER, OUTPUT_MAP, OUTPUT_PARTIALS, OUTPUT_THREADS, Place,
@@ -96,6 +96,16 @@ pub(super) unsafe fn leave<P: Product<R>, const R: usize>(p: &MatmulTmaParams, d
         }
     } else if P::TILE.splits_in_clusters() && p.output == OUTPUT_CLUSTER {
         add_up_in_cluster::<P, R>(p, d, out, stages);
+    } else if R >= 32 && p.output == OUTPUT_MAP && p.transposed == 0 && p.beta == 0.0 && p.epilogue.follows == 0 {
+        // One test and then straight on: with tests in between, the instructions that are jumped to come too late.
+        plain_panel::<P, R, 0>(p, d, out);
+        if R > 32 {
+            plain_panel::<P, R, 1>(p, d, out);
+        }
+        if R > 64 {
+            plain_panel::<P, R, 2>(p, d, out);
+            plain_panel::<P, R, 3>(p, d, out);
+        }
     } else {
         panel::<P, R, 0>(p, d, out);
         if R > 32 {
@@ -106,6 +116,77 @@ pub(super) unsafe fn leave<P: Product<R>, const R: usize>(p: &MatmulTmaParams, d
             panel::<P, R, 3>(p, d, out);
         }
     }
+}
+
+/// The buffer of panel `N`.
+#[inline(always)]
+fn buffer<P: Product<R>, const R: usize, const N: usize>(out: &Out) -> u32 {
+    out.panels + (N as u32 % P::TILE.panel_buffers()) * P::TILE.panel_bytes()
+}
+
+/// Waits until this thread's copy that last read the buffer in turn has done so: the one before the last, or the last.
+///
+/// # Safety
+/// As [`leave`].
+#[inline(always)]
+unsafe fn wait_for_buffer<P: Product<R>, const R: usize>() {
+    if P::TILE.panel_buffers() == 1 {
+        tma::wait_group_read::<0>();
+    } else {
+        tma::wait_group_read::<1>();
+    }
+}
+
+/// Panel `N` of a consumer's sums, scaled, rows as they lie in c. Every warp sends the 16 rows that it holds, and waits
+/// for nobody.
+///
+/// # Safety
+/// As [`leave`].
+#[inline(always)]
+unsafe fn plain_panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out) {
+    let col = out.first_col + N as u32 * MatmulTile::PANEL;
+    let warp_row = warp::uniform(out.thread / 32) * MatmulTile::OUT_ROWS;
+    let leader = out.thread % 32 == 0;
+    if col < p.gemm_n && out.first_row + warp_row < p.gemm_m {
+        let buffer = buffer::<P, R, N>(out) + warp_row * 128;
+        if leader {
+            wait_for_buffer::<P, R>();
+        }
+        warp::sync_warp();
+        plain_chunk::<P, R, N, 0>(p, d, out, buffer);
+        plain_chunk::<P, R, N, 1>(p, d, out, buffer);
+        plain_chunk::<P, R, N, 2>(p, d, out, buffer);
+        plain_chunk::<P, R, N, 3>(p, d, out, buffer);
+        fence_proxy_async_shared();
+        warp::sync_warp();
+        if leader {
+            let [inner, middle, outer] = out.batch;
+            let row = out.first_row + warp_row;
+            tma::store_5d(out.map, buffer, [col as i32, row as i32, inner, middle, outer]);
+        }
+    }
+    if leader {
+        // Also where nothing was stored: the wait counts groups.
+        tma::commit_group();
+    }
+}
+
+/// Columns `16 J` to `16 J + 15` of panel `N`, scaled, at their place in the 16 rows of the warp.
+///
+/// # Safety
+/// As [`leave`].
+#[inline(always)]
+unsafe fn plain_chunk<P: Product<R>, const R: usize, const N: usize, const J: usize>(
+    p: &MatmulTmaParams,
+    d: &[f32; R],
+    out: &Out,
+    buffer: u32,
+) {
+    let sum = |i: usize| p.alpha * *d.get_unchecked(8 * (4 * N + J) + i);
+    let packed = [P::pack(sum(0), sum(1)), P::pack(sum(2), sum(3)), P::pack(sum(4), sum(5)), P::pack(sum(6), sum(7))];
+    let (lane, row) = (out.thread % 32, out.thread % 16);
+    let chunk = (2 * J as u32 + lane / 16) ^ (row % 8);
+    ldmatrix::store_x4(buffer + row * 128 + chunk * 16, packed);
 }
 
 /// Stores the sums of panel `N` as they are into their slice's part of the workspace.
@@ -196,7 +277,7 @@ unsafe fn store<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, r
     }
 }
 
-/// Panel `N` of a consumer's sums: 64 columns, scaled and blended, through shared memory.
+/// Panel `N` of a consumer's sums: 64 columns, scaled and blended, with what follows, through shared memory.
 ///
 /// # Safety
 /// As [`leave`].
@@ -204,19 +285,17 @@ unsafe fn store<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, r
 unsafe fn panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out) {
     let col = out.first_col + N as u32 * MatmulTile::PANEL;
     if col >= p.gemm_n || out.first_row >= p.gemm_m {
+        if out.thread % 32 == 0 {
+            // Also where nothing is stored: the wait counts groups.
+            tma::commit_group();
+        }
         return;
     }
-    let buffers = P::TILE.panel_buffers();
-    let buffer = out.panels + (N as u32 % buffers) * P::TILE.panel_bytes();
-    // The store that last read this buffer is the one before the last, or the last.
-    if out.thread == 0 {
-        if buffers == 1 {
-            tma::wait_group_read::<0>();
-        } else {
-            tma::wait_group_read::<1>();
-        }
-    }
+    let buffer = buffer::<P, R, N>(out);
     let (added, row_bias) = if p.epilogue.follows != 0 { added::<P, R>(p, out, col) } else { (Added::NONE, [0.0; 2]) };
+    if out.thread % 32 == 0 {
+        wait_for_buffer::<P, R>();
+    }
     sync_named(out.barrier(), WARPGROUP);
     chunk::<P, R, N, 0>(p, d, out, buffer, col, &added, row_bias);
     if R > 8 {
@@ -232,11 +311,19 @@ unsafe fn panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaPara
     sync_named(out.barrier(), WARPGROUP);
     if p.output == OUTPUT_THREADS {
         copy_out::<P, R>(p, out, buffer, col);
-    } else if out.thread == 0 {
+    } else if p.transposed != 0 {
+        if out.thread == 0 {
+            let [inner, middle, outer] = out.batch;
+            tma::store_5d(out.map, buffer, [out.first_row as i32, col as i32, inner, middle, outer]);
+            tma::commit_group();
+        }
+    } else if out.thread % 32 == 0 {
         let [inner, middle, outer] = out.batch;
-        let (col, row) = (col as i32, out.first_row as i32);
-        let at = if p.transposed != 0 { [row, col, inner, middle, outer] } else { [col, row, inner, middle, outer] };
-        tma::store_5d(out.map, buffer, at);
+        let warp_row = out.thread / 32 * MatmulTile::OUT_ROWS;
+        if out.first_row + warp_row < p.gemm_m {
+            let row = out.first_row + warp_row;
+            tma::store_5d(out.map, buffer + warp_row * 128, [col as i32, row as i32, inner, middle, outer]);
+        }
         tma::commit_group();
     }
 }
@@ -254,7 +341,7 @@ unsafe fn added<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, p
         if row < p.gemm_m { out.residual + offset as u64 * 2 } else { 0 }
     };
     let rows = if e.z != 0 { [residual_row(row), residual_row(row + 8)] } else { [0; 2] };
-    if p.bias_along_rows == 0 {
+    if p.bias_along_rows == 0 || e.bias == 0 {
         return (Added::load(e, 16, col, col, p.gemm_n, rows, P::unpack), [0.0; 2]);
     }
     let of_row = |row: u32| bias(e, row, u32::from(row < p.gemm_m), P::unpack);
@@ -293,16 +380,12 @@ unsafe fn chunk<P: Product<R>, const R: usize, const N: usize, const J: usize>(
     }
     if p.epilogue.follows != 0 {
         let [upper, lower] = row_bias;
-        v = [
-            v[0] + upper,
-            v[1] + upper,
-            v[2] + lower,
-            v[3] + lower,
-            v[4] + upper,
-            v[5] + upper,
-            v[6] + lower,
-            v[7] + lower,
-        ];
+        let rows = [upper, upper, lower, lower, upper, upper, lower, lower];
+        let mut i = 0;
+        while i < 8 {
+            v[i] += rows[i];
+            i += 1;
+        }
         added.finish(&p.epilogue, J, &mut v, P::unpack);
     }
     let packed = [P::pack(v[0], v[1]), P::pack(v[2], v[3]), P::pack(v[4], v[5]), P::pack(v[6], v[7])];

@@ -351,7 +351,7 @@ unsafe fn consume<P: Product<R>, const R: usize>(
         epilogue::leave::<P, R>(p, &d, &out, ring.base);
     }
     // The next kernel's blocks take the shared memory over as soon as this block ends.
-    if thread_idx_x() % WARPGROUP == 0 {
+    if lane == 0 {
         tma::wait_group_read::<0>();
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::check_addresses;
 use super::super::gather::View;
-use super::super::wgrad::WgradView;
+use super::super::wgrad::{Cut, WgradView};
 use super::Variant;
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
@@ -92,7 +92,7 @@ pub(super) struct WgradLaunch {
 impl WgradLaunch {
     pub(super) fn new(function: Function, variant: &Variant, view: WgradView) -> Self {
         let config = config(variant, &[(view.tiles(variant.tile), view.k_blocks())]);
-        let params = view.params(variant.tile, variant.splits.into());
+        let params = view.params(variant.tile, Cut::Splits(variant.splits.into()));
         WgradLaunch { function, view, config, params }
     }
 }
