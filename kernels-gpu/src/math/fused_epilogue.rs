@@ -22,17 +22,14 @@ impl Added {
     /// Nothing.
     pub const NONE: Self = Added { bias: [0.0; 16], z: [0; 16] };
 
-    /// Loads what is there of columns `col`, `col + 1`, `col + 8`, … below `end`, for `4 n` columns: a constant, 16 at most.
-    /// `channel` is `col`'s in the bias. `rows` are the addresses of the residual's rows at column 0, 0 behind the last. `end`
-    /// is even where there is a residual.
+    /// Loads what is there of columns `col`, `col + 1`, `col + 8`, … below `end`; `channel` is `col`'s in the bias. `rows`
+    /// are the addresses of the residual's rows at column 0, 0 behind the last. `end` is even where there is a residual.
     ///
     /// # Safety
     /// Bias and residual are as the parameters say, the latter's rows contiguous at multiples of 4.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
     pub unsafe fn load(
         p: &FusedEpilogueParam,
-        n: usize,
         col: u32,
         channel: u32,
         end: u32,
@@ -42,7 +39,7 @@ impl Added {
         let mut added = Added::NONE;
         if p.bias != 0 {
             let mut i = 0;
-            while i < n {
+            while i < 16 {
                 let offset = column(i);
                 *added.bias.get_unchecked_mut(i) = bias(p, channel + offset, u32::from(col + offset < end), &unpack);
                 i += 1;
@@ -50,7 +47,7 @@ impl Added {
         }
         if p.z != 0 {
             let mut i = 0;
-            while i < n {
+            while i < 16 {
                 let at = col + 16 * (i as u32 / 4) + 8 * (i as u32 % 2);
                 let row = if i % 4 < 2 { rows[0] } else { rows[1] };
                 let [pair] = guarded::load_x1(row + u64::from(at) * 2, u32::from(row != 0 && at < end));
@@ -61,7 +58,7 @@ impl Added {
         added
     }
 
-    /// Finishes the sums of 16 columns, the `j`-th of those that were loaded: both columns of a pair, of the first row and of
+    /// Finishes the sums of 16 columns, the `j`-th of the 64: both columns of a pair, of the first row and of
     /// the second, then of the pair 8 columns on.
     #[inline(always)]
     pub fn finish(&self, p: &FusedEpilogueParam, j: usize, v: &mut [f32; 8], unpack: impl Fn(u16) -> f32) {

@@ -192,6 +192,12 @@ impl ConvTile {
         self.gemm_n / self.cluster
     }
 
+    /// Whether kernels for `fprop` compute epilogues: where consumers hold the sums of a whole wide tile in turns, they have
+    /// no registers left for what is added.
+    pub const fn has_epilogues(self) -> bool {
+        !(self.in_turns && self.gemm_n > 64)
+    }
+
     /// Panels of the sum in a stage.
     pub const fn k_panels(self) -> u32 {
         self.stage_k() / self.panel_k

@@ -58,9 +58,14 @@ impl Algorithm<ConvProblem> for Gather {
         }
         check_device(context)?;
         let view = View::of(problem)?;
-        Fused::of(problem)?;
+        let fuses = Fused::of(problem)?.is_some();
         let dtype = problem.x().dtype();
-        let fits = |row: &&Row| row.pass == problem.pass() && row.dtype == dtype && view.fits(row.tile);
+        let fits = |row: &&Row| {
+            row.pass == problem.pass()
+                && row.dtype == dtype
+                && view.fits(row.tile)
+                && (!fuses || row.tile.has_epilogues())
+        };
         let configs: Vec<_> = KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect();
         if configs.is_empty() {
             let (k, c) = (view.group_written, view.group_read);

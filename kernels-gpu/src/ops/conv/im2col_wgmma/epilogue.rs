@@ -96,7 +96,7 @@ pub(super) unsafe fn subtile<P: Product<R, S>, E: Half, const R: usize, const S:
 /// Whether the sums become more than a blend: only `fprop` has an epilogue.
 #[inline(always)]
 fn follows<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvGatherParams) -> bool {
-    !P::B_IS_MN_MAJOR && p.epilogue.follows != 0
+    !P::B_IS_MN_MAJOR && P::TILE.has_epilogues() && p.epilogue.follows != 0
 }
 
 /// The buffer of panel `N` of instruction `I`: the buffers in turn.
@@ -179,19 +179,13 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
         spread::<E, R, 3>(p, d, out, first_row, col);
     } else if col < p.gemm_n && first_row < out.class.gemm_m {
         let follows = follows::<P, R, S>(p);
-        // Where consumers take turns, they have no registers for all of what is added to a panel; and time to wait twice.
-        let by_halves = P::TILE.in_turns && P::TILE.gemm_n > 64;
-        let (n, slots) = if by_halves { (8, [0, 1, 0, 1]) } else { (16, [0, 1, 2, 3]) };
-        let mut added = if follows { added::<E>(p, out, first_row, col, n) } else { Added::NONE };
+        let added = if follows { added::<E>(p, out, first_row, col) } else { Added::NONE };
         wait_for_buffer::<P, R, S>(out);
         sync_named(out.barrier, WARPGROUP);
-        chunk::<E, R, N, 0>(p, d, out, first_row, buffer, col, follows, &added, slots[0]);
-        chunk::<E, R, N, 1>(p, d, out, first_row, buffer, col, follows, &added, slots[1]);
-        if by_halves && follows {
-            added = self::added::<E>(p, out, first_row, col + 32, n);
-        }
-        chunk::<E, R, N, 2>(p, d, out, first_row, buffer, col, follows, &added, slots[2]);
-        chunk::<E, R, N, 3>(p, d, out, first_row, buffer, col, follows, &added, slots[3]);
+        chunk::<E, R, N, 0>(p, d, out, first_row, buffer, col, follows, &added);
+        chunk::<E, R, N, 1>(p, d, out, first_row, buffer, col, follows, &added);
+        chunk::<E, R, N, 2>(p, d, out, first_row, buffer, col, follows, &added);
+        chunk::<E, R, N, 3>(p, d, out, first_row, buffer, col, follows, &added);
         if p.out_access == access::PLANES {
             sync_named(out.barrier, WARPGROUP);
             store_planes(p, out, first_row, buffer, col);
@@ -208,18 +202,18 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
     }
 }
 
-/// Loads what is added to this thread's sums of `4 n` columns.
+/// Loads what is added to this thread's sums of a panel.
 ///
 /// # Safety
 /// As [`subtile`].
 #[inline(always)]
-unsafe fn added<E: Half>(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, first_col: u32, n: usize) -> Added {
+unsafe fn added<E: Half>(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, first_col: u32) -> Added {
     let thread = schedule::opaque(thread_idx_x() % WARPGROUP);
     let row = first_row + thread / 32 * 16 + thread % 32 / 4;
     let col = first_col + thread % 4 * 2;
     let channel = out.place.group * p.gemm_n + col;
     let rows = if p.epilogue.z != 0 { [residual_row(p, out, row), residual_row(p, out, row + 8)] } else { [0; 2] };
-    Added::load(&p.epilogue, n, col, channel, p.gemm_n, rows, E::unpack)
+    Added::load(&p.epilogue, col, channel, p.gemm_n, rows, E::unpack)
 }
 
 /// Address of the first channel of a row of the residual, in this tile's group; 0 behind the last row.
@@ -315,8 +309,7 @@ unsafe fn plain_chunk<E: Half, const R: usize, const N: usize, const J: usize>(
     ldmatrix::store_x4(buffer + out.row * 128 + chunk * 16, packed::<E>(scaled::<R, N, J>(p, d)));
 }
 
-/// Brings [`scaled`] sums, blended with the prior values, to their place in a panel. Where an epilogue follows, it is to be
-/// had from the columns numbered `slot` of what is added.
+/// Brings [`scaled`] sums, blended with the prior values, to their place in a panel.
 ///
 /// # Safety
 /// As [`subtile`].
@@ -331,7 +324,6 @@ unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
     panel_col: u32,
     follows: bool,
     added: &Added,
-    slot: usize,
 ) {
     let mut v = scaled::<R, N, J>(p, d);
     if p.beta != 0.0 {
@@ -348,7 +340,7 @@ unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
         (v[6], v[7]) = (blend(v[6], lower, col + 8), blend(v[7], lower, col + 9));
     }
     if follows {
-        added.finish(&p.epilogue, slot, &mut v, E::unpack);
+        added.finish(&p.epilogue, J, &mut v, E::unpack);
     }
     let packed = packed::<E>(v);
     if p.out_access == access::PLANES {

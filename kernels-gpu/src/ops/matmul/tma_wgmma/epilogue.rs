@@ -342,11 +342,11 @@ unsafe fn added<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, p
     };
     let rows = if e.z != 0 { [residual_row(row), residual_row(row + 8)] } else { [0; 2] };
     if p.bias_along_rows == 0 || e.bias == 0 {
-        return (Added::load(e, 16, col, col, p.gemm_n, rows, P::unpack), [0.0; 2]);
+        return (Added::load(e, col, col, p.gemm_n, rows, P::unpack), [0.0; 2]);
     }
     let of_row = |row: u32| bias(e, row, u32::from(row < p.gemm_m), P::unpack);
     let none = FusedEpilogueParam { bias: 0, ..*e };
-    (Added::load(&none, 16, col, col, p.gemm_n, rows, P::unpack), [of_row(row), of_row(row + 8)])
+    (Added::load(&none, col, col, p.gemm_n, rows, P::unpack), [of_row(row), of_row(row + 8)])
 }
 
 /// Columns `16 J` to `16 J + 15` of panel `N`: eight sums a thread.
