@@ -36,7 +36,7 @@ fn cpu(criterion: &mut Criterion) {
                 for (operand, tensor) in plan.operands().iter().zip(&mut tensors) {
                     args = match operand.role {
                         Role::Input => args.input(operand.name, &*tensor),
-                        Role::Output | Role::Update => args.output(operand.name, tensor),
+                        Role::Output | Role::Update | Role::Result => args.output(operand.name, tensor),
                     };
                 }
                 plan.run(&stream, black_box(args), &mut workspace).expect("operands fit");

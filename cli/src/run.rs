@@ -195,7 +195,7 @@ impl Trial {
         for (operand, tensor) in plan.operands().iter().zip(&mut self.tensors) {
             args = match operand.role {
                 Role::Input => args.input(operand.name, &*tensor),
-                Role::Output | Role::Update => args.output(operand.name, tensor),
+                Role::Output | Role::Update | Role::Result => args.output(operand.name, tensor),
             };
         }
         plan.run(&self.stream, args, &mut self.workspace)?;
@@ -204,19 +204,18 @@ impl Trial {
 
     /// The largest relative error of any output after one run, and what is allowed.
     fn error(&self, problem: &dyn AnyProblem) -> Result<(f64, f64)> {
-        let bare = oxidnn_reference::judge(&problem.text(), &self.prior, self.alpha)?;
-        let mut judged = Ok(());
+        let judge = oxidnn_reference::judge(&problem.text())?;
+        let bare = judge.judge_scaled(&self.prior, self.alpha, self.beta);
         let scales = tolerance::scales(&problem.operands(), &self.prior, (self.alpha, self.beta), |values| {
-            oxidnn_reference::judge(&problem.text(), values, self.alpha).unwrap_or_else(|e| {
-                judged = Err(e);
-                Vec::new()
-            })
+            judge.judge_magnitudes(values, self.alpha, self.beta)
         });
-        judged?;
         let (mut worst, mut limit) = (0.0f64, 0.0f64);
         let written = problem.operands().into_iter().zip(&self.tensors).zip(&self.prior);
-        for ((((operand, tensor), prior), bare), scale) in
-            written.filter(|((operand, _), _)| operand.role != Role::Input).zip(bare).zip(scales)
+        for (((((operand, tensor), prior), bare), scale), rounded_to) in written
+            .filter(|((operand, _), _)| operand.role != Role::Input)
+            .zip(bare)
+            .zip(scales)
+            .zip(judge.rounded_to())
         {
             let expected: Vec<f64> = bare
                 .iter()
@@ -234,8 +233,8 @@ impl Trial {
             if error.is_nan() || error > worst {
                 worst = error;
             }
-            let (dtype, length) = (operand.desc.dtype(), problem.accumulation_length());
-            limit = limit.max(tolerance::relative(dtype, problem.precision(), length, 1.0));
+            let length = problem.accumulation_length();
+            limit = limit.max(tolerance::relative(rounded_to, problem.precision(), length, 1.0));
         }
         Ok((worst, limit))
     }

@@ -51,7 +51,11 @@ fn one_problem_of_every_operator_is_verified() {
     let covered: Vec<&str> = problems.iter().filter_map(|problem| problem.split(':').next()).collect();
     let known: Vec<&str> = oxidnn::operators::operators().iter().map(|op| op.name).collect();
     assert_eq!(covered, known, "one problem an operator");
-    for problem in problems {
+    let epilogues = [
+        "conv:fprop act=swish coef=1 x=2x3x9x9:bf16 w=4x3x3x3:bf16 bias=4:f32 z=2x4x7x7:bf16 sum=4:f32 sum_squares=4:f32",
+        "matmul:forward act=relu a=17x9:f16 b=9x11:f16 bias=11:f16",
+    ];
+    for problem in problems.into_iter().chain(epilogues) {
         let report = json(&oxidnn(&["run", problem, "--json", "--alpha", "-0.5", "--beta", "2"]));
         assert_eq!(report["verified"], true, "{problem}: {report}");
     }

@@ -23,7 +23,7 @@ impl Set {
             .iter()
             .map(|operand| match operand.role {
                 Role::Input => inputs.next().map_or(0, |(memory, _)| address(memory)),
-                Role::Output | Role::Update => address(output),
+                Role::Output | Role::Update | Role::Result => address(output),
             })
             .collect()
     }

@@ -4,6 +4,7 @@
 //! brings operands of any strides and type into that form and the results back, with alpha and beta. Packed operands
 //! of the computing type are used where they lie. All scratch memory comes from the plan's workspace.
 
+use crate::epilogue;
 use crate::operators::Operation;
 use crate::plan::{Bound, Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
@@ -17,8 +18,8 @@ use kernel_abi::problem::MAX_OPERANDS;
 pub(crate) struct CpuCall<'a, A> {
     /// Every [`Role::Input`] operand.
     pub(crate) inputs: ArrayVec<&'a [A], MAX_OPERANDS>,
-    /// Every [`Role::Output`] operand, to be overwritten with the bare result, and every [`Role::Update`] operand,
-    /// holding its prior value.
+    /// Every [`Role::Output`] and [`Role::Result`] operand, to be overwritten with the bare result, and every
+    /// [`Role::Update`] operand, holding its prior value.
     pub(crate) outputs: ArrayVec<&'a mut [A], MAX_OPERANDS>,
     /// As many elements as [`CpuKernel::scratch_elems`] says, holding anything.
     pub(crate) scratch: &'a mut [A],
@@ -49,7 +50,7 @@ pub(crate) trait CpuKernel<P>: Sync + Copy + 'static {
         1.0
     }
 
-    /// Computes the outputs, alpha and beta left out.
+    /// Computes the outputs, alpha, beta and a problem's epilogue left out.
     fn compute<A: Real>(problem: &P, call: CpuCall<'_, A>);
 }
 
@@ -69,6 +70,11 @@ const ALIGN: u64 = 64;
 impl<P: Operation, K: CpuKernel<P>> Algorithm<P> for CpuAlgorithm<K> {
     fn name(&self) -> &'static str {
         K::NAME
+    }
+
+    fn takes_epilogues(&self) -> bool {
+        // They are computed here, behind any of them.
+        true
     }
 
     fn configs(&self, problem: &P, context: &Context) -> Result<Vec<Config>, Refusal> {
@@ -125,6 +131,10 @@ impl Layout {
                 if !(direct && operand.role == Role::Input) {
                     total_bytes = aligned(operand.desc.n_elems() as u64 * item).saturating_add(total_bytes);
                 }
+                if operand.role == Role::Result {
+                    // The prior value, which the formula may want beside the product.
+                    total_bytes = aligned(operand.desc.n_elems() as u64 * item).saturating_add(total_bytes);
+                }
                 Staged { operand, elems: operand.desc.n_elems() as usize, direct }
             })
             .collect();
@@ -179,6 +189,7 @@ impl<P: Operation, K: CpuKernel<P>, A: Real> Launch for CpuLaunch<P, K, A> {
         let mut inputs = ArrayVec::<&[A], MAX_OPERANDS>::new();
         let mut results = ArrayVec::<&mut [A], MAX_OPERANDS>::new();
         let mut pending = ArrayVec::<Pending<'_>, MAX_OPERANDS>::new();
+        let mut prior: &[A] = &[];
         for (staged, bound) in self.layout.operands.iter().zip(call.operands.iter_mut()) {
             let desc = staged.operand.desc;
             let span = desc.span_bytes() as usize;
@@ -192,6 +203,12 @@ impl<P: Operation, K: CpuKernel<P>, A: Real> Launch for CpuLaunch<P, K, A> {
                 Bound::Write(RegionMut::Host(bytes)) => {
                     let bytes = &mut bytes[..span];
                     let blends = staged.operand.role == Role::Output && (alpha != 1.0 || beta != 0.0);
+                    // y, the first of the results: channel sums have no prior value.
+                    if staged.operand.role == Role::Result && beta != 0.0 && results.is_empty() {
+                        let packed = take(staged.elems);
+                        gather(&desc, bytes, packed);
+                        prior = packed;
+                    }
                     if staged.direct && !blends {
                         results.push(bytemuck::cast_slice_mut(bytes));
                         pending.push(Pending { desc, storage: None });
@@ -209,7 +226,19 @@ impl<P: Operation, K: CpuKernel<P>, A: Real> Launch for CpuLaunch<P, K, A> {
         }
         let mut outputs = ArrayVec::new();
         outputs.extend(results.iter_mut().map(|result| &mut **result));
-        K::compute(&self.problem, CpuCall { inputs, outputs, scratch, alpha });
+        K::compute(&self.problem, CpuCall { inputs: inputs.clone(), outputs, scratch, alpha });
+        if let Some(epilogue) = self.problem.epilogue() {
+            let y_desc = &pending[0].desc;
+            let pass = epilogue::cpu::Pass { epilogue, y_desc, alpha, beta, inputs: &inputs, prior };
+            match &mut results[..] {
+                [y] => pass.y(y),
+                [y, sum, sum_squares] => {
+                    pass.y(y);
+                    pass.sums(y, sum, sum_squares);
+                }
+                _ => {}
+            }
+        }
         let roles = self.layout.operands.iter().map(|staged| staged.operand.role).filter(|&role| role != Role::Input);
         for ((role, output), result) in roles.zip(pending).zip(results) {
             if let Some(storage) = output.storage {

@@ -24,6 +24,7 @@
 //! ```
 
 pub mod driver;
+pub mod epilogue;
 pub mod launch;
 pub mod operators;
 pub mod ops;

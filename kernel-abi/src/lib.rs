@@ -7,6 +7,7 @@
 
 pub mod division;
 pub mod dtype;
+pub mod epilogue;
 pub mod fp8;
 pub mod layout;
 pub mod math;

@@ -1,6 +1,7 @@
 //! What every operator's problem has in common.
 
 use crate::desc::{BadDescriptor, TensorDesc};
+use crate::epilogue::Epilogue;
 use crate::text;
 use crate::{DType, Math};
 use std::fmt::{Debug, Display};
@@ -16,6 +17,9 @@ pub enum Role {
     Output,
     /// Read and written by the operator's own formula; alpha and beta do not apply.
     Update,
+    /// Written by the operator's own formula, in which alpha and beta have their places; the prior value is not read
+    /// when beta is 0, or does not stand in the formula at all.
+    Result,
 }
 
 /// A tensor that a run takes, by the name used in its formula.
@@ -38,6 +42,11 @@ impl Operand {
     /// An operand that is written as `alpha · result + beta · prior`.
     pub fn output(name: &'static str, desc: TensorDesc) -> Self {
         Operand { name, desc, role: Role::Output }
+    }
+
+    /// An operand that is written by a formula that has alpha and beta in it.
+    pub fn result(name: &'static str, desc: TensorDesc) -> Self {
+        Operand { name, desc, role: Role::Result }
     }
 
     /// An operand that is read and written.
@@ -72,6 +81,21 @@ pub trait Problem: Clone + Eq + Hash + Debug + Display + FromStr<Err = BadDescri
     /// element but those at its own index.
     fn works_in_place(&self) -> bool {
         false
+    }
+
+    /// What becomes of the product before it is stored, where the problem has such an epilogue.
+    fn epilogue(&self) -> Option<&Epilogue> {
+        None
+    }
+
+    /// The same problem without its epilogue.
+    fn plain(&self) -> Self {
+        self.clone()
+    }
+
+    /// The same problem with its epilogue but for the channel sums.
+    fn without_sums(&self) -> Self {
+        self.clone()
     }
 
     /// How many products or summands flow into the longest sum of one output element: what tolerances scale with.

@@ -1,6 +1,6 @@
 //! The device code of oxidnn: every kernel, compiled to PTX by `cargo xtask build-ptx`.
 //!
-//! Imports go downward only: `ops` → `math` → `cuda_std`. On the host the crate is empty.
+//! Imports go downward only: `ops`, `epilogue` → `math` → `cuda_std`. On the host the crate is empty.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch, f16, core_intrinsics))]
 #![allow(internal_features)]
@@ -8,6 +8,8 @@
 // them. One SAFETY sentence at each entry says so; blocks inside would repeat it at every access.
 #![allow(unsafe_op_in_unsafe_fn)]
 
+#[cfg(target_arch = "nvptx64")]
+mod epilogue;
 #[cfg(target_arch = "nvptx64")]
 mod math;
 #[cfg(target_arch = "nvptx64")]

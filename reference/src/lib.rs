@@ -4,10 +4,11 @@
 //! exit, no parallelism, nothing shared with what it judges but the problem. Tensors are row-major slices of their
 //! logical extents; strides and element types are the business of whoever calls.
 
+mod epilogue;
 pub mod ops;
 pub mod tolerance;
 
-use kernel_abi::{BadDescriptor, Problem};
+use kernel_abi::{BadDescriptor, DType, Problem};
 
 /// A problem whose result can be judged.
 pub trait Judge: Problem {
@@ -16,28 +17,69 @@ pub trait Judge: Problem {
     /// `operands` holds every operand in that order, with the prior values of those that are written.
     fn judge(&self, operands: &[Vec<f64>]) -> Vec<Vec<f64>>;
 
-    /// The same, for operators whose own formula has alpha: those with update operands.
-    fn judge_with_alpha(&self, operands: &[Vec<f64>], alpha: f64) -> Vec<Vec<f64>> {
-        let _ = alpha;
+    /// The same, for operators whose own formula has alpha, or alpha and beta: those with update or result operands.
+    fn judge_scaled(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>> {
+        let _ = (alpha, beta);
         self.judge(operands)
+    }
+
+    /// For each output, the size of the numbers that it is made of, where `operands` holds magnitudes: the results for
+    /// these, unless the operator is not a sum of products.
+    fn judge_magnitudes(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>> {
+        self.judge_scaled(operands, alpha, beta)
+    }
+
+    /// The least exact type through which what is written to each output went.
+    fn rounded_to(&self) -> Vec<DType> {
+        let written = self.operands().into_iter().filter(|operand| operand.role != kernel_abi::Role::Input);
+        // The first output is what others are made of.
+        let mut least: Option<DType> = None;
+        written
+            .map(|operand| {
+                let first = *least.get_or_insert(operand.desc.dtype());
+                if first.epsilon() > operand.desc.dtype().epsilon() { first } else { operand.desc.dtype() }
+            })
+            .collect()
     }
 }
 
-/// One operator's row: its name and how to judge a problem given as text.
-type Row = (&'static str, fn(&str, &[Vec<f64>], f64) -> Result<Vec<Vec<f64>>, BadDescriptor>);
-
-fn row<P: Judge>() -> Row {
-    (P::OP, |text, operands, alpha| Ok(text.parse::<P>()?.judge_with_alpha(operands, alpha)))
+/// A problem of any operator, to be judged.
+pub trait AnyJudge {
+    /// See [`Judge::judge_scaled`].
+    fn judge_scaled(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>>;
+    /// See [`Judge::judge_magnitudes`].
+    fn judge_magnitudes(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>>;
+    /// See [`Judge::rounded_to`].
+    fn rounded_to(&self) -> Vec<DType>;
 }
 
-/// Judges a problem of any operator, given by its text form.
+impl<P: Judge> AnyJudge for P {
+    fn judge_scaled(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>> {
+        Judge::judge_scaled(self, operands, alpha, beta)
+    }
+    fn judge_magnitudes(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>> {
+        Judge::judge_magnitudes(self, operands, alpha, beta)
+    }
+    fn rounded_to(&self) -> Vec<DType> {
+        Judge::rounded_to(self)
+    }
+}
+
+/// One operator's row: its name and how to read a problem given as text.
+type Row = (&'static str, fn(&str) -> Result<Box<dyn AnyJudge>, BadDescriptor>);
+
+fn row<P: Judge>() -> Row {
+    (P::OP, |text| Ok(Box::new(text.parse::<P>()?)))
+}
+
+/// The judge of a problem of any operator, given by its text form.
 ///
 /// # Errors
 /// `BadDescriptor` for an unknown operator or an illegal problem.
-pub fn judge(text: &str, operands: &[Vec<f64>], alpha: f64) -> Result<Vec<Vec<f64>>, BadDescriptor> {
+pub fn judge(text: &str) -> Result<Box<dyn AnyJudge>, BadDescriptor> {
     let name = text.split([':', ' ']).next().unwrap_or_default();
     match ops::rows().into_iter().find(|(op, _)| *op == name) {
-        Some((_, judge)) => judge(text, operands, alpha),
+        Some((_, judge)) => judge(text),
         None => Err(BadDescriptor::new("reference", "op", format!("expected a known operator, given {name:?}"))),
     }
 }

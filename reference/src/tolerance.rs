@@ -38,7 +38,7 @@ pub fn as_stored(storage: DType, expected: f64, got: f64) -> f64 {
 /// For each operand that is written, the size of the numbers that its elements are made of.
 ///
 /// Rounding errors are relative to the terms of a sum and not to the sum, which may cancel: so the operator is judged
-/// on the operands' magnitudes too. `judge` gives the bare results for operands, in their order.
+/// on the operands' magnitudes too: `judge` is [`Judge::judge_magnitudes`](crate::Judge::judge_magnitudes) with these scalars.
 pub fn scales(
     operands: &[Operand],
     values: &[Vec<f64>],
@@ -54,7 +54,7 @@ pub fn scales(
             let result = root_mean_square(&result) + largest;
             match operand.role {
                 Role::Output => alpha.abs() * result + beta.abs() * root_mean_square(prior),
-                Role::Input | Role::Update => result,
+                Role::Input | Role::Update | Role::Result => result,
             }
         })
         .collect()

@@ -107,18 +107,20 @@ pub fn check_case<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(), 
             values
         })
         .collect();
-    let bare = problem.judge_with_alpha(&values, case.alpha);
+    let bare = Judge::judge_scaled(problem, &values, case.alpha, case.beta);
     let mut expected = Vec::new();
     let written = operands.iter().zip(&values).filter(|(operand, _)| operand.role != Role::Input);
-    let judge = |values: &[Vec<f64>]| problem.judge_with_alpha(values, case.alpha);
+    let judge = |values: &[Vec<f64>]| Judge::judge_magnitudes(problem, values, case.alpha, case.beta);
     let scales = tolerance::scales(&operands, &values, (case.alpha, case.beta), judge);
-    for (((operand, prior), result), scale) in written.zip(bare).zip(scales) {
+    for ((((operand, prior), result), scale), rounded_to) in
+        written.zip(bare).zip(scales).zip(Judge::rounded_to(problem))
+    {
         let blend = |(result, prior): (f64, &f64)| match operand.role {
             Role::Output if case.beta != 0.0 => case.alpha * result + case.beta * prior,
             Role::Output => case.alpha * result,
             _ => result,
         };
-        expected.push((result.into_iter().zip(prior).map(blend).collect::<Vec<f64>>(), scale));
+        expected.push(Expected { values: result.into_iter().zip(prior).map(blend).collect(), scale, rounded_to });
     }
     for context in contexts() {
         let candidates = oxidnn::operators::AnyProblem::candidates(problem, context);
@@ -142,6 +144,15 @@ pub fn check_case<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(), 
     Ok(())
 }
 
+/// What an output should hold.
+struct Expected {
+    values: Vec<f64>,
+    /// The size of the numbers that its elements are made of.
+    scale: f64,
+    /// The least exact type through which they went.
+    rounded_to: DType,
+}
+
 /// Gives indices that share an element, as with a stride of 0, the value of the first of them.
 fn share(desc: &TensorDesc, values: &mut [f64]) {
     if desc.self_overlaps() {
@@ -159,7 +170,7 @@ fn run<P: Operation>(
     name: &str,
     case: &Case,
     values: &[Vec<f64>],
-    expected: &[(Vec<f64>, f64)],
+    expected: &[Expected],
 ) -> Result<(), String> {
     let text = |e: oxidnn::Error| e.to_string();
     let stream = context.stream().map_err(text)?;
@@ -169,7 +180,8 @@ fn run<P: Operation>(
     let mut tensors = Vec::new();
     for (operand, values) in plan.operands().iter().zip(values) {
         // Outputs that are not read must be written whatever they held.
-        let unread = operand.role == Role::Output && case.beta == 0.0;
+        // So it is with a formula that has beta; sums of channels have none, and it cannot be told whether they are read.
+        let unread = matches!(operand.role, Role::Output | Role::Result) && case.beta == 0.0;
         tensors.push(Guarded::new(context, &stream, &operand.desc, if unread { None } else { Some(values) })?);
     }
     run_plan(&plan, &stream, case, &mut tensors, &mut workspace).map_err(text)?;
@@ -186,11 +198,11 @@ fn run<P: Operation>(
             }
             continue;
         }
-        let (expected, scale) = expected.next().ok_or("the reference has too few outputs")?;
+        let expected = expected.next().ok_or("the reference has too few outputs")?;
         compare(
             &operand.desc,
             operand.name,
-            (expected, *scale),
+            expected,
             &got,
             case,
             (Problem::accumulation_length(problem), Problem::precision(problem)),
@@ -210,7 +222,9 @@ fn run_plan(
     for (operand, tensor) in plan.operands().iter().zip(tensors) {
         args = match operand.role {
             Role::Input => args.input(operand.name, tensor.memory.window(GUARD, &operand.desc)?),
-            Role::Output | Role::Update => args.output(operand.name, tensor.memory.window_mut(GUARD, &operand.desc)?),
+            Role::Output | Role::Update | Role::Result => {
+                args.output(operand.name, tensor.memory.window_mut(GUARD, &operand.desc)?)
+            }
         };
     }
     plan.run(stream, args, workspace)?;
@@ -301,12 +315,12 @@ fn get(bytes: &[u8], dtype: DType, at: usize) -> f64 {
 fn compare(
     desc: &TensorDesc,
     name: &str,
-    (expected, scale): (&[f64], f64),
+    Expected { values: expected, scale, rounded_to }: &Expected,
     got: &[f64],
     case: &Case,
     (length, precision): (f64, Precision),
 ) -> Result<(), String> {
-    let relative = tolerance::relative(desc.dtype(), precision, length, case.slack);
+    let relative = tolerance::relative(*rounded_to, precision, length, case.slack);
     let absolute = tolerance::absolute(desc.dtype());
     let mut worst = None;
     for (linear, (&expected, &got)) in expected.iter().zip(got).enumerate() {

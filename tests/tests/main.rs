@@ -3,6 +3,7 @@
 mod activation;
 mod bias;
 mod conv;
+mod epilogue;
 mod errors;
 mod goldens;
 mod matmul;

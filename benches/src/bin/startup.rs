@@ -118,7 +118,7 @@ fn measured(process: Duration) -> Result<()> {
     for (operand, tensor) in plan.operands().iter().zip(&mut tensors) {
         args = match operand.role {
             Role::Input => args.input(operand.name, &*tensor),
-            Role::Output | Role::Update => args.output(operand.name, tensor),
+            Role::Output | Role::Update | Role::Result => args.output(operand.name, tensor),
         };
     }
     plan.run(&stream, args, &mut workspace)?;

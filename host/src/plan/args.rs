@@ -144,13 +144,13 @@ impl Plan {
     fn bind_operand<'a>(&self, operand: &Operand, value: Value<'a>) -> Result<Bound<'a>, Error> {
         let (desc, context, bound) = match (operand.role, value) {
             (Role::Input, Value::Read(view)) => (*view.desc(), view.context(), Bound::Read(view.region())),
-            (Role::Output | Role::Update, Value::Write(view)) => {
+            (Role::Output | Role::Update | Role::Result, Value::Write(view)) => {
                 (*view.desc(), view.context(), Bound::Write(view.into_region()))
             }
             (Role::Input, Value::Write(_)) => {
                 return Err(self.bad(operand.name, "expected an input, given as an output".to_owned()));
             }
-            (Role::Output | Role::Update, Value::Read(_)) => {
+            (Role::Output | Role::Update | Role::Result, Value::Read(_)) => {
                 return Err(self.bad(operand.name, "expected an output, given as an input".to_owned()));
             }
         };

@@ -37,8 +37,16 @@ pub(crate) trait Algorithm<P>: Sync {
     fn name(&self) -> &'static str;
     /// Variants able to compute `problem`, best first, or why there is none.
     fn configs(&self, problem: &P, context: &Context) -> Result<Vec<Config>, Refusal>;
+    /// Whether it computes problems that have an epilogue; `configs` is not asked about them otherwise.
+    fn takes_epilogues(&self) -> bool {
+        false
+    }
     /// Scratch memory of one run.
     fn workspace_bytes(&self, problem: &P, config: Config) -> u64;
+    /// The same for algorithms that use others, and so depend on the device.
+    fn workspace_bytes_on(&self, problem: &P, config: Config, _: &Context) -> u64 {
+        self.workspace_bytes(problem, config)
+    }
     /// Time of one run, for sorting.
     fn estimate_us(&self, problem: &P, config: Config, context: &Context) -> f64;
     /// Does everything that does not depend on pointers: loads the kernel, fills in its parameters.
@@ -49,7 +57,16 @@ pub(crate) trait Algorithm<P>: Sync {
 pub(crate) fn candidates<P: Operation>(context: &Context, problem: &P, limit: Option<u64>) -> Vec<Candidate> {
     let mut list = Vec::new();
     for algorithm in P::algorithms() {
-        match algorithm.configs(problem, context) {
+        let plain_only = problem.epilogue().is_some() && !algorithm.takes_epilogues();
+        let configs = if plain_only {
+            Err(Refusal::new(format!(
+                "stores products as they are, the problem has an epilogue ({} operands)",
+                problem.operands().len()
+            )))
+        } else {
+            algorithm.configs(problem, context)
+        };
+        match configs {
             Err(Refusal(reason)) => {
                 list.push(Candidate { algorithm: algorithm.name(), config: "", verdict: Verdict::Refused(reason) });
             }
@@ -58,7 +75,7 @@ pub(crate) fn candidates<P: Operation>(context: &Context, problem: &P, limit: Op
                 list.push(Candidate { algorithm: algorithm.name(), config: "", verdict });
             }
             Ok(configs) => list.extend(configs.into_iter().map(|config| {
-                let workspace_bytes = algorithm.workspace_bytes(problem, config);
+                let workspace_bytes = algorithm.workspace_bytes_on(problem, config, context);
                 let verdict = match limit {
                     Some(limit) if workspace_bytes > limit => {
                         Verdict::Refused(format!("needs {workspace_bytes} bytes of workspace, the limit is {limit}"))
@@ -152,7 +169,7 @@ fn assemble<P: Operation>(
         in_place: problem.works_in_place(),
         algorithm,
         config,
-        workspace_bytes: method.workspace_bytes(problem, Config(config)),
+        workspace_bytes: method.workspace_bytes_on(problem, Config(config), context),
         launch: method.prepare(problem, Config(config), context)?,
         operands: problem.operands(),
         candidates: Vec::new(),

@@ -68,7 +68,9 @@ impl Operands {
             let start = set * stride_elems(operand);
             args = match operand.role {
                 Role::Input => args.input(operand.name, tensor.window(start, &operand.desc)?),
-                Role::Output | Role::Update => args.output(operand.name, tensor.window_mut(start, &operand.desc)?),
+                Role::Output | Role::Update | Role::Result => {
+                    args.output(operand.name, tensor.window_mut(start, &operand.desc)?)
+                }
             };
         }
         plan.run(stream, args, workspace)

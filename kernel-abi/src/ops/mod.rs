@@ -12,6 +12,8 @@ pub mod transform;
 
 /// Layout hashes of every launch-parameter struct, in a fixed order (see [`crate::abi_fingerprint`]).
 pub const LAYOUT_HASHES: &[u64] = &[
+    crate::epilogue::EpilogueSumsParams::LAYOUT_HASH,
+    crate::epilogue::SeparateEpilogueParams::LAYOUT_HASH,
     activation::ActivationParams::LAYOUT_HASH,
     bias::BiasParams::LAYOUT_HASH,
     conv::ConvParams::LAYOUT_HASH,

@@ -1,6 +1,9 @@
-//! Element types and index arithmetic.
+//! Element types, functions of one number and index arithmetic.
 
+pub mod activation;
 pub mod element;
+pub mod epilogue;
+pub mod fused_epilogue;
 pub mod index;
 pub mod kmajor;
 pub mod tensor_core;

@@ -14,25 +14,27 @@ impl Judge for ActivationProblem {
 
 /// y = f(x).
 pub fn forward(problem: &ActivationProblem, x: &[f64]) -> Vec<f64> {
-    let c = problem.coefficient();
-    x.iter()
-        .map(|&x| match problem.mode() {
-            _ if x.is_nan() => x,
-            ActivationMode::Identity => x,
-            ActivationMode::Relu => x.max(0.0),
-            ActivationMode::ClippedRelu => x.clamp(0.0, c),
-            ActivationMode::Elu => {
-                if x > 0.0 {
-                    x
-                } else {
-                    c * x.exp_m1()
-                }
+    x.iter().map(|&x| value(problem.mode(), problem.coefficient(), x)).collect()
+}
+
+/// f(x).
+pub fn value(mode: ActivationMode, c: f64, x: f64) -> f64 {
+    match mode {
+        _ if x.is_nan() => x,
+        ActivationMode::Identity => x,
+        ActivationMode::Relu => x.max(0.0),
+        ActivationMode::ClippedRelu => x.clamp(0.0, c),
+        ActivationMode::Elu => {
+            if x > 0.0 {
+                x
+            } else {
+                c * x.exp_m1()
             }
-            ActivationMode::Sigmoid => sigmoid(x),
-            ActivationMode::Tanh => x.tanh(),
-            ActivationMode::Swish => x * sigmoid(c * x),
-        })
-        .collect()
+        }
+        ActivationMode::Sigmoid => sigmoid(x),
+        ActivationMode::Tanh => x.tanh(),
+        ActivationMode::Swish => x * sigmoid(c * x),
+    }
 }
 
 /// dx = f'(x) dy.

@@ -1,17 +1,30 @@
 //! Convolution, formula in [`kernel_abi::ops::conv`].
 
-use crate::Judge;
+use crate::{Judge, epilogue};
 use kernel_abi::ops::conv::{ConvMode, ConvPass, ConvProblem, ConvShape};
 
 impl Judge for ConvProblem {
     fn judge(&self, operands: &[Vec<f64>]) -> Vec<Vec<f64>> {
-        let pass = match self.conv_pass() {
-            ConvPass::Fprop => fprop,
-            ConvPass::Dgrad => dgrad,
-            ConvPass::Wgrad => wgrad,
-        };
-        vec![pass(self, &operands[0], &operands[1])]
+        Judge::judge_scaled(self, operands, 1.0, 0.0)
     }
+
+    fn judge_scaled(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>> {
+        epilogue::judge(self, product(self, operands), operands, (alpha, beta))
+    }
+
+    fn judge_magnitudes(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>> {
+        epilogue::magnitudes(self, product(self, operands), operands, (alpha, beta))
+    }
+}
+
+/// What the pass computes, alpha, beta and epilogue left out.
+fn product(problem: &ConvProblem, operands: &[Vec<f64>]) -> Vec<f64> {
+    let pass = match problem.conv_pass() {
+        ConvPass::Fprop => fprop,
+        ConvPass::Dgrad => dgrad,
+        ConvPass::Wgrad => wgrad,
+    };
+    pass(problem, &operands[0], &operands[1])
 }
 
 /// y = conv(x, w).

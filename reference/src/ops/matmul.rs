@@ -1,11 +1,19 @@
 //! Matmul, formula in [`kernel_abi::ops::matmul`].
 
-use crate::Judge;
+use crate::{Judge, epilogue};
 use kernel_abi::ops::matmul::MatmulProblem;
 
 impl Judge for MatmulProblem {
     fn judge(&self, operands: &[Vec<f64>]) -> Vec<Vec<f64>> {
-        vec![forward(self, &operands[0], &operands[1])]
+        Judge::judge_scaled(self, operands, 1.0, 0.0)
+    }
+
+    fn judge_scaled(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>> {
+        epilogue::judge(self, forward(self, &operands[0], &operands[1]), operands, (alpha, beta))
+    }
+
+    fn judge_magnitudes(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>> {
+        epilogue::magnitudes(self, forward(self, &operands[0], &operands[1]), operands, (alpha, beta))
     }
 }
 

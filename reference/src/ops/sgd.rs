@@ -5,10 +5,10 @@ use kernel_abi::ops::sgd::SgdProblem;
 
 impl Judge for SgdProblem {
     fn judge(&self, operands: &[Vec<f64>]) -> Vec<Vec<f64>> {
-        self.judge_with_alpha(operands, 1.0)
+        Judge::judge_scaled(self, operands, 1.0, 0.0)
     }
 
-    fn judge_with_alpha(&self, operands: &[Vec<f64>], alpha: f64) -> Vec<Vec<f64>> {
+    fn judge_scaled(&self, operands: &[Vec<f64>], alpha: f64, _: f64) -> Vec<Vec<f64>> {
         let (v, w) = update(self, &operands[0], &operands[1], &operands[2], alpha);
         vec![v, w]
     }

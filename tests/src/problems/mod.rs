@@ -3,6 +3,7 @@
 pub mod activation;
 pub mod bias;
 pub mod conv;
+pub mod epilogue;
 pub mod matmul;
 pub mod narrow;
 pub mod pointwise;

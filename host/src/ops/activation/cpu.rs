@@ -26,7 +26,7 @@ impl CpuKernel<ActivationProblem> for Elementwise {
         let out = outputs[0].par_chunks_mut(CHUNK);
         match inputs.get(1) {
             None => out.zip(x).for_each(|(y, x)| {
-                y.iter_mut().zip(x).for_each(|(y, &x)| *y = forward(mode, c, x));
+                y.iter_mut().zip(x).for_each(|(y, &x)| *y = value(mode, c, x));
             }),
             Some(dy) => out.zip(x).zip(dy.par_chunks(CHUNK)).for_each(|((dx, x), dy)| {
                 dx.iter_mut().zip(x).zip(dy).for_each(|((dx, &x), &dy)| *dx = slope(mode, c, x) * dy);
@@ -36,7 +36,7 @@ impl CpuKernel<ActivationProblem> for Elementwise {
 }
 
 /// f(x).
-fn forward<A: Real>(mode: ActivationMode, c: A, x: A) -> A {
+pub(crate) fn value<A: Real>(mode: ActivationMode, c: A, x: A) -> A {
     let (zero, one) = (A::zero(), A::one());
     match mode {
         ActivationMode::Identity => x,

@@ -4,4 +4,6 @@ mod algorithms;
 mod cpu;
 mod naive;
 
+pub(crate) use cpu::value;
+
 pub use kernel_abi::ops::activation::{ActivationMode, ActivationPass, ActivationProblem};

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
+use crate::epilogue::SeparateEpilogue;
 use crate::operators::Operation;
 use crate::select::Algorithm;
 
@@ -38,6 +39,7 @@ impl Operation for ConvProblem {
             &pointwise_matmul::PointwiseMatmul,
             &pointwise_strided::PointwiseStrided,
             &nchw_transposed::NchwTransposed,
+            &SeparateEpilogue,
             &ffma::Ffma,
             &naive::Naive,
         ]

@@ -1,11 +1,12 @@
 //! The convolution kernels that accept every legal problem.
 
 use super::{ConvMode, ConvPass, ConvProblem};
+use crate::epilogue::{self, ChannelPass, ChannelPassLaunch};
 use crate::launch::{KernelLaunch, KernelRow, channels_innermost, kernel_for, kernel_rows, linear_grid, spatial_param};
-use crate::plan::Launch;
+use crate::plan::{Call, Launch};
 use crate::select::cost::{LAUNCH_US, streaming_us};
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, DType, Error, Problem};
+use crate::{Context, DType, Error, Problem, Stream};
 use kernel_abi::ops::conv::ConvParams;
 
 const KERNELS: &[KernelRow] = kernel_abi::conv_kernels!(kernel_rows);
@@ -46,6 +47,10 @@ impl Algorithm<ConvProblem> for Naive {
         "naive"
     }
 
+    fn takes_epilogues(&self) -> bool {
+        true
+    }
+
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         let (x, y) = (problem.x().dtype(), problem.y().dtype());
         match NARROW_KERNELS.iter().find(|row| (row.1, row.2) == (x, y)) {
@@ -54,8 +59,8 @@ impl Algorithm<ConvProblem> for Naive {
         }
     }
 
-    fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {
-        0
+    fn workspace_bytes(&self, problem: &ConvProblem, _: Config) -> u64 {
+        ChannelPass::sums_of(problem.epilogue(), problem.y()).map_or(0, |sums| sums.workspace_bytes())
     }
 
     fn estimate_us(&self, problem: &ConvProblem, _: Config, context: &Context) -> f64 {
@@ -75,7 +80,9 @@ impl Algorithm<ConvProblem> for Naive {
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let written = problem.written();
         let shape = problem.shape();
-        Ok(Box::new(KernelLaunch {
+        let residual =
+            problem.epilogue().and_then(|epilogue| Some((epilogue.residual_operand()?, epilogue.residual_desc()?)));
+        let product = KernelLaunch {
             function: context.function(config.0)?,
             config: linear_grid(written.n_elems(), BLOCK),
             params: ConvParams {
@@ -97,6 +104,11 @@ impl Algorithm<ConvProblem> for Naive {
                 x: spatial_param(problem.x()),
                 w: spatial_param(problem.w()),
                 y: spatial_param(problem.y()),
+                z: match residual {
+                    Some((operand, z)) => spatial_param(z).at(operand as u64),
+                    None => spatial_param(problem.y()),
+                },
+                epilogue: epilogue::param(problem.epilogue(), problem.y().dtype()),
             },
             bind: match problem.conv_pass() {
                 ConvPass::Fprop => |params, call| {
@@ -104,6 +116,8 @@ impl Algorithm<ConvProblem> for Naive {
                     params.x.address = call.address(0);
                     params.w.address = call.address(1);
                     params.y.address = call.address(2);
+                    epilogue::bind(&mut params.z.address, call);
+                    epilogue::bind(&mut params.epilogue.bias, call);
                 },
                 ConvPass::Dgrad => |params, call| {
                     (params.alpha, params.beta) = (call.alpha, call.beta);
@@ -118,6 +132,23 @@ impl Algorithm<ConvProblem> for Naive {
                     params.w.address = call.address(2);
                 },
             },
-        }))
+        };
+        Ok(match ChannelPass::sums_of(problem.epilogue(), problem.y()) {
+            Some(sums) => Box::new(SummedLaunch { product, sums: sums.prepare(context)? }),
+            None => Box::new(product),
+        })
+    }
+}
+
+/// y, and then the sums of its channels.
+struct SummedLaunch {
+    product: KernelLaunch<ConvParams>,
+    sums: ChannelPassLaunch,
+}
+
+impl Launch for SummedLaunch {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        self.product.launch(stream, call)?;
+        self.sums.launch(stream, call, call.workspace_address())
     }
 }

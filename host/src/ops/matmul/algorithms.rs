@@ -3,6 +3,7 @@
 use super::{MatmulProblem, bf16x3_wgmma, cp_async_mma, cpu, ffma, kmajor_wgmma, naive, tma_wgmma};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
+use crate::epilogue::SeparateEpilogue;
 use crate::operators::Operation;
 use crate::select::Algorithm;
 
@@ -18,6 +19,7 @@ impl Operation for MatmulProblem {
             &kmajor_wgmma::KMajorWgmma,
             &bf16x3_wgmma::Bf16x3Wgmma,
             &cp_async_mma::CpAsyncMma,
+            &SeparateEpilogue,
             &ffma::Ffma,
             &naive::Naive,
         ]

@@ -15,6 +15,7 @@ use crate::launch::{LaunchConfig, linear_grid};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Stream, TensorDesc};
+use kernel_abi::epilogue::FusedEpilogueParam;
 use kernel_abi::ops::matmul::{
     F32_PARTS, MAX_BATCH_DIMS, MatmulOperand, MatmulPackParams, MatmulTile, MatmulTmaParams, OUTPUT_THREADS,
     PART_PAIRS, TILE_128X128,
@@ -163,6 +164,10 @@ impl Sides {
             outer_blocks: self.gemm_k.div_ceil(TILE.gemm_k),
             a_outer_batch: 0,
             b_outer_batch: 0,
+            bias_along_rows: 0,
+            epilogue: FusedEpilogueParam::NONE,
+            z_batch_strides: [0; 3],
+            z_row_stride: 0,
         }
     }
 }

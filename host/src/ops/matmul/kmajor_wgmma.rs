@@ -14,6 +14,7 @@ use crate::ops::transform::Copying;
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Math, Problem, Stream, TensorDesc};
+use kernel_abi::epilogue::FusedEpilogueParam;
 use kernel_abi::ops::matmul::{
     MAX_BATCH_DIMS, MatmulKMajorParams, MatmulOperand, MatmulTile, MatmulTmaParams, OUTPUT_THREADS,
 };
@@ -241,6 +242,10 @@ impl Sides {
             outer_blocks: blocks,
             a_outer_batch: 0,
             b_outer_batch: 0,
+            bias_along_rows: 0,
+            epilogue: FusedEpilogueParam::NONE,
+            z_batch_strides: [0; 3],
+            z_row_stride: 0,
         };
         MatmulKMajorParams { product, store: self.store }
     }

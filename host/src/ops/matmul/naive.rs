@@ -1,6 +1,7 @@
 //! The matmul kernel that accepts every legal problem.
 
 use super::MatmulProblem;
+use crate::epilogue;
 use crate::launch::{KernelLaunch, KernelRow, LaunchConfig, kernel_for, kernel_rows};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
@@ -36,6 +37,10 @@ impl Algorithm<MatmulProblem> for Naive {
         "naive"
     }
 
+    fn takes_epilogues(&self) -> bool {
+        true
+    }
+
     fn configs(&self, problem: &MatmulProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         let dtypes = [problem.a(), problem.b(), problem.c()].map(TensorDesc::dtype);
         match NARROW_KERNELS.iter().find(|row| row.1 == dtypes) {
@@ -56,6 +61,13 @@ impl Algorithm<MatmulProblem> for Naive {
     }
 
     fn prepare(&self, problem: &MatmulProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let residual = match problem
+            .epilogue()
+            .and_then(|epilogue| Some((epilogue.residual_operand()?, epilogue.residual_desc()?)))
+        {
+            Some((number, z)) => MatmulOperand { address: number as u64, ..operand(z) },
+            None => operand(problem.c()),
+        };
         let tile = i64::from(NAIVE_TILE) as u64;
         let [gemm_m, gemm_n, n_batch] =
             [problem.gemm_m(), problem.gemm_n(), problem.n_batch()].map(|extent| extent as u64);
@@ -78,12 +90,16 @@ impl Algorithm<MatmulProblem> for Naive {
                 a: operand(&problem.a_matrix()),
                 b: operand(&problem.b_matrix()),
                 c: operand(problem.c()),
+                z: residual,
+                epilogue: epilogue::param(problem.epilogue(), problem.c().dtype()),
             },
             bind: |params, call| {
                 (params.alpha, params.beta) = (call.alpha, call.beta);
                 params.a.address = call.address(0);
                 params.b.address = call.address(1);
                 params.c.address = call.address(2);
+                epilogue::bind(&mut params.z.address, call);
+                epilogue::bind(&mut params.epilogue.bias, call);
             },
         }))
     }

@@ -7,6 +7,7 @@
 //! `wgrad` is another: rows are k, columns (t, r, s, c), and the sum runs over positions of y.
 
 use crate::division::Divisor;
+use crate::epilogue::FusedEpilogueParam;
 
 /// What one block computes at a time, and how deep its pipeline is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,6 +198,17 @@ impl ConvTile {
         self.gemm_n / self.cluster
     }
 
+    /// Whether kernels for `fprop` compute epilogues: where consumers hold the sums of a whole wide tile in turns, they have
+    /// no registers left for what is added.
+    pub const fn has_epilogues(self) -> bool {
+        !(self.in_turns && self.gemm_n > 64)
+    }
+
+    /// Whether its kernels have the code for [`access::ROWS`], for which the others have no registers left.
+    pub const fn writes_rows(self) -> bool {
+        !(self.gemm_m == 256 && self.gemm_n == 128)
+    }
+
     /// Panels of the sum in a stage.
     pub const fn k_panels(self) -> u32 {
         self.stage_k() / self.panel_k
@@ -307,6 +319,12 @@ crate::abi_struct! {
         pub alpha: f32,
         /// Factor of the prior value.
         pub beta: f32,
+        /// What becomes of the sums of `fprop`.
+        pub epilogue: FusedEpilogueParam,
+        /// Distance between images of the residual, in elements.
+        pub z_image_stride: i64,
+        /// Distances between its positions along the axes.
+        pub z_strides: [i64; 3],
     }
 }
 

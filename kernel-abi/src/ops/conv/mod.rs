@@ -33,6 +33,8 @@
 //!
 //! Numbers of 8 bits stand for their multiples by a scale each tensor has: alpha carries the product of x's and w's scale
 //! over y's. [`Math::Tf32`](crate::Math) (`math=tf32`) allows tensor cores to read `f32` operands as tf32.
+//!
+//! `fprop` may have an [epilogue](crate::epilogue): bias, residual, activation, and the sums of y's channels.
 
 pub mod bf16x3_wgmma;
 pub mod cp_async_mma;

@@ -1,6 +1,7 @@
 //! Launch parameters of the convolution kernels.
 
 use crate::TensorParam;
+use crate::epilogue::EpilogueParam;
 
 crate::abi_struct! {
     /// Launch parameters of the naive convolution kernels, all passes. Spatial arrays are in the order depth, height,
@@ -43,5 +44,9 @@ crate::abi_struct! {
         pub w: TensorParam,
         /// y or dy as `[N, K, Z, P, Q]`.
         pub y: TensorParam,
+        /// The residual of `fprop`; address 0 for none.
+        pub z: TensorParam,
+        /// What becomes of the sums of `fprop`.
+        pub epilogue: EpilogueParam,
     }
 }

@@ -4,7 +4,10 @@ use super::desc::{ConvAxis, ConvDesc, OP};
 use super::{ConvMode, ConvPass};
 use crate::Math;
 use crate::desc::{BadDescriptor, TensorDesc};
-use crate::problem::{Operand, Precision, Problem, integer_sums, no_overlap, product_dtypes, same_dims, same_dtype};
+use crate::epilogue::Epilogue;
+use crate::problem::{
+    Operand, Precision, Problem, general_dtype, integer_sums, no_overlap, product_dtypes, same_dims, same_dtype,
+};
 use crate::text::{Fields, join};
 use std::fmt;
 use std::str::FromStr;
@@ -20,6 +23,7 @@ pub struct ConvProblem {
     x: TensorDesc,
     w: TensorDesc,
     y: TensorDesc,
+    epilogue: Option<Epilogue>,
 }
 
 /// All extents of a convolution with three spatial axes, in the order depth, height, width. An absent axis has extent,
@@ -115,9 +119,26 @@ impl ConvProblem {
             ConvPass::Wgrad => no_overlap(OP, w_name, w)?,
         }
         let (groups, mode, math) = (desc.n_groups(), desc.conv_mode(), desc.conv_math());
-        let problem = ConvProblem { pass, axes, groups, mode, math, x: *x, w: *w, y: *y };
+        let problem = ConvProblem { pass, axes, groups, mode, math, x: *x, w: *w, y: *y, epilogue: None };
         integer_sums(OP, x_name, x, problem.accumulation_length())?;
         Ok(problem)
+    }
+
+    /// The same with an epilogue in place of the one it may have: `y = act(alpha · conv(x, w) + beta · y + bias + z)`.
+    ///
+    /// # Errors
+    /// `BadDescriptor` for `dgrad` and `wgrad`, a bias that is not `[K]` or of another type than y's or its
+    /// accumulator's, a residual of other extents or type than y's, and a coefficient that the activation does not take.
+    pub fn with_epilogue(self, epilogue: Epilogue) -> Result<Self, BadDescriptor> {
+        let epilogue = epilogue.checked(OP, "y", &self.y, 1)?;
+        if let (Some(_), ConvPass::Dgrad | ConvPass::Wgrad) = (&epilogue, self.pass) {
+            let reason = format!("expected the pass fprop, whose y an epilogue is for, given {}", self.pass);
+            return Err(BadDescriptor::new(OP, "epilogue", reason));
+        }
+        if epilogue.is_some() {
+            general_dtype(OP, "x", &self.x)?;
+        }
+        Ok(ConvProblem { epilogue, ..self })
     }
 
     /// The same convolution of tensors that lie in other ways.
@@ -226,26 +247,49 @@ impl Problem for ConvProblem {
 
     fn operands(&self) -> Vec<Operand> {
         let (x, w, y) = (self.x, self.w, self.y);
-        match self.pass {
+        let mut operands = match self.pass {
             ConvPass::Fprop => vec![Operand::input("x", x), Operand::input("w", w), Operand::output("y", y)],
             ConvPass::Dgrad => vec![Operand::input("dy", y), Operand::input("w", w), Operand::output("dx", x)],
             ConvPass::Wgrad => vec![Operand::input("x", x), Operand::input("dy", y), Operand::output("dw", w)],
+        };
+        if let Some(epilogue) = &self.epilogue {
+            epilogue.add_operands(&mut operands);
         }
+        operands
+    }
+
+    fn epilogue(&self) -> Option<&Epilogue> {
+        self.epilogue.as_ref()
+    }
+
+    fn plain(&self) -> Self {
+        ConvProblem { epilogue: None, ..self.clone() }
+    }
+
+    fn without_sums(&self) -> Self {
+        let epilogue = self.epilogue.as_ref().and_then(Epilogue::without_sums);
+        ConvProblem { epilogue, ..self.clone() }
     }
 
     /// That of `fprop` in every pass, padding counted as if it were multiplied.
     fn flops(&self) -> f64 {
         let terms: f64 = self.w.dims()[1..].iter().map(|&extent| extent as f64).product();
-        2.0 * self.y.n_elems() as f64 * terms
+        let behind = self.epilogue.as_ref().map_or(0.0, Epilogue::flops_per_element);
+        self.y.n_elems() as f64 * (2.0 * terms + behind)
     }
 
     fn accumulation_length(&self) -> f64 {
         let product = |extents: &[i64]| extents.iter().map(|&extent| extent as f64).product::<f64>();
         let taps = product(&self.w.dims()[2..]);
+        let positions = || product(&self.y.dims()[2..]) * self.y.dims()[0] as f64;
         match self.pass {
+            // The sums of a channel are over its positions.
+            ConvPass::Fprop if self.epilogue.as_ref().is_some_and(Epilogue::has_sums) => {
+                positions().max(taps * self.w.dims()[1] as f64)
+            }
             ConvPass::Fprop => taps * self.w.dims()[1] as f64,
             ConvPass::Dgrad => taps * (self.w.dims()[0] / self.groups) as f64,
-            ConvPass::Wgrad => product(&self.y.dims()[2..]) * self.y.dims()[0] as f64,
+            ConvPass::Wgrad => positions(),
         }
     }
 
@@ -269,6 +313,9 @@ impl fmt::Display for ConvProblem {
         }
         if self.math != Math::default() {
             write!(f, " math={}", self.math)?;
+        }
+        if let Some(epilogue) = &self.epilogue {
+            write!(f, "{epilogue}")?;
         }
         crate::problem::write_operands(f, self)
     }
@@ -313,8 +360,12 @@ impl FromStr for ConvProblem {
                 laid_out_like(&x, &dims)?
             }
         };
+        let epilogue = Epilogue::parse(OP, &mut fields)?;
         fields.finish()?;
-        Self::new(pass, &desc, &x, &w, &y)
+        let given_sum = epilogue.given_sum();
+        let problem = Self::new(pass, &desc, &x, &w, &y)?.with_epilogue(epilogue)?;
+        problem.epilogue.iter().try_for_each(|epilogue| epilogue.check_sums(OP, given_sum))?;
+        Ok(problem)
     }
 }
 

@@ -21,6 +21,11 @@
 //!
 //! Numbers of 8 bits stand for their multiples by a scale each tensor has: alpha carries the product of a's and b's scale
 //! over c's. [`Math::Tf32`](crate::Math) (`math=tf32`) allows tensor cores to read `f32` operands as tf32.
+//!
+//! With an [epilogue](crate::epilogue), `c = act(alpha · a b + beta · c + bias + z)`, where z is laid out by its own strides
+//! and the bias has one number for each column n: in a network's layer `y = x w + bias`, one for each output. A library
+//! that is told of matrices in column-major order, as cuBLASLt is, computes the transpose of all this, and its bias, one
+//! number for each of its rows, is the same.
 
 mod kernels;
 mod params;

@@ -1,6 +1,7 @@
 //! Launch parameters of the matmul kernels.
 
 use super::MAX_BATCH_DIMS;
+use crate::epilogue::{EpilogueParam, FusedEpilogueParam};
 use crate::store::StoreParams;
 
 /// A batch of strided matrices as a kernel sees it. Strides are in elements.
@@ -38,6 +39,10 @@ crate::abi_struct! {
         pub b: MatmulOperand,
         /// `[…, m, n]`.
         pub c: MatmulOperand,
+        /// The residual; address 0 for none.
+        pub z: MatmulOperand,
+        /// What becomes of the sums.
+        pub epilogue: EpilogueParam,
     }
 }
 
@@ -101,6 +106,14 @@ crate::abi_struct! {
         pub a_outer_batch: u32,
         /// 1 where the outer index is added to b's innermost batch coordinate, else 0.
         pub b_outer_batch: u32,
+        /// 1 where the bias belongs to rows of what is computed, as where that is the transpose of c.
+        pub bias_along_rows: u32,
+        /// What becomes of the sums.
+        pub epilogue: FusedEpilogueParam,
+        /// Elements of the residual between matrices, outermost dimension first.
+        pub z_batch_strides: [i64; MAX_BATCH_DIMS],
+        /// Elements of the residual between rows; its columns are contiguous.
+        pub z_row_stride: i64,
     }
 }
 

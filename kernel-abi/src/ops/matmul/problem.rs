@@ -3,7 +3,8 @@
 use super::MAX_BATCH_DIMS;
 use crate::Math;
 use crate::desc::{BadDescriptor, TensorDesc};
-use crate::problem::{Operand, Precision, Problem, integer_sums, no_overlap, product_dtypes};
+use crate::epilogue::Epilogue;
+use crate::problem::{Operand, Precision, Problem, general_dtype, integer_sums, no_overlap, product_dtypes};
 use crate::text::{Fields, join};
 use std::fmt;
 use std::str::FromStr;
@@ -62,6 +63,7 @@ pub struct MatmulProblem {
     a: TensorDesc,
     b: TensorDesc,
     c: TensorDesc,
+    epilogue: Option<Epilogue>,
 }
 
 impl MatmulProblem {
@@ -94,7 +96,7 @@ impl MatmulProblem {
         }
         desc.math.check(OP, &a)?;
         product_dtypes(OP, ("a", &a), ("b", &b), ("c", &c))?;
-        let problem = MatmulProblem { desc, a, b, c };
+        let problem = MatmulProblem { desc, a, b, c, epilogue: None };
         let (a_matrix, b_matrix) = (problem.a_matrix(), problem.b_matrix());
         let (m, k) = (a_matrix.dims()[n_batch], a_matrix.dims()[n_batch + 1]);
         let (given_k, n) = (b_matrix.dims()[n_batch], b_matrix.dims()[n_batch + 1]);
@@ -109,6 +111,24 @@ impl MatmulProblem {
         integer_sums(OP, "a", &a, k as f64)?;
         no_overlap(OP, "c", &c)?;
         Ok(problem)
+    }
+
+    /// The same with an epilogue in place of the one it may have: `c = act(alpha · a b + beta · c + bias + z)`, with a
+    /// bias for each column, n. See the [module](super) on what that is for matrices in column-major order.
+    ///
+    /// # Errors
+    /// `BadDescriptor` for a bias that is not `[gemm_n]` or of another type than c's or its accumulator's, a residual of
+    /// other extents or type than c's, a coefficient that the activation does not take, and for channel sums.
+    pub fn with_epilogue(self, epilogue: Epilogue) -> Result<Self, BadDescriptor> {
+        if epilogue.has_sums() {
+            let reason = "expected none, which convolutions have, given sum and sum_squares";
+            return Err(BadDescriptor::new(OP, "channel sums", reason.to_owned()));
+        }
+        let epilogue = epilogue.checked(OP, "c", &self.c, self.c.rank() - 1)?;
+        if epilogue.is_some() {
+            general_dtype(OP, "a", &self.a)?;
+        }
+        Ok(MatmulProblem { epilogue, ..self })
     }
 
     /// Which inputs are stored transposed.
@@ -185,11 +205,24 @@ impl Problem for MatmulProblem {
     }
 
     fn operands(&self) -> Vec<Operand> {
-        vec![Operand::input("a", self.a), Operand::input("b", self.b), Operand::output("c", self.c)]
+        let mut operands = vec![Operand::input("a", self.a), Operand::input("b", self.b), Operand::output("c", self.c)];
+        if let Some(epilogue) = &self.epilogue {
+            epilogue.add_operands(&mut operands);
+        }
+        operands
+    }
+
+    fn epilogue(&self) -> Option<&Epilogue> {
+        self.epilogue.as_ref()
+    }
+
+    fn plain(&self) -> Self {
+        MatmulProblem { epilogue: None, ..self.clone() }
     }
 
     fn flops(&self) -> f64 {
-        2.0 * self.c.n_elems() as f64 * self.gemm_k() as f64
+        let behind = self.epilogue.as_ref().map_or(0.0, Epilogue::flops_per_element);
+        self.c.n_elems() as f64 * (2.0 * self.gemm_k() as f64 + behind)
     }
 
     fn accumulation_length(&self) -> f64 {
@@ -209,6 +242,9 @@ impl fmt::Display for MatmulProblem {
         }
         if self.desc.math != Math::default() {
             write!(f, " math={}", self.desc.math)?;
+        }
+        if let Some(epilogue) = &self.epilogue {
+            write!(f, "{epilogue}")?;
         }
         crate::problem::write_operands(f, self)
     }
@@ -231,8 +267,9 @@ impl FromStr for MatmulProblem {
             Some(c) => c,
             None => product(desc, &a, &b)?,
         };
+        let epilogue = Epilogue::parse(OP, &mut fields)?;
         fields.finish()?;
-        desc.problem(&a, &b, &c)
+        desc.problem(&a, &b, &c)?.with_epilogue(epilogue)
     }
 }
 

@@ -1,5 +1,6 @@
 //! One thread an element, any strides. Bound by memory traffic where tensors are packed alike.
 
+use crate::math::activation::value;
 use crate::math::element::{Accumulator, Element, blend, load};
 use crate::math::index::{for_each_index, offsets};
 use kernel_abi::ops::activation::{ActivationMode, ActivationParams};
@@ -22,32 +23,6 @@ pub unsafe fn backward<T: Element>(p: &ActivationParams) {
         let (x, dy) = (load::<T>(p.x.address, x), load::<T>(p.dy.address, dy));
         blend::<T>(p.out.address, out, slope(p.mode, c, x) * dy, p.alpha, p.beta);
     });
-}
-
-#[inline(always)]
-fn value<A: Accumulator>(mode: u32, c: A, x: A) -> A {
-    // Numbers, not the enum: an address may hold anything, and a kernel must not have a value outside an enum.
-    if mode == ActivationMode::Relu as u32 {
-        if x < A::ZERO { A::ZERO } else { x }
-    } else if mode == ActivationMode::ClippedRelu as u32 {
-        if x < A::ZERO {
-            A::ZERO
-        } else if x > c {
-            c
-        } else {
-            x
-        }
-    } else if mode == ActivationMode::Elu as u32 {
-        if x > A::ZERO { x } else { c * x.exp_m1() }
-    } else if mode == ActivationMode::Sigmoid as u32 {
-        x.sigmoid()
-    } else if mode == ActivationMode::Tanh as u32 {
-        x.tanh()
-    } else if mode == ActivationMode::Swish as u32 {
-        x * (c * x).sigmoid()
-    } else {
-        x
-    }
 }
 
 #[inline(always)]

@@ -5,6 +5,7 @@
 //! innermost loop, which walks channels in `fprop` and `dgrad` and positions in `wgrad`.
 
 use crate::math::element::{Accumulator, Element, Factor, Term, blend, load, load_term};
+use crate::math::epilogue::finish;
 use crate::math::index::{div_rem, for_each_index};
 use kernel_abi::TensorParam;
 use kernel_abi::ops::conv::ConvParams;
@@ -41,7 +42,9 @@ pub unsafe fn fprop_into<X: Factor, Y: Element>(a: &ConvParams) {
             }
         });
         let y_at = n * a.y.strides[0] + k * a.y.strides[1] + spatial_offset(&a.y, [z, p, q]);
-        blend::<Y>(a.y.address, y_at, Y::Acc::from_f64(sum.to_f64()), a.alpha, a.beta);
+        let z_at = n * a.z.strides[0] + k * a.z.strides[1] + spatial_offset(&a.z, [z, p, q]);
+        let sum = Y::Acc::from_f64(sum.to_f64());
+        finish::<Y>(&a.epilogue, (a.y.address, y_at), (a.z.address, z_at), k, sum, a.alpha, a.beta);
     });
 }
 

@@ -3,7 +3,8 @@
 //! Grid: linear over tiles of `NAIVE_TILE` × `NAIVE_TILE` of all matrices, striding. Block: 256 threads, each with
 //! 2 × 2 elements, 16 apart. Shared memory: two slices of `SLICE_ELEMS` accumulators. No alignment is asked.
 
-use crate::math::element::{Accumulator, Element, Factor, Term, blend, load_term};
+use crate::math::element::{Accumulator, Element, Factor, Term, load_term};
+use crate::math::epilogue::finish;
 use crate::math::index::div_rem;
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use kernel_abi::ops::matmul::{MatmulOperand, MatmulParams, NAIVE_TILE};
@@ -37,7 +38,8 @@ pub(super) unsafe fn forward<A: Factor, B: Factor<Term = A::Term>, C: Element>(
         let (rest, n_block) = div_rem(tile, n_blocks);
         let (matrix, m_block) = div_rem(rest, m_blocks);
         let (first_m, first_n) = (m_block * TILE, n_block * TILE);
-        let (a_at, b_at, c_at) = (start(&p.a, p, matrix), start(&p.b, p, matrix), start(&p.c, p, matrix));
+        let (a_at, b_at) = (start(&p.a, p, matrix), start(&p.b, p, matrix));
+        let at = [start(&p.c, p, matrix), start(&p.z, p, matrix)];
         let mut sums = [A::Term::ZERO; 4];
         let mut k = 0;
         while k < p.gemm_k {
@@ -69,10 +71,10 @@ pub(super) unsafe fn forward<A: Factor, B: Factor<Term = A::Term>, C: Element>(
         }
         let (m, n) = (first_m + row as i64, first_n + col as i64);
         let half = HALF as i64;
-        store::<A::Term, C>(p, c_at, m, n, sums[0]);
-        store::<A::Term, C>(p, c_at, m, n + half, sums[1]);
-        store::<A::Term, C>(p, c_at, m + half, n, sums[2]);
-        store::<A::Term, C>(p, c_at, m + half, n + half, sums[3]);
+        store::<A::Term, C>(p, at, m, n, sums[0]);
+        store::<A::Term, C>(p, at, m, n + half, sums[1]);
+        store::<A::Term, C>(p, at, m + half, n, sums[2]);
+        store::<A::Term, C>(p, at, m + half, n + half, sums[3]);
         tile += grid_dim_x() as i64;
     }
 }
@@ -119,14 +121,15 @@ unsafe fn put<T: Factor>(
     *slice.add(slice_k as usize * PITCH + slice_mn as usize) = value;
 }
 
-/// Blends a sum into c.
+/// Makes an element of c of a sum. c and z begin at the offsets `at`.
 ///
 /// # Safety
 /// As [`forward`].
 #[inline(always)]
-unsafe fn store<S: Term, C: Element>(p: &MatmulParams, start: i64, m: i64, n: i64, sum: S) {
+unsafe fn store<S: Term, C: Element>(p: &MatmulParams, at: [i64; 2], m: i64, n: i64, sum: S) {
     if m < p.gemm_m && n < p.gemm_n {
-        let sum = C::Acc::from_f64(sum.to_f64());
-        blend::<C>(p.c.address, start + m * p.c.row_stride + n * p.c.col_stride, sum, p.alpha, p.beta);
+        let c = (p.c.address, at[0] + m * p.c.row_stride + n * p.c.col_stride);
+        let z = (p.z.address, at[1] + m * p.z.row_stride + n * p.z.col_stride);
+        finish::<C>(&p.epilogue, c, z, n, C::Acc::from_f64(sum.to_f64()), p.alpha, p.beta);
     }
 }

@@ -1,15 +1,18 @@
 //! `fprop` and `dgrad`.
 
 use super::classes::{Class, classes};
+use super::epilogue::Fused;
 use super::tensors::{Filter, Planes, Positions, Window, check_window};
 use super::{ELEMENT_BYTES, NAME, check_address, check_device, tma_type, unsupported};
 use crate::driver::{Function, GpuContext, TmaType};
+use crate::epilogue::bind_fused;
 use crate::launch::{LaunchConfig, launch};
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem, Stream};
 use kernel_abi::division::Divisor;
+use kernel_abi::epilogue::FusedEpilogueParam;
 use kernel_abi::ops::conv::im2col_wgmma::{
     ConvClass, ConvGatherParams, ConvTile, MAX_CLASSES, OUT_ROWS, PANEL, THREADS, access,
 };
@@ -43,14 +46,24 @@ impl Algorithm<ConvProblem> for Gather {
         NAME
     }
 
+    fn takes_epilogues(&self) -> bool {
+        true
+    }
+
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         if problem.conv_pass() == ConvPass::Wgrad {
             return Err(Refusal::new("computes fprop and dgrad, the pass is wgrad"));
         }
         check_device(context)?;
         let view = View::of(problem)?;
+        let fuses = Fused::of(problem)?.is_some();
         let dtype = problem.x().dtype();
-        let fits = |row: &&Row| row.pass == problem.pass() && row.dtype == dtype && view.fits(row.tile);
+        let fits = |row: &&Row| {
+            row.pass == problem.pass()
+                && row.dtype == dtype
+                && view.fits(row.tile)
+                && (!fuses || row.tile.has_epilogues())
+        };
         let configs: Vec<_> = KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect();
         if configs.is_empty() {
             let (k, c) = (view.group_written, view.group_read);
@@ -73,7 +86,9 @@ impl Algorithm<ConvProblem> for Gather {
         let tile = row(config).tile;
         let function = context.function(config.0)?;
         function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
-        Ok(Box::new(GatherLaunch { product: Product::new(view, function, tile, context), pass: problem.conv_pass() }))
+        let mut product = Product::new(view, function, tile, context);
+        product.epilogue = Fused::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        Ok(Box::new(GatherLaunch { product, pass: problem.conv_pass() }))
     }
 }
 
@@ -101,7 +116,7 @@ impl Product {
                 }
             })
             .collect();
-        Product { function, tile, parts, view }
+        Product { function, tile, parts, view, epilogue: None }
     }
 }
 
@@ -215,7 +230,8 @@ impl View {
             || (self.group_read % i64::from(tile.panel_k) == 0 && self.group_written % i64::from(tile.gemm_n) == 0);
         // Columns that nobody needs cost as much as others.
         let wasteful = tile.gemm_n > 64 && self.group_written <= i64::from(tile.gemm_n) / 2;
-        panels && alone && !wasteful
+        let writes = self.out_access != access::ROWS || tile.writes_rows();
+        panels && alone && !wasteful && writes
     }
 
     pub(in crate::ops::conv) fn n_tiles(&self, class: &Class, tile: ConvTile) -> u64 {
@@ -258,6 +274,9 @@ impl View {
             channel_stride: self.planes.map_or(1, |planes| planes.channel_stride),
             alpha: 1.0,
             beta: 0.0,
+            epilogue: FusedEpilogueParam::NONE,
+            z_image_stride: 0,
+            z_strides: [0; 3],
         };
         let mut first_tile = 0;
         let [_, r, s] = self.filter.taps;
@@ -337,6 +356,8 @@ pub(in crate::ops::conv) struct Product {
     tile: ConvTile,
     parts: Vec<Part>,
     view: View,
+    /// What becomes of the sums.
+    epilogue: Option<Fused>,
 }
 
 impl Product {
@@ -353,6 +374,17 @@ impl Product {
         [read, filter, written]: [u64; 3],
         alpha: f64,
         beta: f64,
+    ) -> Result<(), Error> {
+        self.launch_with(stream, [read, filter, written], (alpha, beta), None)
+    }
+
+    /// The same with an epilogue whose addresses are known.
+    fn launch_with(
+        &self,
+        stream: &Stream,
+        [read, filter, written]: [u64; 3],
+        (alpha, beta): (f64, f64),
+        epilogue: Option<Fused>,
     ) -> Result<(), Error> {
         let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
             return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
@@ -380,6 +412,10 @@ impl Product {
                 params.store_bytes /= 2;
             }
             (params.alpha, params.beta) = (alpha as f32, beta as f32);
+            if let Some(Fused { param, z_image_stride, z_strides }) = epilogue {
+                params.epilogue = param;
+                (params.z_image_stride, params.z_strides) = (z_image_stride, z_strides);
+            }
             launch(&self.function, &part.config, stream, &params)
                 .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
         }
@@ -401,6 +437,11 @@ impl Launch for GatherLaunch {
         if self.product.writes_by_map() {
             check_address(names[2], call.address(2))?;
         }
-        self.product.launch(stream, [0, 1, 2].map(|operand| call.address(operand)), call.alpha, call.beta)
+        let mut epilogue = self.product.epilogue;
+        if let Some(epilogue) = &mut epilogue {
+            bind_fused(&mut epilogue.param, ConvProblem::OP, call)?;
+        }
+        let addresses = [0, 1, 2].map(|operand| call.address(operand));
+        self.product.launch_with(stream, addresses, (call.alpha, call.beta), epilogue)
     }
 }

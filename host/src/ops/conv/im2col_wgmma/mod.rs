@@ -8,6 +8,7 @@
 mod classes;
 mod cluster;
 mod cost;
+mod epilogue;
 mod gather;
 mod tensors;
 mod wgrad;

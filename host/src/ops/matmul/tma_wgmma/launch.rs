@@ -4,9 +4,11 @@ use super::maps::{InputMap, Maps};
 use super::pack::Pack;
 use super::{ALIGN_BYTES, MatmulProblem};
 use crate::driver::{Function, GpuStream};
+use crate::epilogue::bind_fused;
 use crate::launch::{KernelParams, LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::{Error, Problem, Stream};
+use kernel_abi::epilogue::FusedEpilogueParam;
 use kernel_abi::ops::matmul::{MatmulPartialsParams, MatmulTile, MatmulTmaParams, OUTPUT_MAP, OUTPUT_THREADS};
 
 /// A kernel with all but its parameters.
@@ -64,7 +66,9 @@ pub(in crate::ops::matmul) fn partial_bytes(maps: &Maps, n_slices: u32, pitch: u
 impl Launch for TmaLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         let addresses = [call.address(0), call.address(1), call.address(2)];
-        self.run(stream, addresses, call.workspace_address(), call.alpha, call.beta)
+        let mut epilogue = self.params.epilogue;
+        bind_fused(&mut epilogue, MatmulProblem::OP, call)?;
+        self.run_with(stream, addresses, call.workspace_address(), (call.alpha, call.beta), epilogue)
     }
 }
 
@@ -84,6 +88,18 @@ impl TmaLaunch {
         workspace: u64,
         alpha: f64,
         beta: f64,
+    ) -> Result<(), Error> {
+        self.run_with(stream, addresses, workspace, (alpha, beta), FusedEpilogueParam::NONE)
+    }
+
+    /// The same with an epilogue.
+    fn run_with(
+        &self,
+        stream: &Stream,
+        addresses: [u64; 3],
+        workspace: u64,
+        (alpha, beta): (f64, f64),
+        epilogue: FusedEpilogueParam,
     ) -> Result<(), Error> {
         let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
             return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.step.function.name()) });
@@ -120,6 +136,7 @@ impl TmaLaunch {
         params.store_bytes = maps.c.store_bytes(c);
         params.partials = workspace + layout.partials;
         (params.alpha, params.beta) = (alpha as f32, beta as f32);
+        params.epilogue = epilogue;
         if params.output == OUTPUT_MAP {
             if c.is_multiple_of(ALIGN_BYTES) {
                 params.c_map = maps.c.encode(context, kind, c)?;

@@ -9,6 +9,7 @@
 //! Where there are fewer tiles than multiprocessors, the sums are split into slices: among the blocks of a cluster, or
 //! through the workspace, where a second kernel adds them up. Both add in a fixed order.
 
+mod epilogue;
 pub(super) mod launch;
 pub(super) mod maps;
 pub(super) mod model;
@@ -17,10 +18,12 @@ pub(super) mod pack;
 pub(super) mod variants;
 
 use super::MatmulProblem;
+use crate::epilogue::Epilogue;
 use crate::launch::{LaunchConfig, linear_grid};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem};
+use kernel_abi::epilogue::FusedEpilogueParam;
 use kernel_abi::ops::matmul::{
     MatmulOperand, MatmulPackParams, MatmulPartialsParams, MatmulTile, MatmulTmaParams, OUTPUT_CLUSTER, OUTPUT_MAP,
     OUTPUT_PARTIALS, OUTPUT_THREADS,
@@ -47,6 +50,10 @@ impl Algorithm<MatmulProblem> for TmaWgmma {
         "tma_wgmma"
     }
 
+    fn takes_epilogues(&self) -> bool {
+        true
+    }
+
     fn configs(&self, problem: &MatmulProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         let info = context.info();
         if !context.is_gpu() {
@@ -56,7 +63,9 @@ impl Algorithm<MatmulProblem> for TmaWgmma {
             let (major, minor) = info.compute_capability;
             return Err(Refusal::new(format!("needs compute capability 9.0, the device has {major}.{minor}")));
         }
-        Ok(Product::of(problem)?.configs(context))
+        let product = Product::of(problem)?;
+        product.check_epilogue()?;
+        Ok(product.configs(context))
     }
 
     fn workspace_bytes(&self, problem: &MatmulProblem, config: Config) -> u64 {
@@ -87,6 +96,8 @@ pub(in crate::ops) struct Product {
     dtype: DType,
     /// Bytes of all operands.
     operand_bytes: f64,
+    /// What becomes of it.
+    epilogue: Option<Epilogue>,
 }
 
 impl Product {
@@ -97,6 +108,7 @@ impl Product {
             transpose_is_contiguous: Maps::transpose_is_contiguous(problem),
             dtype: problem.a().dtype(),
             operand_bytes: problem.bytes(),
+            epilogue: problem.epilogue().cloned(),
         })
     }
 
@@ -109,6 +121,13 @@ impl Product {
         let (m, n) = (self.maps.gemm_m, self.maps.gemm_n);
         let exchanges = if tile.gemm_n <= MatmulTile::PANEL && m != n { m < n } else { self.transpose_is_contiguous };
         Some(if exchanges { transpose } else { &self.maps })
+    }
+
+    /// Whether the product or its transpose can be computed with its epilogue.
+    fn check_epilogue(&self) -> Result<(), Refusal> {
+        let Some(epilogue) = &self.epilogue else { return Ok(()) };
+        let of_transpose = self.transpose.as_ref().map(|maps| epilogue::check(epilogue, self.dtype, maps));
+        epilogue::check(epilogue, self.dtype, &self.maps).or_else(|refusal| of_transpose.unwrap_or(Err(refusal)))
     }
 
     /// Says how many bytes its operands have, where those of a matmul would count what repeats.
@@ -124,7 +143,14 @@ impl Product {
             let Some(maps) = self.maps(row.tile) else { continue };
             if (row.a, row.b) == (maps.a.major, maps.b.major) && suits(row.tile, maps, n_units) {
                 let estimate_us = |split| work(maps, row.tile, split, self.operand_bytes, context).estimate_us();
-                configs.extend(offered(row, estimate_us, maps));
+                match &self.epilogue {
+                    None => configs.extend(offered(row, estimate_us, maps)),
+                    // Whole sums alone meet their epilogue.
+                    Some(epilogue) if epilogue::check(epilogue, self.dtype, maps).is_ok() => {
+                        configs.push(Config(row.symbol));
+                    }
+                    Some(_) => {}
+                }
             }
         }
         configs
@@ -170,7 +196,11 @@ impl Product {
                 programmatic: true,
             },
         };
-        let params = params(&maps, tile, split, n_clusters as u32);
+        let mut params = params(&maps, tile, split, n_clusters as u32);
+        if let Some(given) = &self.epilogue {
+            // As `configs` has checked.
+            let _ = epilogue::put(&mut params, given, dtype, &maps);
+        }
         let packing = |map: &InputMap| map.pack.as_ref().map(|pack| pack_step(&pack.params, context)).transpose();
         let pack = [packing(&maps.a)?, packing(&maps.b)?];
         let partials = match split {
@@ -280,6 +310,10 @@ fn params(maps: &Maps, tile: MatmulTile, split: Split, n_clusters: u32) -> Matmu
         outer_blocks: maps.outer.blocks,
         a_outer_batch: u32::from(maps.outer.batches[0]),
         b_outer_batch: u32::from(maps.outer.batches[1]),
+        bias_along_rows: 0,
+        epilogue: FusedEpilogueParam::NONE,
+        z_batch_strides: [0; 3],
+        z_row_stride: 0,
     }
 }
 

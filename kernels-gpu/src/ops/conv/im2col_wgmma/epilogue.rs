@@ -3,6 +3,7 @@
 
 use super::gather::Address;
 use super::{Half, Product, WARPGROUP};
+use crate::math::fused_epilogue::Added;
 use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::tma::{self, MapAddress};
@@ -76,7 +77,8 @@ pub(super) unsafe fn subtile<P: Product<R, S>, E: Half, const R: usize, const S:
 ) {
     // One test and then straight on: with tests in between, most of the time went to fetching the instructions that
     // were jumped to.
-    if p.beta == 0.0 && p.out_access <= access::IM2COL_3D {
+    let follows = follows::<P, R, S>(p);
+    if p.beta == 0.0 && p.out_access <= access::IM2COL_3D && !follows {
         plain_panel::<P, E, R, S, I, 0>(p, d, out, first_row);
         if R > 32 {
             plain_panel::<P, E, R, S, I, 1>(p, d, out, first_row);
@@ -95,6 +97,12 @@ pub(super) unsafe fn subtile<P: Product<R, S>, E: Half, const R: usize, const S:
             panel::<P, E, R, S, I, 3>(p, d, out, first_row);
         }
     }
+}
+
+/// Whether the sums become more than a blend: only `fprop` has an epilogue.
+#[inline(always)]
+fn follows<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvGatherParams) -> bool {
+    !P::B_IS_MN_MAJOR && P::TILE.has_epilogues() && p.epilogue.follows != 0
 }
 
 /// The buffer of panel `N` of instruction `I`: the buffers in turn.
@@ -151,7 +159,7 @@ unsafe fn plain_panel<P: Product<R, S>, E: Half, const R: usize, const S: usize,
     }
 }
 
-/// Panel `N` of the 64 rows of instruction `I`, scaled and blended.
+/// Panel `N` of the 64 rows of instruction `I`, scaled and blended, with what follows.
 ///
 /// # Safety
 /// As [`subtile`].
@@ -170,16 +178,18 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
         spread::<E, R, 2>(p, d, out, first_row, col);
         spread::<E, R, 3>(p, d, out, first_row, col);
     } else if col < p.gemm_n && first_row < out.class.gemm_m {
+        let follows = follows::<P, R, S>(p);
+        let added = if follows { added::<E>(p, out, first_row, col) } else { Added::NONE };
         wait_for_buffer::<P, R, S>(out);
         sync_named(out.barrier, WARPGROUP);
-        chunk::<E, R, N, 0>(p, d, out, first_row, buffer, col);
-        chunk::<E, R, N, 1>(p, d, out, first_row, buffer, col);
-        chunk::<E, R, N, 2>(p, d, out, first_row, buffer, col);
-        chunk::<E, R, N, 3>(p, d, out, first_row, buffer, col);
+        chunk::<E, R, N, 0>(p, d, out, first_row, buffer, col, follows, &added);
+        chunk::<E, R, N, 1>(p, d, out, first_row, buffer, col, follows, &added);
+        chunk::<E, R, N, 2>(p, d, out, first_row, buffer, col, follows, &added);
+        chunk::<E, R, N, 3>(p, d, out, first_row, buffer, col, follows, &added);
         if p.out_access == access::PLANES {
             sync_named(out.barrier, WARPGROUP);
             store_planes(p, out, first_row, buffer, col);
-        } else if p.out_access == access::ROWS {
+        } else if P::TILE.writes_rows() && p.out_access == access::ROWS {
             warp::sync_warp();
             store_rows(p, out, first_row, buffer, col);
         } else {
@@ -193,6 +203,32 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
     if out.leader {
         tma::commit_group();
     }
+}
+
+/// Loads what is added to this thread's sums of a panel.
+///
+/// # Safety
+/// As [`subtile`].
+#[inline(always)]
+unsafe fn added<E: Half>(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, first_col: u32) -> Added {
+    let thread = schedule::opaque(thread_idx_x() % WARPGROUP);
+    let row = first_row + thread / 32 * 16 + thread % 32 / 4;
+    let col = first_col + thread % 4 * 2;
+    let channel = out.place.group * p.gemm_n + col;
+    let rows = if p.epilogue.z != 0 { [residual_row(p, out, row), residual_row(p, out, row + 8)] } else { [0; 2] };
+    Added::load(&p.epilogue, col, channel, p.gemm_n, rows, E::unpack)
+}
+
+/// Address of the first channel of a row of the residual, in this tile's group; 0 behind the last row.
+#[inline(always)]
+fn residual_row(p: &ConvGatherParams, out: &Out<'_>, row: u32) -> u64 {
+    if row >= out.class.gemm_m {
+        return 0;
+    }
+    let (n, [d, h, w]) = position(row, out.class.extents);
+    let [sd, sh, sw] = p.z_strides;
+    let offset = i64::from(n) * p.z_image_stride + i64::from(d) * sd + i64::from(h) * sh + i64::from(w) * sw;
+    p.epilogue.z + (offset + i64::from(out.place.group * p.gemm_n)) as u64 * 2
 }
 
 /// Queues the store of this warp's rows of a panel.
@@ -309,6 +345,7 @@ unsafe fn plain_chunk<E: Half, const R: usize, const N: usize, const J: usize>(
 /// # Safety
 /// As [`subtile`].
 #[inline(always)]
+#[allow(clippy::too_many_arguments)]
 unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
     p: &ConvGatherParams,
     d: &[f32; R],
@@ -316,6 +353,8 @@ unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
     first_row: u32,
     buffer: u32,
     panel_col: u32,
+    follows: bool,
+    added: &Added,
 ) {
     let mut v = scaled::<R, N, J>(p, d);
     if p.beta != 0.0 {
@@ -330,6 +369,9 @@ unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
         let lower = prior_row(p, out, row + 8);
         (v[2], v[3]) = (blend(v[2], lower, col), blend(v[3], lower, col + 1));
         (v[6], v[7]) = (blend(v[6], lower, col + 8), blend(v[7], lower, col + 9));
+    }
+    if follows {
+        added.finish(&p.epilogue, J, &mut v, E::unpack);
     }
     let packed = packed::<E>(v);
     if p.out_access == access::PLANES {

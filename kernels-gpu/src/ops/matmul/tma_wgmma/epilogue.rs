@@ -4,11 +4,13 @@
 //! 8 (i / 4) + 2 (l % 4) + i % 2 of the consumer's 64 rows.
 
 use super::{Product, WARPGROUP, coordinates};
+use crate::math::fused_epilogue::{Added, bias};
 use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::memory::{X2, X4};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::{cluster, ldmatrix, shared, warp};
+use kernel_abi::epilogue::FusedEpilogueParam;
 use kernel_abi::ops::matmul::{
     MatmulTile, MatmulTmaParams, OUTPUT_CLUSTER, OUTPUT_MAP, OUTPUT_PARTIALS, OUTPUT_THREADS, Place,
 };
@@ -22,6 +24,8 @@ pub(super) struct Out {
     first_col: u32,
     /// Address of the matrix of c.
     matrix: u64,
+    /// Address of the matrix of the residual.
+    residual: u64,
     /// Number of the matrix, among those of all slices.
     part: u32,
     batch: [i32; 3],
@@ -46,6 +50,7 @@ impl Out {
             first_row: place.m + consumer * P::TILE.consumer_rows(),
             first_col: place.n,
             matrix: matrix_address(p, place.batch),
+            residual: residual_address(p, place.batch),
             part: slice * p.n_batch + (outer * p.batch_dims[1] + middle) * p.batch_dims[2] + inner,
             batch: coordinates(place.batch, [1; 3]),
             map,
@@ -91,7 +96,7 @@ pub(super) unsafe fn leave<P: Product<R>, const R: usize>(p: &MatmulTmaParams, d
         }
     } else if P::TILE.splits_in_clusters() && p.output == OUTPUT_CLUSTER {
         add_up_in_cluster::<P, R>(p, d, out, stages);
-    } else if R >= 32 && p.output == OUTPUT_MAP && p.transposed == 0 && p.beta == 0.0 {
+    } else if R >= 32 && p.output == OUTPUT_MAP && p.transposed == 0 && p.beta == 0.0 && p.epilogue.follows == 0 {
         // One test and then straight on: with tests in between, the instructions that are jumped to come too late.
         plain_panel::<P, R, 0>(p, d, out);
         if R > 32 {
@@ -272,7 +277,7 @@ unsafe fn store<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, r
     }
 }
 
-/// Panel `N` of a consumer's sums: 64 columns, scaled and blended, through shared memory.
+/// Panel `N` of a consumer's sums: 64 columns, scaled and blended, with what follows, through shared memory.
 ///
 /// # Safety
 /// As [`leave`].
@@ -287,17 +292,18 @@ unsafe fn panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaPara
         return;
     }
     let buffer = buffer::<P, R, N>(out);
+    let (added, row_bias) = if p.epilogue.follows != 0 { added::<P, R>(p, out, col) } else { (Added::NONE, [0.0; 2]) };
     if out.thread % 32 == 0 {
         wait_for_buffer::<P, R>();
     }
     sync_named(out.barrier(), WARPGROUP);
-    chunk::<P, R, N, 0>(p, d, out, buffer, col);
+    chunk::<P, R, N, 0>(p, d, out, buffer, col, &added, row_bias);
     if R > 8 {
-        chunk::<P, R, N, 1>(p, d, out, buffer, col);
+        chunk::<P, R, N, 1>(p, d, out, buffer, col, &added, row_bias);
     }
     if R > 16 {
-        chunk::<P, R, N, 2>(p, d, out, buffer, col);
-        chunk::<P, R, N, 3>(p, d, out, buffer, col);
+        chunk::<P, R, N, 2>(p, d, out, buffer, col, &added, row_bias);
+        chunk::<P, R, N, 3>(p, d, out, buffer, col, &added, row_bias);
     }
     if p.output == OUTPUT_MAP {
         fence_proxy_async_shared();
@@ -322,6 +328,27 @@ unsafe fn panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaPara
     }
 }
 
+/// Loads what is added to this thread's sums of a panel, and the bias of its rows.
+///
+/// # Safety
+/// As [`leave`].
+#[inline(always)]
+unsafe fn added<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, panel_col: u32) -> (Added, [f32; 2]) {
+    let e = &p.epilogue;
+    let (row, col) = (out.row(), panel_col + out.thread % 4 * 2);
+    let residual_row = |row: u32| {
+        let offset = i64::from(row) * p.z_row_stride;
+        if row < p.gemm_m { out.residual + offset as u64 * 2 } else { 0 }
+    };
+    let rows = if e.z != 0 { [residual_row(row), residual_row(row + 8)] } else { [0; 2] };
+    if p.bias_along_rows == 0 || e.bias == 0 {
+        return (Added::load(e, col, col, p.gemm_n, rows, P::unpack), [0.0; 2]);
+    }
+    let of_row = |row: u32| bias(e, row, u32::from(row < p.gemm_m), P::unpack);
+    let none = FusedEpilogueParam { bias: 0, ..*e };
+    (Added::load(&none, col, col, p.gemm_n, rows, P::unpack), [of_row(row), of_row(row + 8)])
+}
+
 /// Columns `16 J` to `16 J + 15` of panel `N`: eight sums a thread.
 ///
 /// # Safety
@@ -333,6 +360,8 @@ unsafe fn chunk<P: Product<R>, const R: usize, const N: usize, const J: usize>(
     out: &Out,
     buffer: u32,
     panel_col: u32,
+    added: &Added,
+    row_bias: [f32; 2],
 ) {
     let at = 8 * (4 * N + J);
     let sum = |i: usize| p.alpha * *d.get_unchecked(at + i);
@@ -348,6 +377,16 @@ unsafe fn chunk<P: Product<R>, const R: usize, const N: usize, const J: usize>(
         v[5] += upper[3];
         v[6] += lower[2];
         v[7] += lower[3];
+    }
+    if p.epilogue.follows != 0 {
+        let [upper, lower] = row_bias;
+        let rows = [upper, upper, lower, lower, upper, upper, lower, lower];
+        let mut i = 0;
+        while i < 8 {
+            v[i] += rows[i];
+            i += 1;
+        }
+        added.finish(&p.epilogue, J, &mut v, P::unpack);
     }
     let packed = [P::pack(v[0], v[1]), P::pack(v[2], v[3]), P::pack(v[4], v[5]), P::pack(v[6], v[7])];
     let (warp, lane) = (out.thread / 32, out.thread % 32);
@@ -405,6 +444,14 @@ fn matrix_address(p: &MatmulTmaParams, batch: [u32; 3]) -> u64 {
     let [s0, s1, s2] = p.c.batch_strides;
     let offset = i64::from(batch[0]) * s0 + i64::from(batch[1]) * s1 + i64::from(batch[2]) * s2;
     p.c.address + offset as u64 * 2
+}
+
+/// Address of a matrix of the residual.
+#[inline(always)]
+fn residual_address(p: &MatmulTmaParams, batch: [u32; 3]) -> u64 {
+    let [s0, s1, s2] = p.z_batch_strides;
+    let offset = i64::from(batch[0]) * s0 + i64::from(batch[1]) * s1 + i64::from(batch[2]) * s2;
+    p.epilogue.z + offset as u64 * 2
 }
 
 /// Where an element of c lies.

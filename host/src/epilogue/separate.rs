@@ -1,0 +1,148 @@
+//! A product by the best of the other algorithms, then one pass over it: whatever of an epilogue no kernel of a product
+//! computes.
+//!
+//! The product is a plain one, and the pass does all the rest; or, where channel sums are wanted, it is one with bias,
+//! residual and activation by an algorithm that has them in its kernel, and the pass only reads y. alpha and beta are the
+//! product's. A plain product is rounded to y's type before the pass and once more behind it, and what overflows that
+//! type, or underflows, does so before a residual could take it back.
+
+use super::pass::{ChannelPass, ChannelPassLaunch};
+use crate::operators::Operation;
+use crate::plan::{Bound, Call, Launch};
+use crate::select::{Algorithm, Config, Refusal};
+use crate::tensor::{Region, RegionMut};
+use crate::{Context, Error, Stream};
+
+/// What parts of the workspace are aligned to.
+const ALIGN_BYTES: u64 = 256;
+
+const NAME: &str = "separate_epilogue";
+
+/// Two steps.
+pub(crate) struct SeparateEpilogue;
+
+/// The steps of a problem.
+struct Steps<P: 'static> {
+    problem: P,
+    algorithm: &'static dyn Algorithm<P>,
+    config: Config,
+    pass: ChannelPass,
+    estimate_us: f64,
+}
+
+impl<P: Operation> Steps<P> {
+    /// Those of the least estimate.
+    fn of(problem: &P, context: &Context) -> Option<Self> {
+        let epilogue = problem.epilogue()?;
+        let y = problem.operands()[2].desc;
+        let plain = (problem.plain(), ChannelPass::of(epilogue, &y));
+        // Another choice only where y is changed and its sums are wanted.
+        let sums = ChannelPass::sums_of(Some(epilogue), &y).filter(|_| epilogue.changes_y());
+        let mut best: Option<Self> = None;
+        for (problem, pass) in [plain].into_iter().chain(sums.map(|sums| (problem.without_sums(), sums))) {
+            let pass_us = pass.estimate_us(context);
+            for &algorithm in P::algorithms() {
+                if problem.epilogue().is_some() && (!algorithm.takes_epilogues() || algorithm.name() == NAME) {
+                    continue;
+                }
+                for config in algorithm.configs(&problem, context).unwrap_or_default() {
+                    let estimate_us = algorithm.estimate_us(&problem, config, context) + pass_us;
+                    if best.as_ref().is_none_or(|best| estimate_us < best.estimate_us) {
+                        let (problem, pass) = (problem.clone(), pass.clone());
+                        best = Some(Steps { problem, algorithm, config, pass, estimate_us });
+                    }
+                }
+            }
+        }
+        best
+    }
+
+    /// Workspace of the product; that of the pass lies behind it.
+    fn product_bytes(&self, context: &Context) -> u64 {
+        self.algorithm.workspace_bytes_on(&self.problem, self.config, context).next_multiple_of(ALIGN_BYTES)
+    }
+}
+
+impl<P: Operation> Algorithm<P> for SeparateEpilogue {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn takes_epilogues(&self) -> bool {
+        true
+    }
+
+    fn configs(&self, problem: &P, context: &Context) -> Result<Vec<Config>, Refusal> {
+        if !context.is_gpu() {
+            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
+        }
+        if problem.epilogue().is_none() {
+            return Err(Refusal::new("computes an epilogue behind a product, the problem has none"));
+        }
+        if Steps::of(problem, context).is_none() {
+            return Err(Refusal::new("needs an algorithm for the product, which every other refuses"));
+        }
+        Ok(vec![Config(ChannelPass::symbol(problem.operands()[2].desc.dtype()))])
+    }
+
+    /// Of the pass alone: the product's depends on the device.
+    fn workspace_bytes(&self, problem: &P, _: Config) -> u64 {
+        let y = problem.operands()[2].desc;
+        ChannelPass::sums_of(problem.epilogue(), &y).map_or(0, |pass| pass.workspace_bytes())
+    }
+
+    fn workspace_bytes_on(&self, problem: &P, _: Config, context: &Context) -> u64 {
+        Steps::of(problem, context)
+            .map_or(0, |steps| steps.product_bytes(context).saturating_add(steps.pass.workspace_bytes()))
+    }
+
+    fn estimate_us(&self, problem: &P, _: Config, context: &Context) -> f64 {
+        Steps::of(problem, context).map_or(f64::INFINITY, |steps| steps.estimate_us)
+    }
+
+    fn prepare(&self, problem: &P, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let Some(steps) = Steps::of(problem, context) else {
+            let reasons = vec![(NAME.to_owned(), "needs an epilogue and an algorithm for the product".to_owned())];
+            return Err(Error::Unsupported { problem: problem.to_string(), reasons });
+        };
+        Ok(Box::new(SeparateLaunch {
+            n_operands: steps.problem.operands().len(),
+            product: steps.algorithm.prepare(&steps.problem, steps.config, context)?,
+            product_bytes: steps.product_bytes(context),
+            pass: steps.pass.prepare(context)?,
+        }))
+    }
+}
+
+/// Product and pass.
+struct SeparateLaunch {
+    product: Box<dyn Launch>,
+    /// Operands of the product, the first of all.
+    n_operands: usize,
+    /// Workspace of the product.
+    product_bytes: u64,
+    pass: ChannelPassLaunch,
+}
+
+impl Launch for SeparateLaunch {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let RegionMut::Device(workspace) = &call.workspace else {
+            return Err(Error::NoDevice { reason: format!("{NAME} needs a GPU's stream") });
+        };
+        let workspace = *workspace;
+        let operands = call.operands.iter().take(self.n_operands).map(|operand| match operand {
+            Bound::Read(region) => Bound::Read(*region),
+            Bound::Write(RegionMut::Device(span)) => Bound::Write(RegionMut::Device(*span)),
+            // On the host, where this does not run: nothing to write to.
+            Bound::Write(RegionMut::Host(_)) => Bound::Read(Region::Host(&[])),
+        });
+        let mut product = Call {
+            operands: operands.collect(),
+            workspace: RegionMut::Device(workspace.part(0, self.product_bytes)),
+            alpha: call.alpha,
+            beta: call.beta,
+        };
+        self.product.launch(stream, &mut product)?;
+        self.pass.launch(stream, call, workspace.address() + self.product_bytes)
+    }
+}
