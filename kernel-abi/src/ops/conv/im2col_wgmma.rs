@@ -206,7 +206,7 @@ impl ConvTile {
 
     /// Whether its kernels have the code for [`access::ROWS`], for which the others have no registers left.
     pub const fn writes_rows(self) -> bool {
-        !(self.gemm_m == 256 && self.gemm_n == 128)
+        self.gemm_n == 64 || self.in_turns
     }
 
     /// Panels of the sum in a stage.
