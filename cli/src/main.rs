@@ -24,7 +24,7 @@ enum Command {
     /// Run one problem on random data, verify it against the reference and time it
     Run(run::Options),
     /// Time suites of problems against cuDNN and cuBLASLt, in turns, and check every result
-    Compare(oxidnn_compare::Options),
+    Compare(Box<oxidnn_compare::Options>),
     /// Train a small convolutional network on 8x8 handwritten digits and write a report
     Train(train::Options),
 }

@@ -22,7 +22,7 @@ const FIRST_OPERAND: usize = 3;
 /// let fused = plain.with_epilogue(epilogue).unwrap();
 /// assert_eq!(
 ///     fused.to_string(),
-///     "conv:fprop pad=1 stride=1 dil=1 groups=1 act=relu x=8x64x56x56:f16:nhwc w=64x64x3x3:f16:nhwc \
+///     "conv:fprop pad=1x1 stride=1x1 dil=1x1 groups=1 act=relu x=8x64x56x56:f16:nhwc w=64x64x3x3:f16:nhwc \
 ///      y=8x64x56x56:f16:nhwc bias=64:f32 z=8x64x56x56:f16:nhwc"
 /// );
 /// ```

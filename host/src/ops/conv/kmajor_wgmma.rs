@@ -143,8 +143,8 @@ impl KMajorView {
             if fprop { ("x", problem.x(), problem.y()) } else { ("dy", problem.y(), problem.x()) };
         let element_bytes = dtype.size_bytes() as i64;
         // A row of shared memory must not reach into the next group: the filter's zeros would not mask its NaNs, which
-        // integers do not have.
-        let by = if dtype == DType::I8 { 2 } else { ROW_BYTES / element_bytes };
+        // integers do not have. The copy engine begins at multiples of 16 bytes.
+        let by = if dtype == DType::I8 { 16 } else { ROW_BYTES / element_bytes };
         if shape.groups > 1 && group_read % by != 0 {
             return Err(Refusal::new(format!("takes groups of multiples of {by} channels, given {group_read}")));
         }
@@ -446,6 +446,6 @@ mod tests {
         let groups = refusal("fprop groups=2 x=1x64x4x4:f8e4m3:nhwc w=8x32x1x1:f8e4m3:nhwc");
         assert_eq!(groups, "takes groups of multiples of 128 channels, given 32");
         let groups = refusal("fprop groups=2 x=1x6x4x4:i8 w=8x3x1x1:i8");
-        assert_eq!(groups, "takes groups of multiples of 2 channels, given 3");
+        assert_eq!(groups, "takes groups of multiples of 16 channels, given 3");
     }
 }

@@ -225,6 +225,9 @@ impl Packing {
             let (h, w) = (rows.stride, axis.stride);
             return Err(Refusal::new(format!("takes dgrad of stride 1, given {h} and {w}")));
         }
+        if axis.stride > i64::from(i32::MAX) {
+            return Err(Refusal::new(format!("takes strides up to {}, given {}", i32::MAX, axis.stride)));
+        }
         // Windows begin at multiples of 16 bytes.
         let packed_c = match channels {
             1..=4 if axis.stride % 2 == 0 => 4,

@@ -248,7 +248,7 @@ mod tests {
                     for first in [0, pitch / 2, pitch - 1] {
                         let stage = StripStage::new(steps, pitch, first, span_h, span_w);
                         assert!(stage.stages == 0 || stage.smem_bytes() <= MAX_SHARED_BYTES, "{stage:?}");
-                        assert!(stage.x_at % ALIGN == 0 && stage.bytes % ALIGN == 0);
+                        assert!(stage.x_at.is_multiple_of(ALIGN) && stage.bytes.is_multiple_of(ALIGN));
                         let [dy, x] = stage.loaded_bytes();
                         let read = (first + steps * STEP) * POSITION_BYTES;
                         assert!(read <= dy && dy <= stage.x_at);

@@ -112,6 +112,10 @@ mod tests {
             outer_blocks: 1,
             a_outer_batch: 0,
             b_outer_batch: 0,
+            bias_along_rows: 0,
+            epilogue: crate::epilogue::FusedEpilogueParam::NONE,
+            z_batch_strides: [0; 3],
+            z_row_stride: 0,
         };
         Raster::new(TILE_128X256, &params)
     }

@@ -173,10 +173,10 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
     let col = out.place.n + N as u32 * PANEL;
     let buffer = buffer::<P, R, S, I, N>(out);
     if P::TILE.spreads() && !P::B_IS_MN_MAJOR && p.out_access == access::SPREAD {
-        spread::<E, R, 0>(p, d, out, first_row, col);
-        spread::<E, R, 1>(p, d, out, first_row, col);
-        spread::<E, R, 2>(p, d, out, first_row, col);
-        spread::<E, R, 3>(p, d, out, first_row, col);
+        spread::<E, R, N, 0>(p, d, out, first_row, col);
+        spread::<E, R, N, 1>(p, d, out, first_row, col);
+        spread::<E, R, N, 2>(p, d, out, first_row, col);
+        spread::<E, R, N, 3>(p, d, out, first_row, col);
     } else if col < p.gemm_n && first_row < out.class.gemm_m {
         let follows = follows::<P, R, S>(p);
         let added = if follows { added::<E>(p, out, first_row, col) } else { Added::NONE };
@@ -411,13 +411,13 @@ unsafe fn prior<E: Half>(p: &ConvGatherParams, row: u64, col: u32) -> f32 {
     E::unpack(*(row as *const u16).offset((i64::from(col) * p.channel_stride) as isize))
 }
 
-/// Writes columns `16 J` to `16 J + 15`, which are positions and channels, element by element, or two neighbouring
-/// channels at a time.
+/// Writes columns `16 J` to `16 J + 15` of panel `N`, which are positions and channels, element by element, or two
+/// neighbouring channels at a time.
 ///
 /// # Safety
 /// As [`subtile`].
 #[inline(always)]
-unsafe fn spread<E: Half, const R: usize, const J: usize>(
+unsafe fn spread<E: Half, const R: usize, const N: usize, const J: usize>(
     p: &ConvGatherParams,
     d: &[f32; R],
     out: &Out<'_>,
@@ -433,7 +433,7 @@ unsafe fn spread<E: Half, const R: usize, const J: usize>(
         let row = first_row + thread / 32 * 16 + thread % 32 / 4 + (i as u32 / 2 % 2) * 8;
         spread_address(p, out, row, first_col + thread % 4 * 2 + (i as u32 / 4) * 8 + i as u32 % 2)
     };
-    let sum = |i: usize| p.alpha * *d.get_unchecked(8 * J + i);
+    let sum = |i: usize| p.alpha * *d.get_unchecked(8 * (4 * N + J) + i);
     let pairs = p.store_bytes == 4 && p.beta == 0.0;
     let mut i = 0;
     while i < 8 {
