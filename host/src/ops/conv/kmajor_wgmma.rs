@@ -248,22 +248,10 @@ impl KMajorView {
         const EPILOGUE: f64 = 800.0;
         let products = f64::from(tile.gemm_m * tile.gemm_n * 64) / RATE;
         let stage = products.max(f64::from(tile.stage_bytes()) / CACHE) / 0.9;
-        let n_units = (context.info().n_units as u64).max(1) as f64;
         let epilogue = EPILOGUE + f64::from(tile.gemm_m * tile.gemm_n) / 16.0;
-        let (mut cycles, mut longest) = (0.0, 0.0f64);
-        for class in &self.view.classes {
-            let stages = class.n_taps() as f64 * f64::from(self.channels().div_ceil(64));
-            let of_tile = stages * stage + epilogue;
-            cycles += self.view.n_tiles(class, tile) as f64 * of_tile;
-            longest = longest.max(of_tile);
-        }
-        // Whole rounds where all tiles are alike; the classes of a strided dgrad fill each other's gaps.
-        let rounds = if self.view.classes.len() == 1 {
-            (cycles / longest / n_units).ceil() * longest
-        } else {
-            cycles / n_units + longest / 2.0
-        };
-        ENDS_US + rounds / CYCLES_PER_US
+        let of_tile =
+            |class: &Class| class.n_taps() as f64 * f64::from(self.channels().div_ceil(64)) * stage + epilogue;
+        ENDS_US + self.view.rounds_cycles(tile, context, of_tile) / CYCLES_PER_US
     }
 
     /// Launches of up to [`MAX_CLASSES`] classes each.

@@ -265,21 +265,9 @@ impl PartsView {
         const EPILOGUE: f64 = 700.0;
         let stage = parts_cycles(tile, tile.gemm_n);
         let epilogue = EPILOGUE + f64::from(tile.gemm_m * tile.gemm_n) / 32.0;
-        let n_units = (context.info().n_units as u64).max(1) as f64;
-        let (mut cycles, mut longest) = (0.0, 0.0f64);
-        for class in &self.view.classes {
-            let stages = class.n_taps() * (self.view.group_read as u64).div_ceil(PARTS_PANEL.into()) as i64;
-            let of_tile = stages as f64 * stage + epilogue;
-            cycles += self.view.n_tiles(class, tile) as f64 * of_tile;
-            longest = longest.max(of_tile);
-        }
-        // Whole rounds where all tiles are alike; the classes of a strided dgrad fill each other's gaps.
-        let rounds = if self.view.classes.len() == 1 {
-            (cycles / longest / n_units).ceil() * longest
-        } else {
-            cycles / n_units + longest / 2.0
-        };
-        ENDS_US + rounds / CYCLES_PER_US
+        let panels = (self.view.group_read as u64).div_ceil(PARTS_PANEL.into()) as i64;
+        let of_tile = |class: &Class| (class.n_taps() * panels) as f64 * stage + epilogue;
+        ENDS_US + self.view.rounds_cycles(tile, context, of_tile) / CYCLES_PER_US
     }
 
     /// Launches of up to [`MAX_CLASSES`] classes each.

@@ -234,6 +234,28 @@ impl View {
         panels && alone && !wasteful && writes
     }
 
+    /// Cycles of all rounds of tiles, given those of a tile of a class: whole rounds where all tiles are alike; the classes
+    /// of a strided dgrad fill each other's gaps.
+    pub(in crate::ops::conv) fn rounds_cycles(
+        &self,
+        tile: ConvTile,
+        context: &Context,
+        of_tile: impl Fn(&Class) -> f64,
+    ) -> f64 {
+        let n_units = (context.info().n_units as u64).max(1) as f64;
+        let (mut cycles, mut longest) = (0.0, 0.0f64);
+        for class in &self.classes {
+            let of_tile = of_tile(class);
+            cycles += self.n_tiles(class, tile) as f64 * of_tile;
+            longest = longest.max(of_tile);
+        }
+        if self.classes.len() == 1 {
+            (cycles / longest / n_units).ceil() * longest
+        } else {
+            cycles / n_units + longest / 2.0
+        }
+    }
+
     pub(in crate::ops::conv) fn n_tiles(&self, class: &Class, tile: ConvTile) -> u64 {
         let gemm_m = class.positions(&self.written).count() as u64;
         gemm_m.div_ceil(tile.cluster_rows().into()) * self.n_blocks(tile) * self.groups as u64
