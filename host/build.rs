@@ -1,7 +1,7 @@
-//! Embeds PTX, compressed, and with the feature `cubin` the machine code that was made of it: the committed files when
+//! Embeds packed PTX, and with the feature `cubin` the machine code that was made of it: the committed files when
 //! they are those of the sources, else a new build where there is a kernel compiler, else the reason why there is none.
 
-use cuda_builder::{Build, Cubin, CudaBuilder, Freshness, PackedFile};
+use cuda_builder::{Build, Cubin, CudaBuilder, Freshness};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -42,10 +42,7 @@ fn main() {
     }
     let launches = cuda_builder::source_hash(std::slice::from_ref(&host)).expect("the sources can be read");
     let text = match kernels {
-        Ok((build, origin)) => {
-            let packed = build.pack(&out.join("packed")).expect("OUT_DIR is writable");
-            embed(&build, &packed, &cubins, &origin)
-        }
+        Ok((build, origin)) => embed(&build, &cubins, &origin),
         Err(reason) => {
             println!("cargo:warning=no kernels embedded, GPUs cannot be used: {reason}");
             format!(
@@ -82,16 +79,19 @@ fn kernels(committed: &Path, sources: &[PathBuf], out: &Path) -> Result<(Build, 
     Ok((build, origin))
 }
 
-fn embed(build: &Build, packed: &[PackedFile], cubins: &[Cubin], origin: &str) -> String {
+fn embed(build: &Build, cubins: &[Cubin], origin: &str) -> String {
     let mut text = format!("pub static MODULES: [EmbeddedModule; {}] = [\n", build.files.len());
-    for (file, packed) in build.files.iter().zip(packed) {
+    for file in &build.files {
         let kernels: Vec<&str> = file.kernels.iter().map(|kernel| kernel.symbol.as_str()).collect();
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
             "    EmbeddedModule {{\n        name: {:?},\n        arch: {},\n        ptx_bytes: {},\n        packed_ptx: \
              include_bytes!({:?}),\n        text: std::sync::OnceLock::new(),\n        kernels: &{kernels:?},\n        cubins: &[",
-            file.family, file.arch, packed.ptx_bytes, packed.path,
+            file.family,
+            file.arch,
+            file.ptx_bytes,
+            build.packed_path(file),
         );
         for cubin in cubins.iter().filter(|cubin| cubin.ptx == file.name) {
             let _ = writeln!(

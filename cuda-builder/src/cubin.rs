@@ -22,7 +22,7 @@ pub struct Cubin {
     pub name: String,
     /// The PTX file it was made of.
     pub ptx: String,
-    /// Hash of that file's text.
+    /// Hash of that file's packed form.
     pub ptx_hash: String,
     /// The architecture it runs on, such as `sm_90a`.
     pub arch: String,
@@ -56,7 +56,7 @@ pub fn assemble(build: &Build, ptxas: &Ptxas) -> Result<Vec<Cubin>, Error> {
         .map(|(file, arch)| {
             let fresh = |cubin: &&Cubin| cubin.ptx == file.name && cubin.arch == arch;
             let fresh = there.iter().find(fresh).filter(|cubin| cubin.ptxas == ptxas.version).cloned();
-            fresh.map_or_else(|| one(&build.dir, file, arch, ptxas), Ok)
+            fresh.map_or_else(|| one(build, file, arch, ptxas), Ok)
         })
         .collect();
     let made = made?;
@@ -66,17 +66,20 @@ pub fn assemble(build: &Build, ptxas: &Ptxas) -> Result<Vec<Cubin>, Error> {
     Ok(made)
 }
 
-fn one(dir: &Path, file: &PtxFile, arch: &str, ptxas: &Ptxas) -> Result<Cubin, Error> {
-    let input = dir.join(&file.name);
+fn one(build: &Build, file: &PtxFile, arch: &str, ptxas: &Ptxas) -> Result<Cubin, Error> {
+    let packed_path = build.packed_path(file);
+    let packed = std::fs::read(&packed_path).map_err(Error::io(&packed_path))?;
     let name = format!("{}.{arch}.cubin", file.name.trim_end_matches(".ptx"));
-    let output = dir.join(&name);
+    let output = build.dir.join(&name);
+    let input = output.with_extension("cubin.ptx");
+    std::fs::write(&input, build.text(file)?).map_err(Error::io(&input))?;
     run(Command::new(&ptxas.path).arg(format!("-arch={arch}")).arg("-o").arg(&output).arg(&input))?;
-    let text = std::fs::read(&input).map_err(Error::io(&input))?;
+    std::fs::remove_file(&input).map_err(Error::io(&input))?;
     let content = std::fs::read(&output).map_err(Error::io(&output))?;
     Ok(Cubin {
         name,
         ptx: file.name.clone(),
-        ptx_hash: text_hash(&text),
+        ptx_hash: text_hash(&packed),
         arch: arch.to_owned(),
         hash: text_hash(&content),
         bytes: content.len(),
@@ -86,13 +89,13 @@ fn one(dir: &Path, file: &PtxFile, arch: &str, ptxas: &Ptxas) -> Result<Cubin, E
 
 /// The cubins beside a build's PTX that were made of it and are whole. None is no error: they are optional.
 pub fn cubins(build: &Build) -> Vec<Cubin> {
-    let hash = |name: &str| std::fs::read(build.dir.join(name)).ok().map(|content| text_hash(&content));
+    let hash = |path: &Path| std::fs::read(path).ok().map(|content| text_hash(&content));
     let text = std::fs::read_to_string(build.dir.join(NAME)).unwrap_or_default();
     let listed: Vec<Cubin> = serde_json::from_str(&text).unwrap_or_default();
     let fits = |cubin: &Cubin| {
-        build.files.iter().any(|file| file.name == cubin.ptx)
-            && hash(&cubin.ptx).as_ref() == Some(&cubin.ptx_hash)
-            && hash(&cubin.name).as_ref() == Some(&cubin.hash)
+        let file = build.files.iter().find(|file| file.name == cubin.ptx);
+        file.and_then(|file| hash(&build.packed_path(file))).as_ref() == Some(&cubin.ptx_hash)
+            && hash(&build.dir.join(&cubin.name)).as_ref() == Some(&cubin.hash)
     };
     listed.into_iter().filter(fits).collect()
 }
@@ -110,7 +113,13 @@ mod tests {
     fn only_whole_cubins_of_this_ptx_are_listed() {
         let dir = std::env::temp_dir().join(format!("oxidnn-cubins-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let file = PtxFile { name: "a.sm_80.ptx".to_owned(), family: "a".to_owned(), arch: 80, kernels: Vec::new() };
+        let file = PtxFile {
+            name: "a.sm_80.ptx".to_owned(),
+            family: "a".to_owned(),
+            arch: 80,
+            ptx_bytes: 4,
+            kernels: Vec::new(),
+        };
         let build = Build {
             source_hash: String::new(),
             compiler: String::new(),
@@ -130,7 +139,7 @@ mod tests {
         };
         std::fs::write(dir.join(NAME), serde_json::to_string(&[&cubin]).unwrap()).unwrap();
         let lists = |ptx: &str, code: &str| {
-            std::fs::write(dir.join(&cubin.ptx), ptx).unwrap();
+            std::fs::write(build.packed_path(&build.files[0]), ptx).unwrap();
             std::fs::write(dir.join(&cubin.name), code).unwrap();
             cubins(&build)
         };

@@ -6,7 +6,6 @@ use crate::ptx::File;
 use crate::rewrite::Kernel;
 use crate::toolchain::Ptxas;
 use crate::{Arch, Error};
-use rayon::prelude::*;
 use std::path::Path;
 use std::process::Command;
 
@@ -23,31 +22,10 @@ pub struct Checked {
 const SLOW_REMARKS: [&str; 10] =
     ["C7507", "C7508", "C7509", "C7510", "C7511", "C7514", "C7515", "C7517", "C7518", "C7519"];
 
-/// Checks every file; all faults are reported together.
-pub fn check(
-    files: Vec<File>,
-    globals: &[String],
-    ptxas: Option<&Ptxas>,
-    work_dir: &Path,
-) -> Result<Vec<Checked>, Error> {
-    let mut faults = Vec::new();
-    let results: Vec<_> = files.into_par_iter().map(|file| check_file(file, globals, ptxas, work_dir)).collect();
-    let mut checked = Vec::new();
-    for (file, mut new_faults) in results {
-        faults.append(&mut new_faults);
-        checked.push(file);
-    }
-    if faults.is_empty() { Ok(checked) } else { Err(Error::Gates(faults)) }
-}
-
-fn check_file(file: File, globals: &[String], ptxas: Option<&Ptxas>, work_dir: &Path) -> (Checked, Vec<String>) {
+/// Checks a file; gives its faults too.
+pub fn check(file: File, ptxas: Option<&Ptxas>, work_dir: &Path) -> (Checked, Vec<String>) {
     let mut faults = Vec::new();
     let name = file.name();
-    for global in globals {
-        if !file.ptx.lines().any(|line| line.contains(".visible .global") && line.contains(global.as_str())) {
-            faults.push(format!("{name}: the global {global} is missing"));
-        }
-    }
     if let Some(line) = file.ptx.lines().find(|line| line.contains(".extern .func")) {
         faults.push(format!("{name}: calls a function that nobody defines: {}", line.trim()));
     }
@@ -65,6 +43,18 @@ fn check_file(file: File, globals: &[String], ptxas: Option<&Ptxas>, work_dir: &
         }
     }
     (Checked { file, reports }, faults)
+}
+
+/// A fault for each file without one of these globals.
+pub fn missing_globals(files: &[Checked], globals: &[String]) -> Vec<String> {
+    let has = |file: &File, global: &String| {
+        file.ptx.lines().any(|line| line.contains(".visible .global") && line.contains(global.as_str()))
+    };
+    let missing = |checked: &Checked| {
+        let (name, missing) = (checked.file.name(), globals.iter().filter(|global| !has(&checked.file, global)));
+        missing.map(|global| format!("{name}: the global {global} is missing")).collect::<Vec<_>>()
+    };
+    files.iter().flat_map(missing).collect()
 }
 
 fn report(kernel: &Kernel, file: &File) -> KernelReport {

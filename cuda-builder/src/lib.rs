@@ -4,11 +4,13 @@
 //!
 //! 1. cargo compiles the kernel crate and `core` to one LLVM module, without optimization ([`toolchain`], `compile`);
 //! 2. the module's text is rewritten where rustc has no words for what a GPU needs (`rewrite`);
-//! 3. for each PTX file - the kernels of one family and architecture - `opt` and `llc` make PTX, which gets its launch
-//!    bounds (`ptx`);
-//! 4. gates look at every kernel, with `ptxas` where there is one (`gates`).
+//! 3. for each PTX file - the kernels of one family and architecture - what they reach is taken out of the module
+//!    (`parts`), `opt` and `llc` make PTX of it, which gets its launch bounds (`ptx`);
+//! 4. gates look at every kernel, with `ptxas` where there is one (`gates`);
+//! 5. the files are packed (`manifest`).
 //!
-//! Nothing runs when sources and compiler are those of the last build.
+//! Nothing runs when sources and compiler are those of the last build, and steps 3 and 4 only for files of which
+//! something has changed (`cache`).
 //!
 //! ```no_run
 //! use cuda_builder::{Arch, CudaBuilder};
@@ -17,11 +19,12 @@
 //! # Ok::<(), cuda_builder::Error>(())
 //! ```
 
+mod cache;
 mod compile;
 mod cubin;
 mod gates;
 mod manifest;
-mod packed;
+mod parts;
 mod ptx;
 mod rewrite;
 pub mod toolchain;
@@ -29,8 +32,10 @@ pub mod toolchain;
 pub use cubin::{Cubin, assemble, cubin_list, cubins};
 pub use manifest::{Build, Freshness, KernelReport, PtxFile, freshness, load, source_hash};
 
-pub use packed::{PackedFile, packed};
-
+use cache::Cache;
+use gates::Checked;
+use parts::Parts;
+use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 
 /// An architecture that PTX is made for.
@@ -193,9 +198,38 @@ impl CudaBuilder {
         std::fs::create_dir_all(&self.work_dir).map_err(Error::io(&self.work_dir))?;
         let module = compile::llvm_module(&compiler, &self.crate_dir, &self.work_dir)?;
         let module = rewrite::module(&module)?;
-        let files = ptx::files(&compiler, &module, &self.archs, &self.globals, &self.only, &self.work_dir)?;
-        let checked = gates::check(files, &self.globals, ptxas.as_ref(), &self.work_dir)?;
-        let out_dir = if self.only.is_empty() { self.out_dir.clone() } else { self.work_dir.join("only") };
-        manifest::write(&out_dir, checked, hash, compiler.version, ptxas.map(|ptxas| ptxas.version))
+        let parts = Parts::of(&module.text);
+        let globals = ptx::globals(&compiler, &parts, &self.globals, &self.work_dir)?;
+        let jobs = ptx::jobs(&module, &parts, &self.archs, &self.only);
+        let cache = Cache::open(self.work_dir.join("cache"), &compiler, ptxas.as_ref())?;
+        let keys: Vec<String> = jobs.iter().map(|job| cache.key(job)).collect();
+        let make = |(job, key): (&ptx::Job, &String)| -> Result<(Checked, Vec<String>), Error> {
+            if let Some(mut checked) = cache.get(key, job) {
+                checked.file.add_globals(&globals);
+                return Ok((checked, Vec::new()));
+            }
+            let file = ptx::file(&compiler, job, &self.work_dir)?;
+            let (mut checked, faults) = gates::check(file, ptxas.as_ref(), &self.work_dir);
+            if faults.is_empty() {
+                cache.put(key, &checked);
+            }
+            checked.file.add_globals(&globals);
+            Ok((checked, faults))
+        };
+        // As many at a time as there are processors, since a large module takes its programs a gigabyte of memory; one
+        // by one in the order of the jobs, the longest first, so that all processors end at about the same time.
+        let made: Result<Vec<_>, Error> = jobs.par_iter().zip(&keys).with_max_len(1).map(make).collect();
+        let (checked, faults): (Vec<Checked>, Vec<Vec<String>>) = made?.into_iter().unzip();
+        let mut faults = faults.concat();
+        faults.extend(gates::missing_globals(&checked, &self.globals));
+        if !faults.is_empty() {
+            return Err(Error::Gates(faults));
+        }
+        let all = self.only.is_empty();
+        if all {
+            cache.keep_only(&keys.into_iter().collect());
+        }
+        let out_dir = if all { self.out_dir.clone() } else { self.work_dir.join("only") };
+        manifest::write(&out_dir, checked, hash, compiler.version, ptxas.map(|ptxas| ptxas.version), !all)
     }
 }

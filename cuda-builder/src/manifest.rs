@@ -7,10 +7,16 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Changes whenever the pipeline makes other PTX of the same sources.
-const PIPELINE: &str = "1";
+pub const PIPELINE: &str = "2";
 
 /// The manifest's name, beside the PTX files.
 const NAME: &str = "manifest.json";
+
+/// The ending of a packed file.
+const PACKED: &str = "zst";
+
+/// How hard files are packed: kernels of one family are alike over long distances, which only high levels find.
+const PACKING_LEVEL: i32 = 19;
 
 /// What a build made: the content of `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,8 +43,17 @@ pub struct PtxFile {
     pub family: String,
     /// 80 or 90.
     pub arch: u32,
+    /// Length of its text.
+    pub ptx_bytes: usize,
     /// Its kernels.
     pub kernels: Vec<KernelReport>,
+}
+
+impl PtxFile {
+    /// The name of its packed form.
+    fn packed_name(&self) -> String {
+        format!("{}.{PACKED}", self.name)
+    }
 }
 
 /// What is known of a kernel. Resources are those `ptxas` named.
@@ -59,6 +74,22 @@ pub struct KernelReport {
 }
 
 impl Build {
+    /// A file's text.
+    ///
+    /// # Errors
+    /// `Io` when it cannot be read or unpacked.
+    pub fn text(&self, file: &PtxFile) -> Result<String, Error> {
+        let path = self.packed_path(file);
+        let packed = std::fs::File::open(&path).map_err(Error::io(&path))?;
+        let text = zstd::decode_all(packed).and_then(|bytes| String::from_utf8(bytes).map_err(std::io::Error::other));
+        text.map_err(Error::io(&path))
+    }
+
+    /// Where a file's packed form lies.
+    pub fn packed_path(&self, file: &PtxFile) -> PathBuf {
+        self.dir.join(file.packed_name())
+    }
+
     /// One line a kernel.
     pub fn table(&self) -> String {
         let mut text = format!(
@@ -122,34 +153,46 @@ pub fn load(dir: &Path) -> Result<Build, Error> {
     let mut build: Build =
         serde_json::from_str(&text).map_err(|e| Error::Module(format!("{}: {e}", path.display())))?;
     for file in &build.files {
-        let path = dir.join(&file.name);
+        let path = dir.join(file.packed_name());
         std::fs::metadata(&path).map_err(Error::io(&path))?;
     }
     build.dir = dir.to_path_buf();
     Ok(build)
 }
 
-/// Replaces what is in `dir`.
+/// Replaces what is in `dir`. With `texts` the files' texts are written beside their packed forms.
 pub fn write(
     dir: &Path,
     checked: Vec<Checked>,
     source_hash: String,
     compiler: String,
     ptxas: Option<String>,
+    texts: bool,
 ) -> Result<Build, Error> {
     std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
-    for entry in std::fs::read_dir(dir).map_err(Error::io(dir))?.flatten() {
-        let path = entry.path();
+    let mut files = Vec::new();
+    let mut written = Vec::new();
+    for Checked { file, reports } in checked {
+        let (name, ptx_bytes) = (file.name(), file.ptx.len());
+        let made = PtxFile { name, family: file.family, arch: file.arch.number(), ptx_bytes, kernels: reports };
+        let path = dir.join(made.packed_name());
+        let packed = zstd::encode_all(file.ptx.as_bytes(), PACKING_LEVEL).map_err(Error::io(&path))?;
+        std::fs::write(&path, packed).map_err(Error::io(&path))?;
+        written.push(path);
+        if texts {
+            let path = dir.join(&made.name);
+            std::fs::write(&path, &file.ptx).map_err(Error::io(&path))?;
+            written.push(path);
+        }
+        files.push(made);
+    }
+    for path in std::fs::read_dir(dir).map_err(Error::io(dir))?.flatten().map(|entry| entry.path()) {
         // Cubins of the old PTX go with it.
-        if path.extension().is_some_and(|extension| extension == "ptx" || extension == "cubin") {
+        let made_here =
+            path.extension().is_some_and(|extension| [PACKED, "ptx", "cubin"].iter().any(|e| *e == extension));
+        if made_here && !written.contains(&path) {
             std::fs::remove_file(&path).map_err(Error::io(&path))?;
         }
-    }
-    let mut files = Vec::new();
-    for Checked { file, reports } in checked {
-        let path = dir.join(file.name());
-        std::fs::write(&path, &file.ptx).map_err(Error::io(&path))?;
-        files.push(PtxFile { name: file.name(), family: file.family, arch: file.arch.number(), kernels: reports });
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));
     let build = Build { source_hash, compiler, ptxas, files, dir: dir.to_path_buf() };

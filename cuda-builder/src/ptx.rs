@@ -1,10 +1,10 @@
 //! From the rewritten module to PTX files with launch bounds.
 
 use crate::compile::run;
+use crate::parts::Parts;
 use crate::rewrite::{Kernel, Module};
 use crate::toolchain::Compiler;
 use crate::{Arch, Error};
-use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -29,66 +29,99 @@ impl File {
     }
 }
 
-/// Makes every PTX file.
-pub fn files(
-    compiler: &Compiler,
-    module: &Module,
-    archs: &[Arch],
-    globals: &[String],
-    only: &[String],
-    work_dir: &Path,
-) -> Result<Vec<File>, Error> {
-    let input = work_dir.join("module.ll");
-    std::fs::write(&input, &module.text).map_err(Error::io(&input))?;
+/// What one PTX file is made of.
+#[derive(Debug)]
+pub struct Job {
+    /// The family.
+    pub family: String,
+    /// The architecture.
+    pub arch: Arch,
+    /// Its kernels.
+    pub kernels: Vec<Kernel>,
+    /// The module of these kernels and what they call.
+    pub input: String,
+}
+
+impl Job {
+    /// `conv.sm_80`.
+    pub fn stem(&self) -> String {
+        format!("{}.{}", self.family, self.arch.name())
+    }
+}
+
+/// One job for each family and architecture, the longest first.
+pub fn jobs(module: &Module, parts: &Parts, archs: &[Arch], only: &[String]) -> Vec<Job> {
     let mut families: BTreeMap<(String, Arch), Vec<Kernel>> = BTreeMap::new();
     let wanted = |kernel: &&Kernel| only.is_empty() || only.iter().any(|family| family == kernel.family());
     for kernel in module.kernels.iter().filter(|kernel| archs.contains(&kernel.arch)).filter(wanted) {
         families.entry((kernel.family().to_owned(), kernel.arch)).or_default().push(kernel.clone());
     }
-    // As many at a time as there are processors: each program reads the whole module, a quarter of a gigabyte of memory.
-    families
-        .into_par_iter()
-        .map(|((family, arch), kernels)| file(compiler, &input, family, arch, kernels, globals, work_dir))
-        .collect()
+    let job = |((family, arch), kernels): ((String, Arch), Vec<Kernel>)| {
+        let input = parts.excerpt(kernels.iter().map(|kernel| kernel.symbol.as_str()));
+        Job { family, arch, kernels, input }
+    };
+    let mut jobs: Vec<Job> = families.into_iter().map(job).collect();
+    jobs.sort_by_key(|job| std::cmp::Reverse(job.input.len()));
+    jobs
 }
 
-fn file(
-    compiler: &Compiler,
-    input: &Path,
-    family: String,
-    arch: Arch,
-    kernels: Vec<Kernel>,
-    globals: &[String],
-    work_dir: &Path,
-) -> Result<File, Error> {
-    let stem = format!("{family}.{}", arch.name());
-    let (optimized, assembled) = (work_dir.join(format!("{stem}.ll")), work_dir.join(format!("{stem}.raw.ptx")));
-    let keep: Vec<&str> =
-        kernels.iter().map(|kernel| kernel.symbol.as_str()).chain(globals.iter().map(String::as_str)).collect();
-    let cpu = format!("-mcpu={}", arch.name());
+/// Makes a PTX file.
+pub fn file(compiler: &Compiler, job: &Job, work_dir: &Path) -> Result<File, Error> {
+    let path = |ending: &str| work_dir.join(format!("{}.{ending}", job.stem()));
+    let (input, optimized, assembled) = (path("input.ll"), path("ll"), path("raw.ptx"));
+    std::fs::write(&input, &job.input).map_err(Error::io(&input))?;
+    let keep: Vec<&str> = job.kernels.iter().map(|kernel| kernel.symbol.as_str()).collect();
+    let cpu = format!("-mcpu={}", job.arch.name());
     let mut opt = Command::new(&compiler.opt);
     opt.args([&cpu, "-passes=internalize,globaldce,default<O3>"])
         .arg(format!("-internalize-public-api-list={}", keep.join(",")))
         .args(["-S", "-o"])
         .arg(&optimized)
-        .arg(input);
+        .arg(&input);
     // Loops over accumulators must unroll: an array indexed by a variable lies in local memory.
-    let asked = kernels.iter().map(|kernel| kernel.unroll).max().unwrap_or(0);
-    let unroll = if arch == Arch::Sm90a { asked.max(8000) } else { asked };
+    let asked = job.kernels.iter().map(|kernel| kernel.unroll).max().unwrap_or(0);
+    let unroll = if job.arch == Arch::Sm90a { asked.max(8000) } else { asked };
     if unroll > 0 {
         opt.arg(format!("-unroll-threshold={unroll}"));
     }
     run(&mut opt)?;
-    run(Command::new(&compiler.llc)
-        .args([&cpu, &format!("-mattr={}", arch.ptx_feature()), "-O3", "-fp-contract=fast", "-o"])
-        .arg(&assembled)
-        .arg(&optimized))?;
+    assemble(compiler, job.arch, &optimized, &assembled)?;
     let text = std::fs::read_to_string(&assembled).map_err(Error::io(&assembled))?;
     let mut ptx = without_comments(&text);
-    for kernel in &kernels {
+    for kernel in &job.kernels {
         ptx = with_bounds(&ptx, kernel)?;
     }
-    Ok(File { family, arch, kernels, ptx })
+    Ok(File { family: job.family.clone(), arch: job.arch, kernels: job.kernels.clone(), ptx })
+}
+
+fn assemble(compiler: &Compiler, arch: Arch, input: &Path, output: &Path) -> Result<(), Error> {
+    let (cpu, feature) = (format!("-mcpu={}", arch.name()), format!("-mattr={}", arch.ptx_feature()));
+    run(Command::new(&compiler.llc).args([&cpu, &feature, "-O3", "-fp-contract=fast", "-o"]).arg(output).arg(input))?;
+    Ok(())
+}
+
+/// The definitions of these globals, line by line. They are no part of the jobs: a layout that changes would have every
+/// file made anew.
+pub fn globals(compiler: &Compiler, parts: &Parts, names: &[String], work_dir: &Path) -> Result<Vec<String>, Error> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (input, output) = (work_dir.join("globals.ll"), work_dir.join("globals.ptx"));
+    let text = parts.excerpt(names.iter().map(String::as_str));
+    std::fs::write(&input, text).map_err(Error::io(&input))?;
+    assemble(compiler, Arch::Sm80, &input, &output)?;
+    let text = std::fs::read_to_string(&output).map_err(Error::io(&output))?;
+    Ok(without_comments(&text).lines().filter(|line| line.contains(".visible .global")).map(str::to_owned).collect())
+}
+
+impl File {
+    /// Puts definitions of globals before the first kernel, those it has not.
+    pub fn add_globals(&mut self, globals: &[String]) {
+        let lines: String =
+            globals.iter().filter(|line| !self.ptx.contains(*line)).map(|line| line.clone() + "\n").collect();
+        let at = self.ptx.find(".visible .entry ").unwrap_or(self.ptx.len());
+        self.ptx.insert_str(at, &lines);
+    }
 }
 
 /// The text without comments, which are a quarter of it: `llc` frames each piece of assembly with two.

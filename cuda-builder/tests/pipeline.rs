@@ -26,7 +26,7 @@ fn fixture_kernels_keep_their_barriers_bounds_and_address_spaces() {
     }
     let work = tempfile::tempdir().unwrap();
     let build = builder(work.path()).export_global("FIXTURE_VERSION").build().unwrap_or_else(|e| panic!("{e}"));
-    let read = |name: &str| std::fs::read_to_string(build.dir.join(name)).unwrap();
+    let read = |name: &str| build.text(build.files.iter().find(|file| file.name == name).unwrap()).unwrap();
 
     let ptx = read("barrier.sm_80.ptx");
     let kernel = entry(&ptx, "barrier_between_ifs");

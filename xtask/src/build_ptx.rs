@@ -18,14 +18,14 @@ fn builder(root: &Path) -> CudaBuilder {
 }
 
 /// What a binary that embeds all PTX may grow by: a library that is one of many must stay small.
-const MAX_PTX_BYTES: usize = 20_000_000;
+const MAX_PTX_BYTES: u64 = 20_000_000;
 
 /// Builds into the folder that is committed, and beside it cubins, which are not, when they are asked for; or `only`
 /// some families elsewhere.
 pub fn run(root: &Path, cubin: bool, only: Vec<String>) -> Result<()> {
     let build = builder(root).copy_to(root.join("kernels-gpu/ptx")).only(only).build()?;
     print!("{}", build.table());
-    summary(root, &build)?;
+    summary(&build)?;
     if cubin {
         let Some(ptxas) = toolchain::ptxas() else {
             bail!("cubins need ptxas and there is none; `cargo xtask setup` installs it, or OXIDNN_PTXAS names one");
@@ -47,7 +47,7 @@ pub fn run(root: &Path, cubin: bool, only: Vec<String>) -> Result<()> {
 /// Builds beside it, so that every gate is passed anew, and compares the sources of what is committed.
 pub fn check(root: &Path) -> Result<()> {
     let build = builder(root).copy_to(root.join("target/kernels/checked")).build()?;
-    summary(root, &build)?;
+    summary(&build)?;
     match freshness(&root.join("kernels-gpu/ptx"), &sources(root))? {
         Freshness::Fresh => Ok(()),
         Freshness::Missing => bail!("kernels-gpu/ptx is missing; run `cargo xtask build-ptx`"),
@@ -58,11 +58,13 @@ pub fn check(root: &Path) -> Result<()> {
 }
 
 /// One line on a build, and the gate on its size.
-fn summary(root: &Path, build: &cuda_builder::Build) -> Result<()> {
+fn summary(build: &cuda_builder::Build) -> Result<()> {
     let n_kernels: usize = build.files.iter().map(|file| file.kernels.len()).sum();
-    let packed = build.pack(&root.join("target/kernels/packed"))?;
-    let bytes: usize = packed.iter().map(|file| file.packed_bytes).sum();
-    let text_bytes: usize = packed.iter().map(|file| file.ptx_bytes).sum();
+    let mut bytes = 0;
+    for file in &build.files {
+        bytes += std::fs::metadata(build.packed_path(file))?.len();
+    }
+    let text_bytes: usize = build.files.iter().map(|file| file.ptx_bytes).sum();
     let checked =
         build.ptxas.as_ref().map_or("without ptxas".to_owned(), |version| format!("checked by ptxas {version}"));
     println!(
@@ -78,3 +80,26 @@ fn summary(root: &Path, build: &cuda_builder::Build) -> Result<()> {
     }
     Ok(())
 }
+
+/// Prints the committed text of a kernel (or of all kernels whose symbols begin so), as the driver gets it.
+pub fn show(root: &Path, symbol: &str) -> Result<()> {
+    let build = cuda_builder::load(&root.join("kernels-gpu/ptx"))?;
+    let mut shown = false;
+    for file in &build.files {
+        if !file.kernels.iter().any(|kernel| kernel.symbol.starts_with(symbol)) {
+            continue;
+        }
+        let text = build.text(file)?;
+        for entry in text.split(ENTRY).skip(1).filter(|entry| entry.starts_with(symbol)) {
+            println!("{ENTRY}{entry}");
+            shown = true;
+        }
+    }
+    if !shown {
+        bail!("no kernel whose symbol begins with {symbol:?} in kernels-gpu/ptx/manifest.json");
+    }
+    Ok(())
+}
+
+/// How a kernel begins.
+const ENTRY: &str = ".visible .entry ";

@@ -37,6 +37,11 @@ enum Chore {
         #[arg(long, conflicts_with_all = ["check", "only"])]
         cubin: bool,
     },
+    /// Print the PTX of a kernel, or of all whose symbols begin so
+    Ptx {
+        /// The symbol, such as softmax_forward_naive_f32
+        symbol: String,
+    },
     /// Run every test of the workspace; on the GPU too, where there is one
     Test {
         /// Leave out the build of the kernels and its gates
@@ -65,6 +70,7 @@ fn main() -> Result<()> {
         Chore::Setup => setup::run(root),
         Chore::BuildPtx { check: false, cubin, only } => build_ptx::run(root, cubin, only),
         Chore::BuildPtx { check: true, .. } => build_ptx::check(root),
+        Chore::Ptx { symbol } => build_ptx::show(root, &symbol),
         Chore::Test { no_kernels } => test::run(root, !no_kernels),
         Chore::Demo { args } => demo::run(root, &args),
         Chore::GpuBundle { cubin } => gpu_bundle::run(root, cubin),

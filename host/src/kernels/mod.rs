@@ -8,11 +8,9 @@ mod excerpt;
 
 use crate::driver::{Function, GpuContext, Module};
 use crate::{Error, settings};
-use flate2::read::DeflateDecoder;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
@@ -26,7 +24,7 @@ pub struct EmbeddedModule {
     pub arch: u32,
     /// Length of its text.
     pub ptx_bytes: usize,
-    /// The text as a deflate stream, and unpacked once somebody asks for it.
+    /// The text as a Zstandard stream, and unpacked once somebody asks for it.
     packed_ptx: &'static [u8],
     text: OnceLock<Result<String, String>>,
     /// Symbols of its kernels.
@@ -65,9 +63,8 @@ impl EmbeddedModule {
     /// `StaleKernels` when it does not unpack.
     pub fn ptx(&self) -> Result<&str, Error> {
         let unpack = || {
-            let mut text = String::with_capacity(self.ptx_bytes);
-            DeflateDecoder::new(self.packed_ptx).read_to_string(&mut text).map_err(|e| e.to_string())?;
-            Ok(text)
+            let bytes = zstd::bulk::decompress(self.packed_ptx, self.ptx_bytes).map_err(|e| e.to_string())?;
+            String::from_utf8(bytes).map_err(|e| e.to_string())
         };
         self.text.get_or_init(unpack).as_ref().map(String::as_str).map_err(|found| Error::StaleKernels {
             expected: format!("{} bytes of PTX for {}", self.ptx_bytes, self.name),
