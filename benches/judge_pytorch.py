@@ -9,7 +9,8 @@ CUDA graph of several calls over operands in rotation past the second-level cach
     judge_pytorch.py resnet50-fprop-bf16-nhwc.csv --merge             # fills the table's own column torch_us
     oxidnn compare resnet50 --passes fprop --judge torch.csv          # compare puts the times beside its own
 
-f32 is true FP32 (no TF32) unless --tf32 is given.
+With --serve it is the other side of `oxidnn compare memory_…`: it answers requests on its standard input, so that both
+sides are timed in turns. f32 is true FP32 (no TF32) unless --tf32 is given.
 """
 
 import argparse
@@ -18,6 +19,8 @@ import math
 import statistics
 import sys
 import time
+
+from torch_operators import OPERATORS
 
 ROTATION_BYTES = 180 << 20
 GRAPH_US = 800.0
@@ -68,6 +71,9 @@ def operation(torch, text):
             return torch.matmul(a.transpose(-1, -2) if a_t else a, b.transpose(-1, -2) if b_t else b)
 
         return run, {name: tensors[name] for name in names}
+    if operator in OPERATORS:
+        run, names = OPERATORS[operator](torch, direction, keys, tensors)
+        return run, {name: tensors[name] for name in names}
     if operator != "conv" or keys.get("mode", "cross_correlation") != "cross_correlation" or "pad_end" in keys:
         raise ValueError("not a problem that PyTorch has a call for")
     output = {"fprop": "y", "dgrad": "dx", "wgrad": "dw"}[direction]
@@ -106,46 +112,90 @@ def operation(torch, text):
 
 
 def dtype_of(torch, name):
-    return {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64}[name]
+    return {
+        "bf16": torch.bfloat16,
+        "f16": torch.float16,
+        "f32": torch.float32,
+        "f64": torch.float64,
+        "i64": torch.int64,
+        "i32": torch.int32,
+        "i8": torch.int8,
+        "u8": torch.uint8,
+        "bool": torch.bool,
+    }[name]
 
 
-def random_operand(torch, dims, dtype, strides):
+def random_operand(torch, name, dims, dtype, strides):
     tensor = torch.empty_strided(dims, strides, dtype=dtype_of(torch, dtype), device="cuda")
-    return tensor.normal_()
+    if not tensor.is_floating_point():
+        return tensor.random_(0, 8)
+    tensor.normal_()
+    # As compare fills them: what a root is taken of is positive.
+    return tensor.abs_().add_(0.1) if "var" in name or "inv" in name else tensor
+
+
+class Recorded:
+    """A problem as a CUDA graph of several calls over operands in rotation."""
+
+    def __init__(self, torch, text):
+        run, operands = operation(torch, text)
+        one_set = sum(math.prod(dims) * dtype_of(torch, dtype).itemsize for dims, dtype, _ in operands.values())
+        n_sets = max(2, min(64, -(-ROTATION_BYTES // one_set)))
+        sets = [
+            [random_operand(torch, name, *operand) for name, operand in operands.items()] for _ in range(n_sets)
+        ]
+        self.stream = torch.cuda.Stream()
+        self.stream.wait_stream(torch.cuda.current_stream())
+        self.start, self.end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        with torch.cuda.stream(self.stream):
+            # The first call searches among the peer's algorithms (cudnn.benchmark).
+            for _ in range(3):
+                run(*sets[0])
+            once = self.timed_us(lambda: run(*sets[-1]))
+            self.calls = max(10, n_sets, min(256, math.ceil(GRAPH_US / max(once, 1.0))))
+            self.stream.synchronize()
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph, stream=self.stream):
+                for i in range(self.calls):
+                    run(*sets[i % n_sets])
+        self.sets = sets
+
+    def timed_us(self, work):
+        self.start.record(self.stream)
+        work()
+        self.end.record(self.stream)
+        self.end.synchronize()
+        return self.start.elapsed_time(self.end) * 1e3
+
+    def turn_us(self, torch):
+        """Microseconds of a call, of one replay."""
+        with torch.cuda.stream(self.stream):
+            return self.timed_us(self.graph.replay) / self.calls
 
 
 def time_us(torch, text, rounds):
     """Median microseconds of a call."""
-    run, operands = operation(torch, text)
-    one_set = sum(math.prod(dims) * dtype_of(torch, dtype).itemsize for dims, dtype, _ in operands.values())
-    n_sets = max(2, min(64, -(-ROTATION_BYTES // one_set)))
-    sets = [[random_operand(torch, *operand) for operand in operands.values()] for _ in range(n_sets)]
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        # The first call searches among the peer's algorithms (cudnn.benchmark).
-        for _ in range(3):
-            run(*sets[0])
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record(stream)
-        run(*sets[-1])
-        end.record(stream)
-        end.synchronize()
-        calls = max(10, n_sets, min(256, math.ceil(GRAPH_US / max(start.elapsed_time(end) * 1e3, 1.0))))
-        stream.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            for i in range(calls):
-                run(*sets[i % n_sets])
-        turns = []
-        for turn in range(rounds + 1):
-            start.record(stream)
-            graph.replay()
-            end.record(stream)
-            end.synchronize()
-            if turn > 0:
-                turns.append(start.elapsed_time(end) * 1e3 / calls)
-    return statistics.median(turns)
+    recorded = Recorded(torch, text)
+    return statistics.median([recorded.turn_us(torch) for _ in range(rounds + 1)][1:])
+
+
+def serve(torch):
+    """Answers `problem <text>` and `turn`, a line each, until the input ends."""
+    print(f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}", flush=True)
+    recorded = None
+    for line in sys.stdin:
+        request, _, text = line.strip().partition(" ")
+        try:
+            if request == "problem":
+                recorded = None
+                torch.cuda.empty_cache()
+                recorded = Recorded(torch, text)
+                answer = "ready"
+            else:
+                answer = f"{recorded.turn_us(torch):.3f}"
+        except Exception as error:  # one problem's failure loses no other
+            answer = "refused: " + " ".join(str(error).split())[:200]
+        print(answer, flush=True)
 
 
 def read(path):
@@ -162,7 +212,7 @@ def read(path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="+", help="tables of oxidnn compare, or lists of problems")
+    parser.add_argument("tables", nargs="*", help="tables of oxidnn compare, or lists of problems")
     parser.add_argument("--out", help="where the times go")
     parser.add_argument("--merge", action="store_true", help="fill the tables' own column torch_us")
     parser.add_argument("--filter", default="", help="only problems whose text contains this")
@@ -170,6 +220,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--time-budget", type=float, help="start no problem after so many seconds")
     parser.add_argument("--tf32", action="store_true")
+    parser.add_argument("--serve", action="store_true", help="answer requests on the standard input")
     options = parser.parse_args()
 
     import torch
@@ -177,6 +228,9 @@ def main():
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = options.tf32
     torch.backends.cuda.matmul.allow_tf32 = options.tf32
+    if options.serve:
+        serve(torch)
+        return 0
     head = f"# torch: {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {torch.cuda.get_device_name()}"
     print(head)
     begin = time.monotonic()

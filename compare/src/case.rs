@@ -1,12 +1,13 @@
 //! One problem to be timed, with where it comes from.
 
 use crate::options::Options;
-use crate::suites::{Layer, Suite};
+use crate::suites::{Kind, Layer, Suite};
 use anyhow::{Context as _, Result};
-use oxidnn::operators::AnyProblem;
+use oxidnn::operators::{AnyProblem, parse_problem};
 use oxidnn::ops::conv::{ConvDesc, ConvProblem};
 use oxidnn::ops::matmul::{MatmulDesc, MatmulProblem};
-use oxidnn::{DType, Math, TensorDesc};
+use oxidnn::{DType, Math, Role, TensorDesc};
+use std::sync::Arc;
 
 /// A pass of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -56,13 +57,27 @@ impl Layout {
     }
 }
 
-/// A problem of either operator.
-#[derive(Clone, Debug, PartialEq)]
+/// A problem.
+#[derive(Clone)]
 pub enum Work {
     /// A convolution.
     Conv(ConvProblem),
     /// A matrix product.
     Matmul(MatmulProblem),
+    /// Any other operator's: memory decides its time, and the naive kernel judges its result.
+    Other(Arc<dyn AnyProblem>),
+}
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.problem().text())
+    }
+}
+
+impl PartialEq for Work {
+    fn eq(&self, other: &Self) -> bool {
+        self.problem().text() == other.problem().text()
+    }
 }
 
 impl Work {
@@ -71,23 +86,19 @@ impl Work {
         match self {
             Work::Conv(problem) => problem,
             Work::Matmul(problem) => problem,
+            Work::Other(problem) => problem.as_ref(),
         }
     }
 
-    /// The element type of what is multiplied.
-    pub fn dtype(&self) -> DType {
-        match self {
-            Work::Conv(problem) => problem.x().dtype(),
-            Work::Matmul(problem) => problem.a().dtype(),
-        }
+    /// The first tensor's description: its element type is the one by which problems are told apart.
+    pub fn first(&self) -> TensorDesc {
+        self.problem().operands()[0].desc
     }
 
-    /// The element type of the result.
+    /// The element type of the first result.
     pub fn written_dtype(&self) -> DType {
-        match self {
-            Work::Conv(problem) => problem.written().dtype(),
-            Work::Matmul(problem) => problem.c().dtype(),
-        }
+        let operands = self.problem().operands();
+        operands.iter().find(|operand| operand.role != Role::Input).unwrap_or(&operands[0]).desc.dtype()
     }
 }
 
@@ -107,13 +118,15 @@ pub struct Case {
 pub struct Table {
     /// The suite's name, with the batch if that is not the suite's own.
     pub suite: String,
-    /// The pass; `forward` for matrix products.
+    /// What its problems are.
+    pub kind: Kind,
+    /// The pass; `forward` for matrix products; empty where the problems have several.
     pub pass: &'static str,
-    /// Element type of what is multiplied.
-    pub dtype: DType,
+    /// Element type of what is multiplied; none where the problems have several.
+    pub dtype: Option<DType>,
     /// How f32 is multiplied.
     pub math: Math,
-    /// The layout; `rows` for matrix products.
+    /// The layout; `rows` for matrix products; empty where the problems have several.
     pub layout: &'static str,
     /// The problems, each once.
     pub cases: Vec<Case>,
@@ -124,7 +137,8 @@ pub struct Table {
 impl Table {
     /// What its files are called.
     pub fn stem(&self) -> String {
-        let types = if self.math == Math::Full { self.dtype.name() } else { self.math.name() };
+        let Some(dtype) = self.dtype else { return self.suite.clone() };
+        let types = if self.math == Math::Full { dtype.name() } else { self.math.name() };
         format!("{}-{}-{types}-{}", self.suite, self.pass, self.layout)
     }
 }
@@ -135,18 +149,27 @@ impl Table {
 /// For a suite's file that cannot be read, or a layer that is no legal problem.
 pub fn tables(suite: &Suite, options: &Options) -> Result<Vec<Table>> {
     let layers = suite.layers()?;
+    if suite.kind() == Kind::Other {
+        let mut table = table(suite, options, ("", "", None), &layers, |layer| match layer {
+            Layer::Problem { text, .. } => Ok(Work::Other(parse_problem(text)?.into())),
+            _ => anyhow::bail!("expected a problem's text"),
+        })?;
+        let asked = |work: &Work| options.dtype.is_empty() || options.dtype.contains(&work.first().dtype());
+        table.cases.retain(|case| asked(&case.work));
+        return Ok(vec![table]);
+    }
     let dtypes = if options.dtype.is_empty() { vec![suite.dtype] } else { options.dtype.clone() };
     let mut tables = Vec::new();
     for dtype in dtypes {
-        if suite.is_matmul() {
-            tables.push(table(suite, options, ("forward", "rows", dtype), &layers, |layer| {
+        if suite.kind() == Kind::Matmul {
+            tables.push(table(suite, options, ("forward", "rows", Some(dtype)), &layers, |layer| {
                 matmul(layer, dtype, options.math).map(Work::Matmul)
             })?);
             continue;
         }
         for &layout in &options.layout {
             for &pass in options.passes.iter().filter(|&&pass| dtype.is_general() || pass == Pass::Fprop) {
-                tables.push(table(suite, options, (pass.name(), layout.name(), dtype), &layers, |layer| {
+                tables.push(table(suite, options, (pass.name(), layout.name(), Some(dtype)), &layers, |layer| {
                     conv(layer, pass, (dtype, options.math), layout, options.batch.or(suite.batch)).map(Work::Conv)
                 })?);
             }
@@ -158,7 +181,7 @@ pub fn tables(suite: &Suite, options: &Options) -> Result<Vec<Table>> {
 fn table(
     suite: &Suite,
     options: &Options,
-    (pass, layout, dtype): (&'static str, &'static str, DType),
+    (pass, layout, dtype): (&'static str, &'static str, Option<DType>),
     layers: &[Layer],
     work: impl Fn(&Layer) -> Result<Work>,
 ) -> Result<Table> {
@@ -175,10 +198,19 @@ fn table(
     let cases: Vec<Case> = cases.into_iter().skip(options.skip).take(options.limit.unwrap_or(usize::MAX)).collect();
     let is_whole = cases.len() == all;
     let name = match options.batch {
-        Some(batch) if !suite.is_matmul() => format!("{}-batch{batch}", suite.name),
+        Some(batch) if suite.kind() == Kind::Conv => format!("{}-batch{batch}", suite.name),
         _ => suite.name.to_owned(),
     };
-    Ok(Table { suite: name, pass, dtype, math: options.math, layout, cases, chain: suite.chain && is_whole })
+    Ok(Table {
+        suite: name,
+        kind: suite.kind(),
+        pass,
+        dtype,
+        math: options.math,
+        layout,
+        cases,
+        chain: suite.chain && is_whole,
+    })
 }
 
 /// The element type of a result that both sides can write, and that all of it fits.
@@ -200,7 +232,7 @@ fn conv(
     layout: Layout,
     batch: Option<i64>,
 ) -> Result<ConvProblem> {
-    let Layer::Conv(layer) = layer else { anyhow::bail!("expected a convolution, given a matrix product") };
+    let Layer::Conv(layer) = layer else { anyhow::bail!("expected a convolution, given {}", layer.name()) };
     let n = batch.unwrap_or(layer.n);
     let dims = |channels: i64, extents: &[i64]| -> Vec<i64> { [&[n, channels], extents].concat() };
     let conv = ConvDesc::new()
@@ -232,7 +264,7 @@ fn conv(
 /// The matrix product of a layer. The layers' matrices are column-major, so that rows of ours are columns of theirs:
 /// cᵀ = bᵀ aᵀ. Products of 8 bits have the sum contiguous in both factors, which is all that the peer takes.
 fn matmul(layer: &Layer, dtype: DType, math: Math) -> Result<MatmulProblem> {
-    let Layer::Gemm(layer) = layer else { anyhow::bail!("expected a matrix product, given a convolution") };
+    let Layer::Gemm(layer) = layer else { anyhow::bail!("expected a matrix product, given {}", layer.name()) };
     let stored = |transposed: bool, rows: i64, columns: i64| {
         TensorDesc::packed(dtype, &if transposed { [columns, rows] } else { [rows, columns] })
     };
@@ -268,7 +300,7 @@ mod tests {
                 assert!(!table.cases.is_empty());
                 for case in &table.cases {
                     let text = case.work.problem().text();
-                    assert!(oxidnn::operators::parse_problem(&text).is_ok(), "{text}");
+                    assert!(parse_problem(&text).is_ok(), "{text}");
                     assert!(!text.contains(','), "{text}");
                 }
             }
@@ -295,7 +327,7 @@ mod tests {
         assert!(text.starts_with("conv:dgrad") && text.contains("dy=8x1024x14x14:f16 "), "{text}");
         let one = of("resnet50_n1", "--passes fprop");
         assert!(one[0].cases[0].work.problem().text().contains("x=1x3x224x224:bf16:nhwc"));
-        assert_eq!(of("deepbench_conv", "")[0].dtype, DType::F16);
+        assert_eq!(of("deepbench_conv", "")[0].dtype, Some(DType::F16));
         assert_eq!(of("resnet50", "--passes fprop --skip 20")[0].cases.len(), 3);
     }
 

@@ -1,19 +1,19 @@
 //! One problem: both sides searched, checked and timed in turns.
 
 use crate::case::{Case, Table, Work};
-use crate::device;
 use crate::measure::{Call, Set, Tried, record, sets, trial};
 use crate::options::Options;
 use crate::ours::{self, OurCall};
 use crate::peers::{cublaslt, cudnn};
-use crate::random::Block;
-use crate::reference::whole;
+use crate::random::Sign;
+use crate::reference::{NaiveResult, reset, whole};
 use crate::report::Row;
 use crate::session::Session;
-use crate::timing::Timing;
+use crate::timing::{Timing, Turn, in_turns};
 use crate::verify::{PEER_TOLERANCE, Samples, limit_l2};
 use anyhow::{Context as _, Result, bail};
-use oxidnn::driver::{DeviceMemory, Graph};
+use oxidnn::TensorDesc;
+use oxidnn::driver::Graph;
 
 /// A problem's operands and its best candidates, the best first.
 pub(crate) struct Prepared<'a> {
@@ -33,18 +33,25 @@ pub(crate) fn contest<'a>(
     let problem = case.work.problem();
     let mut row = Row {
         problem: problem.text(),
-        peer: session.peer(matches!(case.work, Work::Matmul(_))),
+        peer: session.peer(table.kind),
         layer: case.layer.clone(),
         count: case.count,
         flops: problem.flops(),
         bytes: problem.bytes(),
         ..Row::of_table(table)
     };
-    if let Work::Matmul(problem) = &case.work {
-        row.layout = problem.desc().to_string();
+    match &case.work {
+        Work::Conv(_) => {}
+        Work::Matmul(problem) => row.layout = problem.desc().to_string(),
+        Work::Other(problem) => {
+            let first = case.work.first();
+            row.pass = problem.pass().to_owned();
+            row.dtype = first.dtype().to_string();
+            row.layout = layout_of(&first).to_owned();
+        }
     }
     let prepared = prepare(session, &case.work, options, &mut row).and_then(|prepared| {
-        time(session, &prepared, options, &mut row)?;
+        time(session, &case.work, &prepared, options, &mut row)?;
         Ok(prepared)
     });
     match prepared {
@@ -56,10 +63,17 @@ pub(crate) fn contest<'a>(
     }
 }
 
+/// What the order of a tensor's elements is called.
+fn layout_of(desc: &TensorDesc) -> &'static str {
+    match () {
+        () if desc.is_packed() => "nchw",
+        () if desc.is_channels_last() => "nhwc",
+        () => "strided",
+    }
+}
+
 fn prepare<'a>(session: &'a Session, work: &Work, options: &Options, row: &mut Row) -> Result<Prepared<'a>> {
-    let (gpu, stream) = (session.gpu(), session.gpu_stream());
-    let block = session.block(work.dtype())?;
-    let sets = sets(work, &block, gpu, stream)?;
+    let sets = sets(work, session)?;
     let clock = session.clock()?;
     let (heuristic, our_candidates) =
         match ours::search(&session.context, &session.stream, work, &sets, &clock, options) {
@@ -88,9 +102,9 @@ fn prepare<'a>(session: &'a Session, work: &Work, options: &Options, row: &mut R
             eprintln!("    {:>10.1} us {name}, workspace {bytes} bytes", tried.us);
         }
     }
-    let checks = Checks::new(session, work, &sets[0], &block);
-    let theirs = checks.right(their_candidates, &sets[0].theirs, options, Side::Theirs, row)?;
-    let ours = checks.right(our_candidates, &sets[0].ours, options, Side::Ours, row)?;
+    let checks = Checks::new(session, work, &sets[0])?;
+    let theirs = checks.right(their_candidates, options, Side::Theirs, row)?;
+    let ours = checks.right(our_candidates, options, Side::Ours, row)?;
     Ok(Prepared { sets, ours, heuristic, theirs })
 }
 
@@ -101,7 +115,7 @@ pub(crate) fn chain(session: &Session, table: &Table, layers: &[(&Row, Prepared<
     let count: u32 = layers.iter().map(|(row, _)| row.count).sum();
     let mut row = Row {
         problem: format!("chain of {count} convolutions"),
-        peer: session.peer(false),
+        peer: session.peer(table.kind),
         layer: "whole chain".to_owned(),
         count: 1,
         algorithm: "each layer's best".to_owned(),
@@ -166,20 +180,34 @@ struct Checks<'a> {
     session: &'a Session,
     work: &'a Work,
     set: &'a Set,
-    samples: Samples,
+    standard: Standard,
+}
+
+/// What results are held against.
+enum Standard {
+    /// Sums in f64 of some elements.
+    Samples(Samples),
+    /// All that the naive kernel wrote.
+    Naive(NaiveResult),
 }
 
 impl<'a> Checks<'a> {
-    fn new(session: &'a Session, work: &'a Work, set: &'a Set, block: &Block) -> Self {
-        let value = |operand: usize, offset: i64| block.value(set.inputs[operand].1, offset);
-        Checks { session, work, set, samples: Samples::new(work, &value) }
+    fn new(session: &'a Session, work: &'a Work, set: &'a Set) -> Result<Self> {
+        let standard = if let Work::Other(problem) = work {
+            Standard::Naive(NaiveResult::new(session, problem.as_ref(), set)?)
+        } else {
+            let block = session.block(work.first().dtype(), Sign::Any)?;
+            let block = block.as_ref();
+            let value = |operand: usize, offset: i64| block.value(set.inputs[operand].1, offset);
+            Standard::Samples(Samples::new(work, &value))
+        };
+        Ok(Checks { session, work, set, standard })
     }
 
     /// The best candidate whose result is right, and the next one if it is close.
     fn right<'c>(
         &self,
         candidates: Vec<Tried<'c>>,
-        output: &DeviceMemory,
         options: &Options,
         side: Side,
         row: &mut Row,
@@ -189,7 +217,7 @@ impl<'a> Checks<'a> {
             if right.first().is_some_and(|best| tried.us > CLOSE * best.us) {
                 break;
             }
-            match self.judge(tried.call.as_ref(), output, options, side, row) {
+            match self.judge(tried.call.as_ref(), options, side, row) {
                 Ok(()) => right.push(tried),
                 Err(e) => row.remark(&format!("WRONG {}: {e:#}", tried.call.name())),
             }
@@ -205,34 +233,35 @@ impl<'a> Checks<'a> {
     }
 
     /// Runs once into a poisoned output and looks at it.
-    fn judge(
-        &self,
-        call: &dyn Call,
-        output: &DeviceMemory,
-        options: &Options,
-        side: Side,
-        row: &mut Row,
-    ) -> Result<()> {
+    fn judge(&self, call: &dyn Call, options: &Options, side: Side, row: &mut Row) -> Result<()> {
         let stream = self.session.gpu_stream();
-        const POISON: u8 = 0xff;
-        device::set(output.span(), POISON, stream)?;
+        let outputs = if side == Side::Ours { &self.set.ours } else { &self.set.theirs };
+        let problem = self.work.problem();
+        reset(problem, outputs, self.session)?;
         call.queue(self.set)?;
         stream.synchronize()?;
-        let error = self.samples.error(output, stream)?;
-        let tolerance = if side == Side::Ours { 1.0 } else { PEER_TOLERANCE };
-        let problem = self.work.problem();
-        let limit = tolerance * limit_l2(self.work.written_dtype(), problem.precision(), problem.accumulation_length());
-        if error.is_nan() || error > limit {
-            bail!("relative error {error:.2e} of the samples, limit {limit:.2e}");
-        }
-        if side == Side::Ours {
-            row.verified = if options.quick {
-                "samples".to_owned()
-            } else {
+        let (error, verified) = match &self.standard {
+            Standard::Samples(samples) => {
+                let error = samples.error(&outputs[0], stream)?;
+                let tolerance = if side == Side::Ours { 1.0 } else { PEER_TOLERANCE };
+                let (dtype, length) = (self.work.written_dtype(), problem.accumulation_length());
+                let limit = tolerance * limit_l2(dtype, problem.precision(), length);
+                if error.is_nan() || error > limit {
+                    bail!("relative error {error:.2e} of the samples, limit {limit:.2e}");
+                }
                 // The peer's output is right by its samples, or there is none.
-                let theirs = row.peer_rel_err.is_finite().then_some(&self.set.theirs);
-                whole(self.session, self.work, self.set, theirs, self.samples.rms())?
-            };
+                let has_theirs = row.peer_rel_err.is_finite();
+                let verified = if options.quick || side == Side::Theirs {
+                    "samples".to_owned()
+                } else {
+                    whole(self.session, self.work, self.set, has_theirs, samples.rms())?
+                };
+                (error, verified)
+            }
+            Standard::Naive(naive) => (naive.error(self.session, problem, outputs)?, "naive".to_owned()),
+        };
+        if side == Side::Ours {
+            row.verified = verified;
         }
         let place = if side == Side::Ours { &mut row.max_rel_err } else { &mut row.peer_rel_err };
         // The first right candidate's error stays.
@@ -260,9 +289,10 @@ fn calls_of(us: f64, sets: usize) -> usize {
     enough.min((LONG_US / us).ceil() as usize).max(1)
 }
 
-fn time(session: &Session, prepared: &Prepared<'_>, options: &Options, row: &mut Row) -> Result<()> {
+fn time(session: &Session, work: &Work, prepared: &Prepared<'_>, options: &Options, row: &mut Row) -> Result<()> {
     let Prepared { sets, ours, heuristic, theirs } = prepared;
     let (stream, clock) = (session.gpu_stream(), session.clock()?);
+    let copy_gbps = if matches!(work, Work::Other(_)) { session.copy_gbps_of(row.bytes)? } else { session.copy_gbps };
     let Some(fastest) = ours.iter().chain(theirs).map(|tried| tried.us).min_by(f64::total_cmp) else {
         return Ok(());
     };
@@ -293,12 +323,26 @@ fn time(session: &Session, prepared: &Prepared<'_>, options: &Options, row: &mut
         (false, _) => (TURNS_US, 7, 25),
     };
     let rounds = ((wanted_us / turn_us) as usize).clamp(least, most);
-    let graphs: Vec<(&Graph, usize)> = graphs.iter().zip(calls).collect();
-    let timings = clock.interleaved_replays(&graphs, rounds)?;
+    let torch = session.torch.as_ref().filter(|torch| match torch.borrow_mut().prepare(&row.problem) {
+        Ok(()) => true,
+        Err(e) => {
+            row.remark(&format!("PyTorch: {e:#}"));
+            false
+        }
+    });
+    let replays: Vec<_> =
+        graphs.iter().zip(&calls).map(|(graph, calls)| || Ok(clock.replay(graph)? / *calls as f64)).collect();
+    let torch_turn = || torch.map_or(Ok(f64::NAN), |torch| torch.borrow_mut().turn());
+    let mut sides: Vec<Turn<'_>> = replays.iter().map(|replay| replay as Turn<'_>).collect();
+    if torch.is_some() {
+        sides.push(&torch_turn);
+    }
+    let timings = in_turns(&sides, rounds)?;
     let (our_timings, rest) = timings.split_at(ours.len());
-    let (their_timings, heuristic_timing) = rest.split_at(theirs.len());
+    let (their_timings, rest) = rest.split_at(theirs.len());
+    let (heuristic_timing, torch_timing) = rest.split_at(graphs.len() - ours.len() - theirs.len());
     if let Some((call, timing)) = least_of(ours, our_timings) {
-        set_ours(row, timing, session.copy_gbps);
+        set_ours(row, timing, copy_gbps);
         row.algorithm = call.name();
         row.workspace_bytes = call.workspace_bytes();
     }
@@ -306,6 +350,11 @@ fn time(session: &Session, prepared: &Prepared<'_>, options: &Options, row: &mut
         row.peer_us = timing.us;
         row.peer_spread = timing.spread;
         row.peer_algorithm = call.name();
+    }
+    if let Some(timing) = torch_timing.first() {
+        row.torch_us = timing.us;
+        (row.peer_us, row.peer_spread) = (timing.us, timing.spread);
+        row.peer_algorithm = "PyTorch's own".to_owned();
     }
     let among_best = ours.iter().position(|ours| ours.call.name() == row.heuristic_algorithm);
     if let Some(timing) = among_best.map(|i| our_timings[i]).or(heuristic_timing.first().copied()) {

@@ -1,62 +1,84 @@
 //! What both sides have in common: operands, calls, and the search for the fastest.
 
 use crate::case::Work;
-use crate::random::{Block, Filling};
+use crate::random::{Filling, Sign};
+use crate::session::Session;
 use crate::timing::{Clock, rotation};
-use anyhow::Result;
-use oxidnn::driver::{DeviceMemory, GpuContext, GpuStream, Graph};
+use anyhow::{Result, bail};
+use oxidnn::driver::{DeviceMemory, GpuStream, Graph};
 use oxidnn::{Operand, Role};
 
-/// Operands of one call: the inputs, in the problem's order, and an output of each side.
+/// Operands of one call: the inputs, in the problem's order, and the outputs of each side.
 pub(crate) struct Set {
     pub(crate) inputs: Vec<(DeviceMemory, Filling)>,
-    pub(crate) ours: DeviceMemory,
-    pub(crate) theirs: DeviceMemory,
+    pub(crate) ours: Vec<DeviceMemory>,
+    pub(crate) theirs: Vec<DeviceMemory>,
 }
 
 impl Set {
-    /// Addresses of the operands in the problem's order, with `output` in its place.
-    pub(crate) fn addresses(&self, operands: &[Operand], output: &DeviceMemory) -> Vec<u64> {
-        let mut inputs = self.inputs.iter();
-        let address = |memory: &DeviceMemory| memory.span().address();
-        operands
-            .iter()
-            .map(|operand| match operand.role {
-                Role::Input => inputs.next().map_or(0, |(memory, _)| address(memory)),
-                Role::Output | Role::Update | Role::Result => address(output),
-            })
-            .collect()
+    /// Addresses of the operands in the problem's order, with `outputs` in their places.
+    pub(crate) fn addresses(&self, operands: &[Operand], outputs: &[DeviceMemory]) -> Vec<u64> {
+        let mut inputs = self.inputs.iter().map(|(memory, _)| memory);
+        let mut outputs = outputs.iter();
+        let next = |operand: &Operand| if operand.role == Role::Input { inputs.next() } else { outputs.next() };
+        operands.iter().map(next).map(|memory| memory.map_or(0, |memory| memory.span().address())).collect()
+    }
+
+    /// Where the peer writes the result of a problem that has one.
+    pub(crate) fn their_address(&self) -> u64 {
+        self.theirs.first().map_or(0, |memory| memory.span().address())
     }
 }
 
 /// As many sets as pass the cache.
-pub(crate) fn sets(work: &Work, block: &Block, context: &GpuContext, stream: &GpuStream) -> Result<Vec<Set>> {
+pub(crate) fn sets(work: &Work, session: &Session) -> Result<Vec<Set>> {
     let operands = work.problem().operands();
-    let (free, _) = context.memory_info()?;
+    if operands.iter().all(|operand| operand.role == Role::Input) {
+        bail!("expected a problem with an output, given {}", work.problem().text());
+    }
+    let (free, _) = session.gpu().memory_info()?;
     let bytes: u64 = operands.iter().map(|operand| operand.desc.span_bytes()).sum();
     // A quarter of the memory is left for workspaces and what verification needs.
     let fits = (free as u64 / 4 * 3 / (2 * bytes)).max(1) as usize;
     let mut sets: Vec<Set> = Vec::new();
     for _ in 0..rotation(bytes).min(fits) {
-        let mut inputs = Vec::new();
-        let mut outputs = Vec::new();
-        for operand in &operands {
-            let alloc = || DeviceMemory::alloc(context, operand.desc.span_bytes() as usize);
+        let mut set = Set { inputs: Vec::new(), ours: Vec::new(), theirs: Vec::new() };
+        for (i, operand) in operands.iter().enumerate() {
+            let memory = || -> Result<(DeviceMemory, Filling)> {
+                let memory = DeviceMemory::alloc(session.gpu(), operand.desc.span_bytes() as usize)?;
+                let filling = fill(&memory, operand, seed(sets.len(), i), session)?;
+                Ok((memory, filling))
+            };
             if operand.role == Role::Input {
-                let memory = alloc()?;
-                let filling = block.fill(&memory, 7 * sets.len() + inputs.len() + 1, stream)?;
-                inputs.push((memory, filling));
+                set.inputs.push(memory()?);
             } else {
-                outputs.extend([alloc()?, alloc()?]);
+                set.ours.push(memory()?.0);
+                set.theirs.push(memory()?.0);
             }
         }
-        let (Some(theirs), Some(ours)) = (outputs.pop(), outputs.pop()) else {
-            anyhow::bail!("expected a problem with an output, given {}", work.problem().text());
-        };
-        sets.push(Set { inputs, ours, theirs });
+        sets.push(set);
     }
-    stream.synchronize()?;
+    session.gpu_stream().synchronize()?;
     Ok(sets)
+}
+
+/// What an operand of a set is filled with depends on this.
+pub(crate) fn seed(set: usize, operand: usize) -> usize {
+    7 * set + operand + 1
+}
+
+/// Numbers for an operand: normal ones, positive where its name says that it is a variance or the inverse of a
+/// deviation, small ones where they count or point at something. What a run writes without reading stays as it is.
+pub(crate) fn fill(memory: &DeviceMemory, operand: &Operand, seed: usize, session: &Session) -> Result<Filling> {
+    if matches!(operand.role, Role::Output | Role::Result) {
+        return Ok(Filling::default());
+    }
+    let positive = operand.name.contains("var") || operand.name.contains("inv");
+    session.block(operand.desc.dtype(), if positive { Sign::Positive } else { Sign::Any })?.fill(
+        memory,
+        seed,
+        session.gpu_stream(),
+    )
 }
 
 /// An algorithm of either side, ready to be queued.

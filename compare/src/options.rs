@@ -61,6 +61,9 @@ pub struct Options {
     /// libcudnn.so.9 or its folder; else OXIDNN_CUDNN, the loader's path, Python installations, CUDA toolkits
     #[arg(long)]
     pub cudnn: Option<PathBuf>,
+    /// The Python that has PyTorch, the peer of operators other than products
+    #[arg(long, default_value = "python3")]
+    pub python: PathBuf,
     /// An earlier table, or a folder of them: the peer's best algorithms there are taken without a new search
     #[arg(long)]
     pub earlier: Option<PathBuf>,

@@ -5,7 +5,7 @@ use crate::measure::{Call, Set, Tried, trial};
 use crate::options::{Algorithms, Options};
 use crate::timing::Clock;
 use anyhow::Result;
-use oxidnn::driver::DeviceMemory;
+use oxidnn::operators::AnyProblem;
 use oxidnn::{
     Args, Candidate, Context, Plan, PlanRequest, Policy, Role, Stream, TensorView, TensorViewMut, Verdict, Workspace,
 };
@@ -19,8 +19,8 @@ pub(crate) struct OurCall<'a> {
 }
 
 impl<'a> OurCall<'a> {
-    pub(crate) fn new(context: &Context, stream: &'a Stream, work: &Work, policy: Policy) -> Result<Self> {
-        let plan = work.problem().plan(context, &PlanRequest::from(policy))?;
+    pub(crate) fn new(context: &Context, stream: &'a Stream, problem: &dyn AnyProblem, policy: Policy) -> Result<Self> {
+        let plan = problem.plan(context, &PlanRequest::from(policy))?;
         let workspace = RefCell::new(plan.workspace()?);
         Ok(OurCall { stream, plan, workspace })
     }
@@ -61,9 +61,8 @@ impl Call for OurCall<'_> {
     }
 
     fn queue(&self, set: &Set) -> Result<()> {
-        let output: &DeviceMemory = &set.ours;
         // SAFETY: sets are made by this problem's operands and live as long as their case is measured.
-        unsafe { self.queue_at(&set.addresses(self.plan.operands(), output)) }
+        unsafe { self.queue_at(&set.addresses(self.plan.operands(), &set.ours)) }
     }
 }
 
@@ -92,12 +91,12 @@ pub(crate) fn search<'a>(
 ) -> Result<(Option<OurCall<'a>>, Found<'a>)> {
     let mut found = Found { tried: Vec::new(), notes: Vec::new() };
     if let Some(name) = &options.algorithm {
-        let call = OurCall::new(context, stream, work, Policy::fixed(name.as_str()))?;
+        let call = OurCall::new(context, stream, work.problem(), Policy::fixed(name.as_str()))?;
         let us = trial(&call, sets, clock, f64::INFINITY)?;
         found.tried.push(Tried { call: Box::new(call), us });
         return Ok((None, found));
     }
-    let heuristic = OurCall::new(context, stream, work, Policy::Heuristic)?;
+    let heuristic = OurCall::new(context, stream, work.problem(), Policy::Heuristic)?;
     let names = match options.algorithms {
         Algorithms::Heuristic => vec![heuristic.plan().config()],
         Algorithms::All => worth_trying(heuristic.plan().candidates()),
@@ -109,7 +108,7 @@ pub(crate) fn search<'a>(
             eprintln!("    trying {name}");
         }
         let attempt = || -> Result<Tried<'a>> {
-            let call = OurCall::new(context, stream, work, Policy::fixed(name))?;
+            let call = OurCall::new(context, stream, work.problem(), Policy::fixed(name))?;
             let us = trial(&call, sets, clock, best)?;
             Ok(Tried { call: Box::new(call), us })
         };

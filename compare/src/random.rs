@@ -1,7 +1,7 @@
 //! Random normal numbers, many of them fast.
 
 use crate::device;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use oxidnn::driver::{DeviceMemory, GpuContext, GpuStream};
 use oxidnn::half::{bf16, f16};
 use oxidnn::{DType, f8e4m3, f8e5m2};
@@ -20,12 +20,22 @@ const BLOCK_BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub struct Block {
     dtype: DType,
+    sign: Sign,
     values: Vec<f32>,
     memory: DeviceMemory,
 }
 
+/// Whether numbers may be negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// Standard normal.
+    Any,
+    /// The absolute values of such, and a tenth: nothing is close to zero.
+    Positive,
+}
+
 /// A filled buffer's place in the block: its element i is the block's element `start + i`, round and round.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Filling {
     start: usize,
 }
@@ -34,8 +44,8 @@ impl Block {
     /// Draws the numbers.
     ///
     /// # Errors
-    /// For a type that is not bf16, f16 or f32; from the driver.
-    pub fn new(context: &GpuContext, stream: &GpuStream, dtype: DType) -> Result<Self> {
+    /// From the driver.
+    pub fn new(context: &GpuContext, stream: &GpuStream, dtype: DType, sign: Sign) -> Result<Self> {
         let item = dtype.size_bytes();
         let n = BLOCK_BYTES / item - 15;
         const CHUNK: usize = 1 << 16;
@@ -43,6 +53,9 @@ impl Block {
         drawn.par_chunks_mut(CHUNK).enumerate().for_each(|(i, chunk)| {
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(i as u64);
             chunk.fill_with(|| rng.sample::<f64, _>(StandardNormal) as f32);
+            if sign == Sign::Positive {
+                chunk.iter_mut().for_each(|value| *value = value.abs() + 0.1);
+            }
         });
         let (mut values, mut bytes) = (Vec::with_capacity(n), Vec::with_capacity(n * item));
         for value in drawn {
@@ -77,17 +90,26 @@ impl Block {
                     values.push(stored.to_f32());
                     bytes.push(stored.to_bits());
                 }
-                DType::F64 | DType::I32 => bail!("expected a type that products are timed in, given {dtype}"),
+                DType::F64 => {
+                    values.push(value);
+                    bytes.extend(f64::from(value).to_ne_bytes());
+                }
+                // Integers of this width count or point at something, of which there are seldom less than eight.
+                DType::I32 => {
+                    let stored = (value.abs() * 4.0) as i32 % 8;
+                    values.push(stored as f32);
+                    bytes.extend(stored.to_ne_bytes());
+                }
             }
         }
         let memory = DeviceMemory::alloc(context, bytes.len())?;
         memory.span().write(stream, &bytes)?;
-        Ok(Block { dtype, values, memory })
+        Ok(Block { dtype, sign, values, memory })
     }
 
-    /// Its element type.
-    pub fn dtype(&self) -> DType {
-        self.dtype
+    /// Whether it holds numbers of this kind.
+    pub fn is_of(&self, dtype: DType, sign: Sign) -> bool {
+        self.dtype == dtype && self.sign == sign
     }
 
     /// Fills a buffer, from a place of the block that `seed` decides.

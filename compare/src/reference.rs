@@ -1,15 +1,17 @@
 //! All of a result against the naive kernel's, or against the peer's where that would take too long.
 
 use crate::case::Work;
-use crate::measure::Set;
+use crate::device;
+use crate::measure::{Set, fill, seed};
 use crate::ours::OurCall;
 use crate::session::Session;
 use crate::verify::{Difference, limit_element, limit_l2};
 use anyhow::{Result, bail};
 use oxidnn::driver::DeviceMemory;
+use oxidnn::operators::AnyProblem;
 use oxidnn::ops::conv::{ConvAxis, ConvDesc, ConvPass, ConvProblem};
 use oxidnn::ops::matmul::MatmulProblem;
-use oxidnn::{Policy, Role, TensorDesc};
+use oxidnn::{Operand, Policy, Role, TensorDesc};
 
 /// The naive kernel takes a fraction of a second for so many operations.
 const NAIVE_FLOPS: f64 = 2e11;
@@ -24,13 +26,7 @@ struct Part {
 }
 
 /// Compares our output with what it should be; says with what it was compared.
-pub(crate) fn whole(
-    session: &Session,
-    work: &Work,
-    set: &Set,
-    theirs: Option<&DeviceMemory>,
-    rms: f64,
-) -> Result<String> {
+pub(crate) fn whole(session: &Session, work: &Work, set: &Set, their_output: bool, rms: f64) -> Result<String> {
     let problem = work.problem();
     let operands = problem.operands().len();
     let (parts, name) = if problem.flops() <= NAIVE_FLOPS {
@@ -41,16 +37,19 @@ pub(crate) fn whole(
                 (images(problem)?, "naive on the first and last image")
             }
             Work::Conv(_) => {
-                let Some(theirs) = theirs else { return Ok("samples".to_owned()) };
-                let difference = difference(session, work, theirs, &set.ours, 0, rms)?;
+                if !their_output {
+                    return Ok("samples".to_owned());
+                }
+                let difference = difference(session, work, &set.theirs[0], &set.ours[0], 0, rms)?;
                 within(work, difference, "the peer's")?;
                 return Ok("peer".to_owned());
             }
             Work::Matmul(problem) => (rows(problem)?, "naive on the first and last rows"),
+            Work::Other(_) => bail!("expected a product, given {}", problem.text()),
         }
     };
     for part in parts {
-        let naive = OurCall::new(&session.context, &session.stream, &part.work, Policy::fixed("naive"))?;
+        let naive = OurCall::new(&session.context, &session.stream, part.work.problem(), Policy::fixed("naive"))?;
         let operands = part.work.problem().operands();
         let output = operands.iter().position(|operand| operand.role != Role::Input).unwrap_or(0);
         let bytes = operands[output].desc.span_bytes() as usize;
@@ -61,10 +60,62 @@ pub(crate) fn whole(
         // SAFETY: the part's inputs lie within the set's; its output is new memory of its size. All live until the
         // comparison, which waits for the work.
         unsafe { naive.queue_at(&addresses) }?;
-        let difference = difference(session, &part.work, &expected, &set.ours, part.offsets[output], rms)?;
+        let difference = difference(session, &part.work, &expected, &set.ours[0], part.offsets[output], rms)?;
         within(work, difference, "the naive kernel's")?;
     }
     Ok(name.to_owned())
+}
+
+/// All that the naive kernel writes for a problem.
+pub(crate) struct NaiveResult(Vec<DeviceMemory>);
+
+/// The operands that a run writes.
+fn written(problem: &dyn AnyProblem) -> impl Iterator<Item = (usize, Operand)> {
+    problem.operands().into_iter().enumerate().filter(|(_, operand)| operand.role != Role::Input)
+}
+
+/// Brings what a run writes into the state before it: updated tensors as the first set has them, others poisoned.
+pub(crate) fn reset(problem: &dyn AnyProblem, outputs: &[DeviceMemory], session: &Session) -> Result<()> {
+    const POISON: u8 = 0xff;
+    for ((i, operand), memory) in written(problem).zip(outputs) {
+        device::set(memory.span(), POISON, session.gpu_stream())?;
+        fill(memory, &operand, seed(0, i), session)?;
+    }
+    Ok(())
+}
+
+impl NaiveResult {
+    /// Runs the naive kernel on the first set's inputs.
+    pub(crate) fn new(session: &Session, problem: &dyn AnyProblem, set: &Set) -> Result<Self> {
+        let alloc = |operand: Operand| DeviceMemory::alloc(session.gpu(), operand.desc.span_bytes() as usize);
+        let results = written(problem).map(|(_, operand)| alloc(operand)).collect::<Result<Vec<_>, _>>()?;
+        reset(problem, &results, session)?;
+        let naive = OurCall::new(&session.context, &session.stream, problem, Policy::fixed("naive"))?;
+        // SAFETY: the inputs are the set's, the outputs new memory of their sizes; all live until the comparison,
+        // which waits for the work.
+        unsafe { naive.queue_at(&set.addresses(&problem.operands(), &results)) }?;
+        session.gpu_stream().synchronize()?;
+        Ok(NaiveResult(results))
+    }
+
+    /// The largest relative difference of a result in the Euclidean norm, which must be within what two right results
+    /// may differ by.
+    pub(crate) fn error(&self, session: &Session, problem: &dyn AnyProblem, outputs: &[DeviceMemory]) -> Result<f64> {
+        let mut most = 0f64;
+        for (((_, operand), expected), got) in written(problem).zip(&self.0).zip(outputs) {
+            let (dtype, length) = (operand.desc.dtype(), problem.accumulation_length());
+            let (stream, spans) = (session.gpu_stream(), (expected.span(), got.span()));
+            let difference = session.differ.borrow_mut().difference(spans.0, spans.1, dtype, 1.0, stream)?;
+            let limit = 2.0 * limit_l2(dtype, problem.precision(), length);
+            // Where all is zero there is no relative difference.
+            let l2 = if difference.most == 0.0 { 0.0 } else { difference.l2() };
+            if l2.is_nan() || l2 > limit {
+                bail!("{} differs from the naive kernel's by {l2:.2e}, limit {limit:.2e}", operand.name);
+            }
+            most = most.max(l2);
+        }
+        Ok(most)
+    }
 }
 
 fn difference(

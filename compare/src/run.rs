@@ -4,8 +4,8 @@ use crate::case::{Table, tables};
 use crate::contest::{chain, contest};
 use crate::options::Options;
 use crate::report::{Judge, Roofs, Row, Summary, Writer, markdown, plot};
-use crate::session::{Peers, Session};
-use crate::suites::{SUITES, suite};
+use crate::session::Session;
+use crate::suites::{Kind, SUITES, suite};
 use anyhow::{Context as _, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use oxidnn::{DType, Math};
@@ -24,9 +24,13 @@ pub fn run(options: &Options) -> Result<bool> {
         for suite in &SUITES {
             let problems = tables(suite, &Options { passes: options.passes[..1].to_vec(), ..options.clone() })?;
             let problems: usize = problems.iter().take(1).map(|table| table.cases.len()).sum();
-            let what = if suite.is_matmul() { "matmul" } else { "conv" };
+            let what = match suite.kind() {
+                Kind::Conv => format!("conv problems, {}", suite.dtype),
+                Kind::Matmul => format!("matmul problems, {}", suite.dtype),
+                Kind::Other => "problems of other operators".to_owned(),
+            };
             let batch = suite.batch.map_or(String::new(), |batch| format!(", batch {batch}"));
-            writeln!(out, "{:<24} {problems:>3} {what} problems, {}{batch}", suite.name, suite.dtype)?;
+            writeln!(out, "{:<24} {problems:>3} {what}{batch}", suite.name)?;
         }
         return Ok(true);
     }
@@ -50,12 +54,8 @@ pub fn run(options: &Options) -> Result<bool> {
     }
     drop(out);
     let judge = options.judge.as_deref().map(Judge::read).transpose()?.unwrap_or_default();
-    let is_matmul = |table: &Table| table.pass == "forward";
-    let peers = Peers {
-        convolution: !options.no_peer && !all.iter().all(is_matmul),
-        matmul: !options.no_peer && all.iter().any(is_matmul),
-    };
-    let session = Session::new(options, peers)?;
+    let kinds: Vec<Kind> = if options.no_peer { Vec::new() } else { all.iter().map(|table| table.kind).collect() };
+    let session = Session::new(options, &kinds)?;
     if let Some(folder) = &options.out {
         std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     }
@@ -70,7 +70,7 @@ pub fn run(options: &Options) -> Result<bool> {
             left_out += table.cases.len();
             continue;
         }
-        let provenance = session.provenance(is_matmul(table));
+        let provenance = session.provenance(table.kind);
         let place = |folder: &Path, ending: &str| folder.join(format!("{}.{ending}", table.stem()));
         let mut writer =
             options.out.as_deref().map(|folder| Writer::create(&place(folder, "csv"), &provenance)).transpose()?;
@@ -116,7 +116,7 @@ pub fn run(options: &Options) -> Result<bool> {
         show(&bar, &summary.to_string());
         if let Some(folder) = &options.out {
             std::fs::write(place(folder, "md"), markdown(&provenance, &summary, &rows))?;
-            plot(&place(folder, "svg"), &summary, &rows, roofs(&session, table.dtype, table.math))?;
+            plot(&place(folder, "svg"), &summary, &rows, roofs(&session, table))?;
         }
         summaries.push(summary);
     }
@@ -145,9 +145,10 @@ fn show(bar: &ProgressBar, line: &str) {
 }
 
 /// The plots' roofs: the copy that was measured, and the makers' figure for dense tensor cores on Hopper (SXM).
-fn roofs(session: &Session, dtype: DType, math: Math) -> Roofs {
+fn roofs(session: &Session, table: &Table) -> Roofs {
     let hopper = session.context.info().compute_capability == (9, 0);
-    let tflops = match dtype {
+    let math = table.math;
+    let tflops = match table.dtype.unwrap_or(DType::F32) {
         DType::BF16 | DType::F16 if hopper => 989.4,
         DType::F32 if hopper && math == Math::Tf32 => 494.7,
         DType::F32 | DType::F64 if hopper => 66.9,

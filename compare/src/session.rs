@@ -2,15 +2,19 @@
 
 use crate::device;
 use crate::options::Options;
+use crate::ours::OurCall;
 use crate::peers::cublaslt::CublasLt;
 use crate::peers::cudnn::Cudnn;
-use crate::random::Block;
+use crate::peers::torch::Torch;
+use crate::random::{Block, Sign};
 use crate::report::{Earlier, Provenance};
-use crate::timing::Clock;
+use crate::suites::Kind;
+use crate::timing::{Clock, rotation};
 use crate::verify::Differ;
 use anyhow::{Context as _, Result};
-use oxidnn::driver::{DeviceMemory, GpuContext, GpuStream, driver_version};
-use oxidnn::{Context, DType, Stream};
+use oxidnn::driver::{DeviceMemory, GpuContext, GpuStream, Graph, driver_version};
+use oxidnn::operators::parse_problem;
+use oxidnn::{Context, DType, Policy, Stream};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -20,24 +24,20 @@ pub(crate) struct Session {
     pub(crate) stream: Stream,
     pub(crate) cudnn: Option<Cudnn>,
     pub(crate) cublaslt: Option<CublasLt>,
+    pub(crate) torch: Option<RefCell<Torch>>,
     pub(crate) earlier: Earlier,
     pub(crate) copy_gbps: f64,
     pub(crate) differ: RefCell<Differ>,
     gpu: GpuContext,
     gpu_stream: GpuStream,
     blocks: RefCell<Vec<Rc<Block>>>,
-}
-
-/// Which peers are wanted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peers {
-    pub(crate) convolution: bool,
-    pub(crate) matmul: bool,
+    /// Rates of copies by the bytes of one.
+    copies: RefCell<Vec<(u64, f64)>>,
 }
 
 impl Session {
-    /// Opens the first GPU and loads the peers that there are.
-    pub(crate) fn new(options: &Options, peers: Peers) -> Result<Self> {
+    /// Opens the first GPU and loads the peers that there are of these kinds of problems.
+    pub(crate) fn new(options: &Options, kinds: &[Kind]) -> Result<Self> {
         let context = Context::gpu(0).context("compare times work on a GPU, and there is none to use")?;
         let stream = context.stream()?;
         let gpu = context.gpu_context().context("expected a GPU")?.clone();
@@ -48,7 +48,7 @@ impl Session {
             Err(e) => eprintln!("{name}: left out: {e:#}"),
         };
         let mut cudnn = None;
-        if peers.convolution {
+        if kinds.contains(&Kind::Conv) {
             let loaded = Cudnn::new(&gpu, &gpu_stream, options.cudnn.as_deref());
             found(
                 "cuDNN",
@@ -60,12 +60,23 @@ impl Session {
             );
         }
         let mut cublaslt = None;
-        if peers.matmul {
+        if kinds.contains(&Kind::Matmul) {
             found(
                 "cuBLASLt",
                 CublasLt::new(&gpu, &gpu_stream).map(|library| {
                     let what = library.name();
                     cublaslt = Some(library);
+                    what
+                }),
+            );
+        }
+        let mut torch = None;
+        if kinds.contains(&Kind::Other) {
+            found(
+                "PyTorch",
+                Torch::start(&options.python).map(|child| {
+                    let what = child.name().to_owned();
+                    torch = Some(RefCell::new(child));
                     what
                 }),
             );
@@ -77,12 +88,14 @@ impl Session {
             stream,
             cudnn,
             cublaslt,
+            torch,
             earlier: options.earlier.as_deref().map(Earlier::read).transpose()?.unwrap_or_default(),
             copy_gbps,
             differ: RefCell::new(Differ::new()?),
             gpu,
             gpu_stream,
             blocks: RefCell::default(),
+            copies: RefCell::default(),
         })
     }
 
@@ -99,34 +112,37 @@ impl Session {
     }
 
     /// Random numbers of a type, drawn when first asked for.
-    pub(crate) fn block(&self, dtype: DType) -> Result<Rc<Block>> {
-        if let Some(block) = self.blocks.borrow().iter().find(|block| block.dtype() == dtype) {
+    pub(crate) fn block(&self, dtype: DType, sign: Sign) -> Result<Rc<Block>> {
+        if let Some(block) = self.blocks.borrow().iter().find(|block| block.is_of(dtype, sign)) {
             return Ok(block.clone());
         }
-        let block = Rc::new(Block::new(&self.gpu, &self.gpu_stream, dtype)?);
+        let block = Rc::new(Block::new(&self.gpu, &self.gpu_stream, dtype, sign)?);
         self.blocks.borrow_mut().push(block.clone());
         Ok(block)
     }
 
-    /// The peer of one operator, by name and version.
-    pub(crate) fn peer(&self, matmul: bool) -> String {
-        let name =
-            if matmul { self.cublaslt.as_ref().map(CublasLt::name) } else { self.cudnn.as_ref().map(Cudnn::name) };
+    /// The peer of one kind of problems, by name and version.
+    pub(crate) fn peer(&self, kind: Kind) -> String {
+        let name = match kind {
+            Kind::Conv => self.cudnn.as_ref().map(Cudnn::name),
+            Kind::Matmul => self.cublaslt.as_ref().map(CublasLt::name),
+            Kind::Other => self.torch.as_ref().map(|torch| torch.borrow().name().to_owned()),
+        };
         name.unwrap_or_else(|| "none".to_owned())
     }
 
-    pub(crate) fn provenance(&self, matmul: bool) -> Provenance {
+    pub(crate) fn provenance(&self, kind: Kind) -> Provenance {
         let driver = driver_version().unwrap_or(0);
         Provenance {
             gpu: self.gpu.name().to_owned(),
             driver: format!("CUDA {}.{}", driver / 1000, driver % 1000 / 10),
-            peer: self.peer(matmul),
+            peer: self.peer(kind),
             copy_gbps: self.copy_gbps,
         }
     }
 }
 
-/// Bytes read and written by a plain copy of half a gibibyte, in GB/s.
+/// Bytes read and written by the driver's copy of half a gibibyte, in GB/s.
 fn copy_gbps(gpu: &GpuContext, stream: &GpuStream) -> Result<f64> {
     const BYTES: usize = 512 << 20;
     let (from, to) = (DeviceMemory::alloc(gpu, BYTES)?, DeviceMemory::alloc(gpu, BYTES)?);
@@ -138,4 +154,48 @@ fn copy_gbps(gpu: &GpuContext, stream: &GpuStream) -> Result<f64> {
         best = best.min(us / COPIES as f64);
     }
     Ok(2.0 * BYTES as f64 / best / 1e3)
+}
+
+impl Session {
+    /// The rate of the fastest copy that moves about as many bytes, read and written ones together, in GB/s: the
+    /// driver's or ours, as a recorded graph, over memory in rotation past the cache.
+    pub(crate) fn copy_gbps_of(&self, bytes: f64) -> Result<f64> {
+        // Sizes that are measured are a quarter of a power of two apart.
+        let half = (bytes / 2.0).max(1024.0);
+        let step = 2f64.powf(half.log2().floor() - 2.0);
+        let half = ((half / step).round() * step) as u64 / 16 * 16;
+        if let Some((_, gbps)) = self.copies.borrow().iter().find(|(of, _)| *of == half) {
+            return Ok(*gbps);
+        }
+        let gbps = 2.0 * half as f64 / self.copy_us(half)? / 1e3;
+        self.copies.borrow_mut().push((half, gbps));
+        Ok(gbps)
+    }
+
+    fn copy_us(&self, bytes: u64) -> Result<f64> {
+        const ROUNDS: usize = 5;
+        /// A graph should take so long that its own launch does not count.
+        const GRAPH_BYTES: u64 = 2 << 30;
+        let (stream, clock) = (&self.gpu_stream, self.clock()?);
+        let pairs = rotation(2 * bytes);
+        let calls = ((GRAPH_BYTES / bytes) as usize).clamp(pairs, 256);
+        let alloc = || DeviceMemory::alloc(&self.gpu, bytes as usize);
+        let memory: Vec<(DeviceMemory, DeviceMemory)> =
+            (0..pairs).map(|_| Ok((alloc()?, alloc()?))).collect::<Result<_>>()?;
+        let text = format!("transform:forward x={0}:f32 y={0}:f32", bytes / 4);
+        let ours = OurCall::new(&self.context, &self.stream, parse_problem(&text)?.as_ref(), Policy::Heuristic)?;
+        let queue_ours = |(from, to): &(DeviceMemory, DeviceMemory)| {
+            // SAFETY: both are of the tensors' size and live until the last replay has ended.
+            unsafe { ours.queue_at(&[from.span().address(), to.span().address()]) }
+        };
+        // The first call loads the kernel, which cannot be recorded.
+        queue_ours(&memory[0])?;
+        stream.synchronize()?;
+        let record = |queue: &dyn Fn(&(DeviceMemory, DeviceMemory)) -> Result<()>| {
+            Graph::capture(stream, || memory.iter().cycle().take(calls).try_for_each(queue))
+        };
+        let graphs = [record(&queue_ours)?, record(&|(from, to)| device::copy(to.span(), from.span(), stream))?];
+        let timings = clock.interleaved_replays(&[(&graphs[0], calls), (&graphs[1], calls)], ROUNDS)?;
+        Ok(timings[0].us.min(timings[1].us))
+    }
 }

@@ -24,6 +24,18 @@ pub struct Suite {
 enum Source {
     Conv(&'static str),
     Gemm(&'static str),
+    Problems(&'static str),
+}
+
+/// What a suite's problems are, and so who the peers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Convolutions: cuDNN.
+    Conv,
+    /// Matrix products: cuBLASLt.
+    Matmul,
+    /// Other operators, whose time is memory's: PyTorch.
+    Other,
 }
 
 /// A row of a suite.
@@ -33,6 +45,13 @@ pub enum Layer {
     Conv(ConvLayer),
     /// A matrix product.
     Gemm(GemmLayer),
+    /// A problem of any operator.
+    Problem {
+        /// The row's name.
+        name: String,
+        /// The problem's text.
+        text: String,
+    },
 }
 
 /// A convolution of a network, all lists outermost axis first.
@@ -89,6 +108,7 @@ impl Layer {
         match self {
             Layer::Conv(layer) => &layer.name,
             Layer::Gemm(layer) => &layer.name,
+            Layer::Problem { name, .. } => name,
         }
     }
 
@@ -96,7 +116,7 @@ impl Layer {
     pub fn count(&self) -> u32 {
         match self {
             Layer::Conv(layer) => layer.count,
-            Layer::Gemm(_) => 1,
+            Layer::Gemm(_) | Layer::Problem { .. } => 1,
         }
     }
 }
@@ -115,6 +135,11 @@ const fn conv(name: &'static str, text: &'static str) -> Suite {
 /// A suite of matrix products.
 const fn gemm(name: &'static str, text: &'static str) -> Suite {
     Suite { name, dtype: DType::BF16, batch: None, chain: false, source: Source::Gemm(text), variant: None }
+}
+
+/// A suite of problems of any operator. The element types are the problems' own.
+const fn problems(name: &'static str, text: &'static str) -> Suite {
+    Suite { name, dtype: DType::BF16, batch: None, chain: false, source: Source::Problems(text), variant: None }
 }
 
 impl Suite {
@@ -138,9 +163,13 @@ impl Suite {
         self
     }
 
-    /// Whether it consists of matrix products.
-    pub fn is_matmul(&self) -> bool {
-        matches!(self.source, Source::Gemm(_))
+    /// What its problems are.
+    pub fn kind(&self) -> Kind {
+        match self.source {
+            Source::Conv(_) => Kind::Conv,
+            Source::Gemm(_) => Kind::Matmul,
+            Source::Problems(_) => Kind::Other,
+        }
     }
 
     /// Its rows.
@@ -148,7 +177,7 @@ impl Suite {
     /// # Errors
     /// For a missing column or a number that is none.
     pub fn layers(&self) -> Result<Vec<Layer>> {
-        let (Source::Conv(text) | Source::Gemm(text)) = self.source;
+        let (Source::Conv(text) | Source::Gemm(text) | Source::Problems(text)) = self.source;
         let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
         let columns = reader.headers()?.clone();
         let mut layers = Vec::new();
@@ -161,6 +190,7 @@ impl Suite {
             let layer = match self.source {
                 Source::Conv(_) => row.conv().map(Layer::Conv),
                 Source::Gemm(_) => row.gemm().map(Layer::Gemm),
+                Source::Problems(_) => row.problem(),
             };
             layers.push(layer.with_context(|| format!("suite {}: row {:?}", self.name, record))?);
         }
@@ -216,6 +246,10 @@ impl Row<'_> {
         })
     }
 
+    fn problem(&self) -> Result<Layer> {
+        Ok(Layer::Problem { name: self.text("name")?.to_owned(), text: self.text("problem")?.to_owned() })
+    }
+
     fn gemm(&self) -> Result<GemmLayer> {
         Ok(GemmLayer {
             name: self.text("name")?.to_owned(),
@@ -229,7 +263,7 @@ impl Row<'_> {
 }
 
 /// Every suite.
-pub const SUITES: [Suite; 20] = [
+pub const SUITES: [Suite; 24] = [
     conv("resnet50", shapes!("resnet50")).of("v1.5"),
     conv("resnet50_n1", shapes!("resnet50")).of("v1.5").with_batch(1).as_chain(),
     conv("resnet50_v1", shapes!("resnet50")).of("v1"),
@@ -250,6 +284,10 @@ pub const SUITES: [Suite; 20] = [
     gemm("deepbench_gemm", shapes!("deepbench_gemm")).of("training"),
     gemm("deepbench_gemm_server", shapes!("deepbench_gemm")).of("inference_server"),
     gemm("deepbench_gemm_device", shapes!("deepbench_gemm")).of("inference_device"),
+    problems("memory_activation", shapes!("memory_activation")),
+    problems("memory_pool", shapes!("memory_pool")),
+    problems("memory_softmax", shapes!("memory_softmax")),
+    problems("memory_transform", shapes!("memory_transform")),
 ];
 
 /// The suite of that name.
@@ -291,6 +329,10 @@ mod tests {
             ("deepbench_gemm", 160),
             ("deepbench_gemm_server", 75),
             ("deepbench_gemm_device", 13),
+            ("memory_activation", 108),
+            ("memory_pool", 52),
+            ("memory_softmax", 48),
+            ("memory_transform", 102),
         ];
         assert_eq!(rows, expected);
     }

@@ -20,6 +20,27 @@ pub fn calls(sets: usize) -> usize {
 /// Something that queues a number of calls.
 pub type Work<'a> = &'a dyn Fn() -> Result<()>;
 
+/// One turn of a side: does its calls and gives the microseconds of one.
+pub type Turn<'a> = &'a dyn Fn() -> Result<f64>;
+
+/// Times sides in turns, so that all see the same clocks.
+///
+/// # Errors
+/// Those of the sides.
+pub fn in_turns(sides: &[Turn<'_>], rounds: usize) -> Result<Vec<Timing>> {
+    let mut turns = vec![Vec::new(); sides.len()];
+    // The first turn is for caches and clocks and is not counted.
+    for round in 0..=rounds {
+        for (side, turns) in sides.iter().zip(&mut turns) {
+            let us = side()?;
+            if round > 0 {
+                turns.push(us);
+            }
+        }
+    }
+    Ok(turns.into_iter().map(Timing::of).collect())
+}
+
 /// Times of one side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timing {
@@ -101,17 +122,9 @@ impl<'a> Clock<'a> {
     /// # Errors
     /// Those of the work, and from the driver.
     pub fn interleaved(&self, sides: &[(Work<'_>, usize)], rounds: usize) -> Result<Vec<Timing>> {
-        let mut turns = vec![Vec::new(); sides.len()];
-        // The first turn is for caches and clocks and is not counted.
-        for round in 0..=rounds {
-            for ((work, calls), turns) in sides.iter().zip(&mut turns) {
-                let us = self.time(work)?;
-                if round > 0 {
-                    turns.push(us / *calls as f64);
-                }
-            }
-        }
-        Ok(turns.into_iter().map(Timing::of).collect())
+        let timed: Vec<_> = sides.iter().map(|(work, calls)| move || Ok(self.time(work)? / *calls as f64)).collect();
+        let turns: Vec<Turn<'_>> = timed.iter().map(|turn| turn as Turn<'_>).collect();
+        in_turns(&turns, rounds)
     }
 
     /// [`Clock::interleaved`] of recorded work.

@@ -37,7 +37,7 @@ pub fn run(root: &Path, cubin: bool) -> Result<()> {
         process::run(Command::new("strip").arg(&path))?;
         total_bytes += path.metadata()?.len();
     }
-    for script in ["xtask/gpu-bundle/run.sh", "benches/judge_pytorch.py"] {
+    for script in ["xtask/gpu-bundle/run.sh", "benches/judge_pytorch.py", "benches/torch_operators.py"] {
         let from = root.join(script);
         let name = from.file_name().with_context(|| format!("expected a file, given {script}"))?;
         std::fs::copy(&from, bundle.join(name)).with_context(|| format!("copying {script}"))?;

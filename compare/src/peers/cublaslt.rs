@@ -222,7 +222,7 @@ impl Call for LtCall<'_> {
     fn queue(&self, set: &Set) -> Result<()> {
         let Described { lt, product, a, b, c, .. } = *self.described;
         let input = |i: usize| set.inputs[i].0.span().address() as P;
-        let output = set.theirs.span().address() as P;
+        let output = set.their_address() as P;
         let workspace = lt.workspace.span().address() as P;
         // As f32 or i32, by the descriptor.
         let (one, zero) = (if self.described.counts { 1 } else { 1.0f32.to_bits() }, 0u32);

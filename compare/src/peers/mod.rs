@@ -4,6 +4,7 @@ pub mod libraries;
 
 pub(crate) mod cublaslt;
 pub(crate) mod cudnn;
+pub(crate) mod torch;
 
 use anyhow::{Result, bail};
 use std::ffi::c_int;

@@ -116,7 +116,7 @@ impl Row {
         Row {
             suite: table.suite.clone(),
             pass: table.pass.to_owned(),
-            dtype: table.dtype.to_string(),
+            dtype: table.dtype.map_or(String::new(), |dtype| dtype.to_string()),
             layout: table.layout.to_owned(),
             ..Row::unmeasured()
         }

@@ -47,7 +47,7 @@ impl Call for GraphCall<'_> {
     }
 
     fn queue(&self, set: &Set) -> Result<()> {
-        let address = set.theirs.span().address();
+        let address = set.their_address();
         let (_, pack) = self.packs.0.iter().find(|(at, _)| *at == address).context("expected a known set")?;
         let execute = self.cudnn.functions.backend_execute;
         // SAFETY: handle, plan and pack are alive, and so is the memory that the pack names.
@@ -179,7 +179,7 @@ fn packs<'a>(cudnn: &'a Cudnn, problem: &ConvProblem, sets: &[Set]) -> Result<Pa
         pack.set_i64s(Name::PackUniqueIds, &IDS)?;
         pack.set_pointers(Name::PackPointers, &x_w_y(problem, set))?;
         pack.set_pointers(Name::PackWorkspace, &[workspace])?;
-        Ok((set.theirs.span().address(), pack.finalize("binding addresses")?))
+        Ok((set.their_address(), pack.finalize("binding addresses")?))
     };
     Ok(Packs(sets.iter().map(pack).collect::<Result<_>>()?))
 }

@@ -17,7 +17,7 @@ use std::ffi::c_void;
 /// Addresses of x, w and y, or of their gradients, in every pass.
 fn x_w_y(problem: &ConvProblem, set: &Set) -> [*mut c_void; 3] {
     let input = |i: usize| set.inputs[i].0.span().address() as *mut c_void;
-    let output = set.theirs.span().address() as *mut c_void;
+    let output = set.their_address() as *mut c_void;
     match problem.conv_pass() {
         ConvPass::Fprop => [input(0), input(1), output],
         ConvPass::Dgrad => [output, input(1), input(0)],
