@@ -38,6 +38,9 @@ impl Pool {
                 // Three bits of a normal number, so that all values are used.
                 DType::I8 => bytes.push((value * 4.0).round() as i8 as u8),
                 DType::I32 => bytes.extend(((value * 4.0).round() as i32).to_ne_bytes()),
+                DType::U8 => bytes.push((value * 4.0).abs().round() as u8),
+                DType::I64 => bytes.extend(((value * 4.0).round() as i64).to_ne_bytes()),
+                DType::Bool => bytes.push(u8::from(value > 0.0)),
                 DType::F8E4M3 => bytes.push(f8e4m3::from_f64(value).to_bits()),
                 DType::F8E5M2 => bytes.push(f8e5m2::from_f64(value).to_bits()),
             }

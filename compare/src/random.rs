@@ -94,11 +94,23 @@ impl Block {
                     values.push(value);
                     bytes.extend(f64::from(value).to_ne_bytes());
                 }
-                // Integers of this width count or point at something, of which there are seldom less than eight.
+                // Other integers count or point at something, of which there are seldom less than eight.
                 DType::I32 => {
-                    let stored = (value.abs() * 4.0) as i32 % 8;
-                    values.push(stored as f32);
-                    bytes.extend(stored.to_ne_bytes());
+                    values.push(f32::from(index(value)));
+                    bytes.extend(i32::from(index(value)).to_ne_bytes());
+                }
+                DType::I64 => {
+                    values.push(f32::from(index(value)));
+                    bytes.extend(i64::from(index(value)).to_ne_bytes());
+                }
+                DType::U8 => {
+                    values.push(f32::from(index(value)));
+                    bytes.push(index(value));
+                }
+                DType::Bool => {
+                    let stored = u8::from(value > 0.0);
+                    values.push(f32::from(stored));
+                    bytes.push(stored);
                 }
             }
         }
@@ -139,6 +151,11 @@ impl Block {
     }
 }
 
+/// A small number out of a normal one.
+fn index(value: f32) -> u8 {
+    (value.abs() * 4.0) as u8 % 8
+}
+
 /// The number that these bytes store.
 pub fn number(bytes: &[u8], dtype: DType) -> f64 {
     match (dtype, bytes) {
@@ -148,6 +165,9 @@ pub fn number(bytes: &[u8], dtype: DType) -> f64 {
         (DType::BF16, &[a, b]) => bf16::from_ne_bytes([a, b]).to_f64(),
         (DType::I8, &[a]) => f64::from(a as i8),
         (DType::I32, &[a, b, c, d]) => f64::from(i32::from_ne_bytes([a, b, c, d])),
+        (DType::U8, &[a]) => f64::from(a),
+        (DType::I64, &[a, b, c, d, e, f, g, h]) => i64::from_ne_bytes([a, b, c, d, e, f, g, h]) as f64,
+        (DType::Bool, &[a]) => f64::from(u8::from(a != 0)),
         (DType::F8E4M3, &[a]) => f8e4m3::from_bits(a).to_f64(),
         (DType::F8E5M2, &[a]) => f8e5m2::from_bits(a).to_f64(),
         _ => f64::NAN,

@@ -8,7 +8,7 @@ use crate::epilogue;
 use crate::operators::Operation;
 use crate::plan::{Bound, Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
-use crate::tensor::{Element, Real, Region, RegionMut, accumulator, f8e4m3, f8e5m2, gather, scatter, scatter_typed};
+use crate::tensor::{Boolean, Element, Real, Region, RegionMut, f8e4m3, f8e5m2, gather, scatter, scatter_typed};
 use crate::{Context, DType, Error, Operand, Role, Stream, TensorDesc};
 use arrayvec::ArrayVec;
 use half::{bf16, f16};
@@ -120,7 +120,7 @@ struct Staged {
 impl Layout {
     fn new<P: Operation, K: CpuKernel<P>>(problem: &P) -> Self {
         let operands = problem.operands();
-        let computing = accumulator(operands.iter().map(|operand| operand.desc.dtype()));
+        let computing = DType::computing(operands.iter().map(|operand| operand.desc.dtype()));
         let item = computing.size_bytes() as u64;
         let mut total_bytes = 0u64;
         let operands = operands
@@ -259,6 +259,9 @@ fn store<A: Real>(desc: &TensorDesc, result: &[A], storage: &mut [u8], alpha: f6
         DType::BF16 => store_as::<A, bf16>(desc, result, storage, alpha, beta),
         DType::I8 => store_as::<A, i8>(desc, result, storage, alpha, beta),
         DType::I32 => store_as::<A, i32>(desc, result, storage, alpha, beta),
+        DType::U8 => store_as::<A, u8>(desc, result, storage, alpha, beta),
+        DType::I64 => store_as::<A, i64>(desc, result, storage, alpha, beta),
+        DType::Bool => store_as::<A, Boolean>(desc, result, storage, alpha, beta),
         DType::F8E4M3 => store_as::<A, f8e4m3>(desc, result, storage, alpha, beta),
         DType::F8E5M2 => store_as::<A, f8e5m2>(desc, result, storage, alpha, beta),
     }

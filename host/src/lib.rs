@@ -50,7 +50,7 @@ pub use select::{
     Verdict,
 };
 pub use stream::{Stream, Timer};
-pub use tensor::{Element, Tensor, TensorView, TensorViewMut, f8e4m3, f8e5m2};
+pub use tensor::{Boolean, Element, Tensor, TensorView, TensorViewMut, f8e4m3, f8e5m2};
 
 /// The README's example, compiled and run with the documentation's.
 #[cfg(doctest)]

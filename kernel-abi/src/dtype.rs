@@ -22,14 +22,31 @@ pub enum DType {
     F8E4M3 = 6,
     /// 5 exponent bits, 2 stored mantissa bits, up to 57344. Conversions saturate: [`crate::fp8`].
     F8E5M2 = 7,
+    /// Integers from 0 to 255, converted like [`DType::I8`].
+    U8 = 8,
+    /// 64-bit integers, converted like [`DType::I8`]. Arithmetic on them is in `f64`: exact up to 2⁵³, as indices are.
+    I64 = 9,
+    /// A byte that is 0 or 1. Every number but 0 becomes 1, NaN too.
+    Bool = 10,
 }
 
 impl DType {
     /// Every element type.
-    pub const ALL: [DType; 8] =
-        [DType::F32, DType::F64, DType::F16, DType::BF16, DType::I8, DType::I32, DType::F8E4M3, DType::F8E5M2];
+    pub const ALL: [DType; 11] = [
+        DType::F32,
+        DType::F64,
+        DType::F16,
+        DType::BF16,
+        DType::I8,
+        DType::I32,
+        DType::F8E4M3,
+        DType::F8E5M2,
+        DType::U8,
+        DType::I64,
+        DType::Bool,
+    ];
 
-    /// The element types that every operator takes; the others are for products and transforms.
+    /// The element types that every operator takes; the others are for products, masks, indices and what moves data.
     pub const GENERAL: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];
 
     /// Whether every operator takes it: whether it is one of [`DType::GENERAL`].
@@ -44,26 +61,33 @@ impl DType {
 
     /// Whether it stores integers.
     pub const fn is_integer(self) -> bool {
-        matches!(self, DType::I8 | DType::I32)
+        matches!(self, DType::I8 | DType::I32 | DType::U8 | DType::I64)
     }
 
     /// Size of one element.
     pub const fn size_bytes(self) -> usize {
         match self {
-            DType::F64 => 8,
+            DType::F64 | DType::I64 => 8,
             DType::F32 | DType::I32 => 4,
             DType::F16 | DType::BF16 => 2,
-            DType::I8 | DType::F8E4M3 | DType::F8E5M2 => 1,
+            DType::I8 | DType::F8E4M3 | DType::F8E5M2 | DType::U8 | DType::Bool => 1,
         }
     }
 
-    /// The type sums are kept in: `f64` for `f64`, `i32` for integers, `f32` for everything else.
+    /// The type sums of products are kept in: `f64` for `f64`, `i32` for integers, `f32` for everything else.
     pub const fn accumulator(self) -> DType {
         match self {
             DType::F64 => DType::F64,
-            DType::I8 | DType::I32 => DType::I32,
-            DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => DType::F32,
+            DType::I8 | DType::I32 | DType::U8 | DType::I64 => DType::I32,
+            DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::Bool => DType::F32,
         }
+    }
+
+    /// The type that arithmetic between these types is done in, but for sums of products: `f64` where one of them is `f64`
+    /// or an integer, which it holds up to 2⁵³, else `f32`.
+    pub fn computing(dtypes: impl IntoIterator<Item = DType>) -> DType {
+        let is_wide = |dtype: DType| dtype == DType::F64 || dtype.is_integer();
+        if dtypes.into_iter().any(is_wide) { DType::F64 } else { DType::F32 }
     }
 
     /// Relative distance between 1 and the next larger number; 0 for integers, whose distance is never less than 1.
@@ -75,7 +99,7 @@ impl DType {
             DType::BF16 => 1.0 / 128.0,
             DType::F8E4M3 => 1.0 / 8.0,
             DType::F8E5M2 => 1.0 / 4.0,
-            DType::I8 | DType::I32 => 0.0,
+            DType::I8 | DType::I32 | DType::U8 | DType::I64 | DType::Bool => 0.0,
         }
     }
 
@@ -90,6 +114,9 @@ impl DType {
             DType::F8E5M2 => 1 << 3,
             DType::I8 => i8::MAX as u64,
             DType::I32 => i32::MAX as u64,
+            DType::U8 => u8::MAX as u64,
+            DType::I64 => i64::MAX as u64,
+            DType::Bool => 1,
         }
     }
 
@@ -104,6 +131,9 @@ impl DType {
             DType::I32 => "i32",
             DType::F8E4M3 => "f8e4m3",
             DType::F8E5M2 => "f8e5m2",
+            DType::U8 => "u8",
+            DType::I64 => "i64",
+            DType::Bool => "bool",
         }
     }
 }
@@ -140,6 +170,15 @@ macro_rules! dtype_of {
     };
     (f8e5m2) => {
         $crate::DType::F8E5M2
+    };
+    (u8) => {
+        $crate::DType::U8
+    };
+    (i64) => {
+        $crate::DType::I64
+    };
+    (bool) => {
+        $crate::DType::Bool
     };
 }
 

@@ -250,6 +250,10 @@ pub fn product_dtypes(
             let reason = "expected another element type than i32, which is only written: integers are multiplied as i8";
             return Err(BadDescriptor::new(op, a_name, reason.to_owned()));
         }
+        other if !other.is_general() => {
+            let reason = format!("expected another element type than {other}, which no product takes");
+            return Err(BadDescriptor::new(op, a_name, reason));
+        }
         _ => {
             same_dtype(op, b_name, b, a_name, a)?;
             return same_dtype(op, c_name, c, a_name, a);

@@ -29,6 +29,9 @@ pub fn as_stored(storage: DType, expected: f64, got: f64) -> f64 {
     match storage {
         DType::I8 => integer(-128.0, 127.0),
         DType::I32 => integer(f64::from(i32::MIN), f64::from(i32::MAX)),
+        DType::U8 => integer(0.0, 255.0),
+        DType::I64 => integer(i64::MIN as f64, i64::MAX as f64),
+        DType::Bool => f64::from(u8::from(expected != 0.0)),
         DType::F8E4M3 => expected.clamp(-448.0, 448.0),
         DType::F8E5M2 => expected.clamp(-57344.0, 57344.0),
         DType::F32 | DType::F64 | DType::F16 | DType::BF16 => expected,

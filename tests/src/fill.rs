@@ -39,7 +39,8 @@ impl Fill {
                     Fill::Integers { max } => rng.random_range(-max..=max) as f64,
                     Fill::Uniform { low, high } => rng.random_range(low..high),
                 };
-                round(value, dtype)
+                // Of masks, one half.
+                if dtype == DType::Bool { f64::from(u8::from(value > 0.0)) } else { round(value, dtype) }
             })
             .collect()
     }
@@ -54,6 +55,9 @@ pub fn round(value: f64, dtype: DType) -> f64 {
         DType::BF16 => Element::to_f64(<bf16 as Element>::from_f64(value)),
         DType::I8 => value.round_ties_even().clamp(-128.0, 127.0),
         DType::I32 => value.round_ties_even().clamp(f64::from(i32::MIN), f64::from(i32::MAX)),
+        DType::U8 => value.round_ties_even().clamp(0.0, 255.0),
+        DType::I64 => value.round_ties_even().clamp(i64::MIN as f64, i64::MAX as f64),
+        DType::Bool => f64::from(u8::from(value != 0.0)),
         DType::F8E4M3 => Element::to_f64(<f8e4m3 as Element>::from_f64(value)),
         DType::F8E5M2 => Element::to_f64(<f8e5m2 as Element>::from_f64(value)),
     }

@@ -291,6 +291,8 @@ fn put(bytes: &mut [u8], dtype: DType, at: usize, value: f64) {
         DType::BF16 => bytes[at * 2..][..2].copy_from_slice(&bf16::from_f64(value).to_ne_bytes()),
         DType::I8 => bytes[at] = value as i8 as u8,
         DType::I32 => bytes[at * 4..][..4].copy_from_slice(&(value as i32).to_ne_bytes()),
+        DType::U8 | DType::Bool => bytes[at] = value as u8,
+        DType::I64 => bytes[at * 8..][..8].copy_from_slice(&(value as i64).to_ne_bytes()),
         DType::F8E4M3 => bytes[at] = f8e4m3::from_f64(value).to_bits(),
         DType::F8E5M2 => bytes[at] = f8e5m2::from_f64(value).to_bits(),
     }
@@ -307,6 +309,9 @@ fn get(bytes: &[u8], dtype: DType, at: usize) -> f64 {
         DType::BF16 => bf16::from_ne_bytes(part(2).try_into().unwrap_or_default()).to_f64(),
         DType::I8 => f64::from(bytes[at] as i8),
         DType::I32 => f64::from(i32::from_ne_bytes(part(4).try_into().unwrap_or_default())),
+        DType::U8 => f64::from(bytes[at]),
+        DType::I64 => i64::from_ne_bytes(part(8).try_into().unwrap_or_default()) as f64,
+        DType::Bool => f64::from(u8::from(bytes[at] != 0)),
         DType::F8E4M3 => f8e4m3::from_bits(bytes[at]).to_f64(),
         DType::F8E5M2 => f8e5m2::from_bits(bytes[at]).to_f64(),
     }

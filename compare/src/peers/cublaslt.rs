@@ -144,7 +144,9 @@ impl<'a> Described<'a> {
                 DType::BF16 => 14,
                 DType::F8E4M3 => 28,
                 DType::F8E5M2 => 29,
-                DType::F64 => bail!("expected another type than f64"),
+                other @ (DType::F64 | DType::U8 | DType::I64 | DType::Bool) => {
+                    bail!("expected another type than {other}")
+                }
             };
             let [rows, columns] = [desc.dims()[1], desc.dims()[0]];
             // SAFETY: as above.

@@ -92,6 +92,9 @@ fn of_bytes(expected: &[u8], got: &[u8], dtype: DType, rms: f64) -> Difference {
         DType::BF16 => pairs::<2>(a, b, rms, |bytes| f64::from(bf16::from_ne_bytes(bytes).to_f32())),
         DType::I8 => pairs::<1>(a, b, rms, |[byte]| f64::from(byte as i8)),
         DType::I32 => pairs::<4>(a, b, rms, |bytes| f64::from(i32::from_ne_bytes(bytes))),
+        DType::U8 => pairs::<1>(a, b, rms, |[byte]| f64::from(byte)),
+        DType::I64 => pairs::<8>(a, b, rms, |bytes| i64::from_ne_bytes(bytes) as f64),
+        DType::Bool => pairs::<1>(a, b, rms, |[byte]| f64::from(u8::from(byte != 0))),
         DType::F8E4M3 => pairs::<1>(a, b, rms, |[byte]| f8e4m3::from_bits(byte).to_f64()),
         DType::F8E5M2 => pairs::<1>(a, b, rms, |[byte]| f8e5m2::from_bits(byte).to_f64()),
     };

@@ -196,4 +196,15 @@ to_integer_f64! {
     i32_from_f64 = "cvt.rni.s32.f64";
     /// Nearest integer within -128..=127, ties to even; -128 for NaN: `cvt.rni.sat.s8.f64`.
     i8_from_f64 = "cvt.rni.sat.s8.f64";
+    /// Nearest integer within 0..=255, ties to even; 0 for NaN: `cvt.rni.sat.u8.f64`.
+    u8_from_f64 = "cvt.rni.sat.u8.f64";
+}
+
+/// Nearest integer, ties to even, saturating; -2⁶³ for NaN: `cvt.rni.s64.f64`.
+#[inline(always)]
+pub fn i64_from_f64(x: f64) -> i64 {
+    let y: i64;
+    // SAFETY: arithmetic on registers.
+    unsafe { asm!("cvt.rni.s64.f64 {0}, {1};", out(reg64) y, in(reg64) x, options(pure, nomem, nostack)) };
+    y
 }

@@ -3,17 +3,23 @@
 //! `core`'s own have no lowering for nvptx64. Arguments are reduced with constants split in two, so that the high part
 //! times a small integer is exact; the rest is polynomials. Errors in units in the last place, measured by the tests
 //! against the host's library: below 1 for `exp`, `ln`, `log1p`; below 2 for `expm1`, `tanh`;
-//! below 2.5 for `sigmoid`, `erf`. Fused multiply-adds, which the device's code generator forms, make them smaller.
+//! below 2.5 for `sigmoid`, `erf`, below 1 for `sin`, `cos`, `atan2`, below 2 for `tan`, `pow`. Fused multiply-adds, which the device's code generator forms, make them smaller.
 //!
 //! NaN gives NaN; each function names its other special values.
 
 // Comparisons are written so that NaN takes the branch it should.
 #![allow(clippy::neg_cmp_op_on_partial_ord, clippy::eq_op)]
 
+mod angles;
+mod exact;
 #[macro_use]
 mod polynomials;
+mod powers;
 
 use polynomials::*;
+
+pub use angles::{atan2_f32, atan2_f64, cos_f32, cos_f64, sin_f32, sin_f64, tan_f32, tan_f64};
+pub use powers::{fmod_f32, fmod_f64, pow_f64};
 
 macro_rules! elementary {
     ($exp:ident, $ln:ident, $expm1:ident, $log1p:ident, $tanh:ident, $sigmoid:ident, $erf:ident, $scale:ident,

@@ -128,3 +128,84 @@ fn powers() {
         }
     }
 }
+
+/// Small, large and huge angles, those that are nearly multiples of π/2 among them.
+fn angles() -> impl Iterator<Item = f64> {
+    let whole = (0..3000).map(|n| f64::from(n) * core::f64::consts::FRAC_PI_2);
+    let huge = (20..1023).map(|n| 1.234_567_890_123 * 2f64.powi(n));
+    sweep(-20.0, 20.0).step_by(37).chain(whole).chain(huge).chain([1e-300])
+}
+
+#[test]
+fn angles_of_any_size() {
+    for x in angles().flat_map(|x| [x, -x]) {
+        let x32 = x as f32;
+        for (name, f64_of, f32_of, expected, limit) in [
+            ("sin", sin_f64 as fn(f64) -> f64, sin_f32 as fn(f32) -> f32, f64::sin as fn(f64) -> f64, 1.0),
+            ("cos", cos_f64, cos_f32, f64::cos, 1.0),
+            ("tan", tan_f64, tan_f32, f64::tan, 2.0),
+        ] {
+            assert!(ulps_f64(f64_of(x), expected(x)) <= limit, "{name} {x:e}: {} {}", f64_of(x), expected(x));
+            if x32.is_finite() {
+                let expected = expected(f64::from(x32));
+                assert!(ulps_f32(f32_of(x32), expected) <= 0.5001, "{name} of f32 {x:e}");
+            }
+        }
+    }
+    // The f64 that is nearest to a multiple of π/2, which not every library gets right.
+    let nearest = 6_381_956_970_095_103.0 * 2f64.powi(797);
+    assert!(ulps_f64(cos_f64(nearest), -4.687_165_924_254_627_6e-19) <= 1.0);
+    assert!(sin_f64(f64::INFINITY).is_nan() && cos_f64(f64::NAN).is_nan());
+    assert!(sin_f64(-0.0).is_sign_negative());
+}
+
+#[test]
+fn inverse_tangents() {
+    let numbers = [0.0, -0.0, 1e-310, 0.3, 1.0, 1.1, 2.5, 1e10, 1e300, f64::INFINITY];
+    for y in numbers.into_iter().flat_map(|y| [y, -y]) {
+        for x in numbers.into_iter().flat_map(|x| [x, -x]) {
+            let (got, expected) = (atan2_f64(y, x), y.atan2(x));
+            assert!(ulps_f64(got, expected) <= 1.0 && got.is_sign_negative() == expected.is_sign_negative(), "{y} {x}");
+        }
+    }
+    assert!(atan2_f64(f64::NAN, 1.0).is_nan() && atan2_f64(1.0, f64::NAN).is_nan());
+    for x in sweep(-30.0, 30.0).step_by(11) {
+        assert!(ulps_f64(atan2_f64(x, 1.0), x.atan()) <= 1.0, "{x}");
+    }
+}
+
+#[test]
+fn powers_of_f64() {
+    for x in [1e-300, 1e-5, 0.3, 0.999_999, 1.000_001, 1.5, 7.0, 1e5, 1e300, 5e-320] {
+        for y in [-300.25, -2.0, -0.5, 1e-8, 0.5, 1.0, 3.0, 10.1, 700.0, 12_345.678] {
+            let (got, expected) = (pow_f64(x, y), f64::powf(x, y));
+            let ok = got == expected || (expected > 1e-300 && ulps_f64(got, expected) <= 2.0) || expected <= 1e-300;
+            assert!(ok, "{x} {y}: {got:e} {expected:e}");
+        }
+    }
+    let numbers = [0.0, 1.0, 2.0, 3.0, 0.5, 1e20, 1e300, f64::INFINITY, f64::NAN];
+    for x in numbers.into_iter().flat_map(|x| [x, -x]) {
+        for y in numbers.into_iter().flat_map(|y| [y, -y]) {
+            let (got, expected) = (pow_f64(x, y), f64::powf(x, y));
+            let same = got == expected && got.is_sign_negative() == expected.is_sign_negative();
+            assert!(
+                same || (got.is_nan() && expected.is_nan()) || ulps_f64(got, expected) <= 2.0,
+                "{x} {y}: {got} {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn remainders_are_exact() {
+    let numbers = [0.0, 1.0, 2.5, 0.1, 3e-310, 7e-320, 1e10, 1.1e300, 123_456.789, f64::INFINITY, f64::NAN];
+    for x in numbers.into_iter().flat_map(|x| [x, -x]) {
+        for y in numbers.into_iter().flat_map(|y| [y, -y]) {
+            let (got, expected) = (fmod_f64(x, y), x % y);
+            assert!(got == expected || (got.is_nan() && expected.is_nan()), "{x} {y}: {got} {expected}");
+            let (x, y) = (x as f32, y as f32);
+            let (got, expected) = (fmod_f32(x, y), x % y);
+            assert!(got == expected || (got.is_nan() && expected.is_nan()), "{x} {y}: {got} {expected}");
+        }
+    }
+}

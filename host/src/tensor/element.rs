@@ -1,6 +1,6 @@
 //! Host types of tensor elements.
 
-use super::{f8e4m3, f8e5m2};
+use super::{Boolean, f8e4m3, f8e5m2};
 use crate::DType;
 use crate::launch::cpu_gemm::GemmElement;
 use half::{bf16, f16};
@@ -9,13 +9,13 @@ use half::{bf16, f16};
 pub trait Element: bytemuck::Pod + Send + Sync {
     /// The element type.
     const DTYPE: DType;
-    /// Exactly.
+    /// Exactly; an `i64` beyond 2⁵³ to nearest.
     fn to_f64(self) -> f64;
     /// Rounded to nearest, ties to even; integers and 8-bit floating-point types saturate.
     fn from_f64(value: f64) -> Self;
     /// As [`Element::from_f64`]; exact for `f32` and `f64`.
     fn from_f32(value: f32) -> Self;
-    /// Rounded to nearest, ties to even; exact unless `self` is an `f64` or an `i32`.
+    /// Rounded to nearest, ties to even; exact unless `self` is an `f64`, an `i32` or an `i64`.
     fn to_f32(self) -> f32;
 }
 
@@ -47,6 +47,9 @@ element! {
     // `as` saturates, and takes NaN to 0.
     i8 => I8, f64::from, |v: f64| v.round_ties_even() as i8, f32::from, |v: f32| v.round_ties_even() as i8;
     i32 => I32, f64::from, |v: f64| v.round_ties_even() as i32, |v| v as f32, |v: f32| v.round_ties_even() as i32;
+    u8 => U8, f64::from, |v: f64| v.round_ties_even() as u8, f32::from, |v: f32| v.round_ties_even() as u8;
+    i64 => I64, |v| v as f64, |v: f64| v.round_ties_even() as i64, |v| v as f32, |v: f32| v.round_ties_even() as i64;
+    Boolean => Bool, Boolean::to_f64, |v| Boolean::new(v != 0.0), Boolean::to_f32, |v| Boolean::new(v != 0.0);
     f8e4m3 => F8E4M3, f8e4m3::to_f64, f8e4m3::from_f64, f8e4m3::to_f32, f8e4m3::from_f32;
     f8e5m2 => F8E5M2, f8e5m2::to_f64, f8e5m2::from_f64, f8e5m2::to_f32, f8e5m2::from_f32;
 }

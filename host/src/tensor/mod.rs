@@ -1,11 +1,13 @@
 //! Memory with a shape.
 
+mod boolean;
 mod element;
 mod fp8;
 mod memory;
 mod strided;
 mod view;
 
+pub use boolean::Boolean;
 pub use element::Element;
 pub(crate) use element::Real;
 pub use fp8::{f8e4m3, f8e5m2};
@@ -13,7 +15,7 @@ pub(crate) use memory::{HostMemory, Memory, Region, RegionMut};
 pub(crate) use strided::{gather, scatter, scatter_typed};
 pub use view::{TensorView, TensorViewMut};
 
-use crate::{Context, DType, Error, Stream, TensorDesc};
+use crate::{Context, Error, Stream, TensorDesc};
 
 /// A tensor that owns its memory, on one device.
 #[derive(Debug)]
@@ -186,10 +188,4 @@ pub(crate) fn reshaped(from: &TensorDesc, to: &TensorDesc) -> Result<TensorDesc,
     }
     let reason = format!("expected packed tensors of one type and size, given {from} to be seen as {to}");
     Err(Error::bad("tensor", "reshape", reason))
-}
-
-/// The type a set of operands is computed in on the CPU: `f64` has all integers of 32 bits and sums of them.
-pub(crate) fn accumulator(dtypes: impl IntoIterator<Item = DType>) -> DType {
-    let wide = |dtype: DType| dtype == DType::F64 || dtype.is_integer();
-    if dtypes.into_iter().any(wide) { DType::F64 } else { DType::F32 }
 }

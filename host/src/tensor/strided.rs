@@ -2,7 +2,7 @@
 //!
 //! Parallel over the outermost dimension of what is written, so that no two threads share an element.
 
-use super::{Element, f8e4m3, f8e5m2};
+use super::{Boolean, Element, f8e4m3, f8e5m2};
 use crate::{DType, TensorDesc};
 use arrayvec::ArrayVec;
 use half::{bf16, f16};
@@ -30,6 +30,9 @@ pub(crate) fn gather<T: Element>(desc: &TensorDesc, storage: &[u8], packed: &mut
         DType::BF16 => gather_typed(desc, storage, packed, |from: bf16| T::from_f32(from.to_f32())),
         DType::I8 => gather_typed(desc, storage, packed, |from: i8| T::from_f32(f32::from(from))),
         DType::I32 => gather_typed(desc, storage, packed, |from: i32| T::from_f64(f64::from(from))),
+        DType::U8 => gather_typed(desc, storage, packed, |from: u8| T::from_f32(f32::from(from))),
+        DType::I64 => gather_typed(desc, storage, packed, |from: i64| T::from_f64(from as f64)),
+        DType::Bool => gather_typed(desc, storage, packed, |from: Boolean| T::from_f32(from.to_f32())),
         DType::F8E4M3 => gather_typed(desc, storage, packed, |from: f8e4m3| T::from_f32(from.to_f32())),
         DType::F8E5M2 => gather_typed(desc, storage, packed, |from: f8e5m2| T::from_f32(from.to_f32())),
     }
@@ -44,6 +47,9 @@ pub(crate) fn scatter<T: Element>(desc: &TensorDesc, packed: &[T], storage: &mut
         DType::BF16 => scatter_typed(desc, packed, storage, |to: &mut bf16, from: T| *to = from_any(from)),
         DType::I8 => scatter_typed(desc, packed, storage, |to: &mut i8, from: T| *to = from_any(from)),
         DType::I32 => scatter_typed(desc, packed, storage, |to: &mut i32, from: T| *to = from_any(from)),
+        DType::U8 => scatter_typed(desc, packed, storage, |to: &mut u8, from: T| *to = from_any(from)),
+        DType::I64 => scatter_typed(desc, packed, storage, |to: &mut i64, from: T| *to = from_any(from)),
+        DType::Bool => scatter_typed(desc, packed, storage, |to: &mut Boolean, from: T| *to = from_any(from)),
         DType::F8E4M3 => scatter_typed(desc, packed, storage, |to: &mut f8e4m3, from: T| *to = from_any(from)),
         DType::F8E5M2 => scatter_typed(desc, packed, storage, |to: &mut f8e5m2, from: T| *to = from_any(from)),
     }
@@ -51,7 +57,11 @@ pub(crate) fn scatter<T: Element>(desc: &TensorDesc, packed: &[T], storage: &mut
 
 /// Rounds once, through `f32` only where that is exact.
 fn from_any<T: Element, U: Element>(value: T) -> U {
-    if matches!(T::DTYPE, DType::F64 | DType::I32) { U::from_f64(value.to_f64()) } else { U::from_f32(value.to_f32()) }
+    if matches!(T::DTYPE, DType::F64 | DType::I32 | DType::I64) {
+        U::from_f64(value.to_f64())
+    } else {
+        U::from_f32(value.to_f32())
+    }
 }
 
 fn gather_typed<S: Element, T: Element>(

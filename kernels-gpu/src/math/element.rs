@@ -20,13 +20,31 @@ pub trait Accumulator:
     fn from_f64(value: f64) -> Self;
     fn from_i64(value: i64) -> Self;
     fn to_f64(self) -> f64;
+    /// The number that an element stores.
+    fn of<T: Element>(element: T) -> Self;
+    /// The element that stores this number, rounded once.
+    fn store<T: Element>(self) -> T;
     fn mul_add(self, b: Self, c: Self) -> Self;
     fn exp(self) -> Self;
     fn exp_m1(self) -> Self;
     fn ln(self) -> Self;
+    fn ln_1p(self) -> Self;
     fn tanh(self) -> Self;
     fn sigmoid(self) -> Self;
+    fn erf(self) -> Self;
     fn sqrt(self) -> Self;
+    fn sin(self) -> Self;
+    fn cos(self) -> Self;
+    fn tan(self) -> Self;
+    /// The angle of the point (x, self).
+    fn atan2(self, x: Self) -> Self;
+    fn pow(self, exponent: Self) -> Self;
+    /// The remainder of a division whose quotient is rounded towards zero.
+    fn remainder(self, divisor: Self) -> Self;
+    fn floor(self) -> Self;
+    fn ceil(self) -> Self;
+    /// To the nearest integer, ties to even.
+    fn round(self) -> Self;
     fn shuffle_xor(self, lane: u32) -> Self;
 
     fn abs(self) -> Self {
@@ -51,7 +69,7 @@ pub trait Accumulator:
 }
 
 macro_rules! accumulator {
-    ($t:ident, $fma:path, $exp:path, $expm1:path, $ln:path, $tanh:path, $sigmoid:path, $sqrt:path, $shuffle:path) => {
+    ($t:ident, $to:ident, $from:ident, $fma:path, $shuffle:path, $($name:ident($($argument:ident),*) = $function:path;)*) => {
         impl Accumulator for $t {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -69,33 +87,23 @@ macro_rules! accumulator {
                 self as f64
             }
             #[inline(always)]
+            fn of<T: Element>(element: T) -> Self {
+                element.$to()
+            }
+            #[inline(always)]
+            fn store<T: Element>(self) -> T {
+                T::$from(self)
+            }
+            #[inline(always)]
             fn mul_add(self, b: Self, c: Self) -> Self {
                 $fma(self, b, c)
             }
-            #[inline]
-            fn exp(self) -> Self {
-                $exp(self)
-            }
-            #[inline]
-            fn exp_m1(self) -> Self {
-                $expm1(self)
-            }
-            #[inline]
-            fn ln(self) -> Self {
-                $ln(self)
-            }
-            #[inline]
-            fn tanh(self) -> Self {
-                $tanh(self)
-            }
-            #[inline]
-            fn sigmoid(self) -> Self {
-                $sigmoid(self)
-            }
-            #[inline(always)]
-            fn sqrt(self) -> Self {
-                $sqrt(self)
-            }
+            $(
+                #[inline]
+                fn $name(self $(, $argument: Self)*) -> Self {
+                    $function(self $(, $argument)*)
+                }
+            )*
             #[inline(always)]
             fn shuffle_xor(self, lane: u32) -> Self {
                 $shuffle(self, lane)
@@ -105,26 +113,44 @@ macro_rules! accumulator {
 }
 
 accumulator!(
-    f32,
-    math::fma_f32,
-    elementary::exp_f32,
-    elementary::expm1_f32,
-    elementary::ln_f32,
-    elementary::tanh_f32,
-    elementary::sigmoid_f32,
-    math::sqrt_f32,
-    cuda_std::warp::shuffle_xor_f32
+    f32, to_f32, from_f32, math::fma_f32, cuda_std::warp::shuffle_xor_f32,
+    exp() = elementary::exp_f32;
+    exp_m1() = elementary::expm1_f32;
+    ln() = elementary::ln_f32;
+    ln_1p() = elementary::log1p_f32;
+    tanh() = elementary::tanh_f32;
+    sigmoid() = elementary::sigmoid_f32;
+    erf() = elementary::erf_f32;
+    sqrt() = math::sqrt_f32;
+    sin() = elementary::sin_f32;
+    cos() = elementary::cos_f32;
+    tan() = elementary::tan_f32;
+    atan2(x) = elementary::atan2_f32;
+    pow(exponent) = elementary::pow_f32;
+    remainder(divisor) = elementary::fmod_f32;
+    floor() = math::floor_f32;
+    ceil() = math::ceil_f32;
+    round() = math::round_f32;
 );
 accumulator!(
-    f64,
-    math::fma_f64,
-    elementary::exp_f64,
-    elementary::expm1_f64,
-    elementary::ln_f64,
-    elementary::tanh_f64,
-    elementary::sigmoid_f64,
-    math::sqrt_f64,
-    cuda_std::warp::shuffle_xor_f64
+    f64, to_f64, from_f64, math::fma_f64, cuda_std::warp::shuffle_xor_f64,
+    exp() = elementary::exp_f64;
+    exp_m1() = elementary::expm1_f64;
+    ln() = elementary::ln_f64;
+    ln_1p() = elementary::log1p_f64;
+    tanh() = elementary::tanh_f64;
+    sigmoid() = elementary::sigmoid_f64;
+    erf() = elementary::erf_f64;
+    sqrt() = math::sqrt_f64;
+    sin() = elementary::sin_f64;
+    cos() = elementary::cos_f64;
+    tan() = elementary::tan_f64;
+    atan2(x) = elementary::atan2_f64;
+    pow(exponent) = elementary::pow_f64;
+    remainder(divisor) = elementary::fmod_f64;
+    floor() = math::floor_f64;
+    ceil() = math::ceil_f64;
+    round() = math::round_f64;
 );
 
 /// What products are summed in: the accumulator, or `i32` for integers.
@@ -209,6 +235,16 @@ pub trait Element: Copy {
     fn to_f64(self) -> f64;
     /// Rounded once.
     fn from_f64(value: f64) -> Self;
+    /// To nearest, where `f32` does not hold it.
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        self.to_f64() as f32
+    }
+    /// Rounded once.
+    #[inline(always)]
+    fn from_f32(value: f32) -> Self {
+        Self::from_f64(value as f64)
+    }
 }
 
 impl Element for f32 {
@@ -228,6 +264,14 @@ impl Element for f32 {
     #[inline(always)]
     fn from_f64(value: f64) -> Self {
         value as f32
+    }
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        self.widen()
+    }
+    #[inline(always)]
+    fn from_f32(value: f32) -> Self {
+        Self::narrow(value)
     }
 }
 
@@ -275,6 +319,14 @@ impl Element for f16 {
     fn from_f64(value: f64) -> Self {
         f16(convert::f16_from_f64(value))
     }
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        self.widen()
+    }
+    #[inline(always)]
+    fn from_f32(value: f32) -> Self {
+        Self::narrow(value)
+    }
 }
 
 /// bfloat16, as bits.
@@ -300,6 +352,14 @@ impl Element for bf16 {
     #[inline(always)]
     fn from_f64(value: f64) -> Self {
         bf16(convert::bf16_from_f64(value))
+    }
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        self.widen()
+    }
+    #[inline(always)]
+    fn from_f32(value: f32) -> Self {
+        Self::narrow(value)
     }
 }
 
@@ -336,6 +396,41 @@ macro_rules! integer {
 
 integer!(i8, convert::i8_from_f64);
 integer!(i32, convert::i32_from_f64);
+integer!(u8, convert::u8_from_f64);
+integer!(i64, convert::i64_from_f64);
+
+/// A byte of which every value but 0 is true; 1 is written. In the kernel lists it is called `bool`.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Boolean(u8);
+
+impl Element for Boolean {
+    type Acc = f32;
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        if self.0 != 0 { 1.0 } else { 0.0 }
+    }
+    #[inline(always)]
+    fn narrow(value: f32) -> Self {
+        Boolean(u8::from(value != 0.0))
+    }
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self.widen() as f64
+    }
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        Boolean(u8::from(value != 0.0))
+    }
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        self.widen()
+    }
+    #[inline(always)]
+    fn from_f32(value: f32) -> Self {
+        Self::narrow(value)
+    }
+}
 
 macro_rules! fp8_element {
     ($(#[$meta:meta])* $name:ident, $from_f32:path, $from_f64:path, $to_f32:path) => {
@@ -362,6 +457,14 @@ macro_rules! fp8_element {
             #[inline(always)]
             fn from_f64(value: f64) -> Self {
                 $name($from_f64(value))
+            }
+            #[inline(always)]
+            fn to_f32(self) -> f32 {
+                self.widen()
+            }
+            #[inline(always)]
+            fn from_f32(value: f32) -> Self {
+                Self::narrow(value)
             }
         }
     };

@@ -7,3 +7,4 @@ pub mod fused_epilogue;
 pub mod index;
 pub mod kmajor;
 pub mod tensor_core;
+pub mod typed;

@@ -139,6 +139,9 @@ impl Cudnn {
             DType::BF16 => 9,
             DType::I8 => 3,
             DType::I32 => 4,
+            DType::U8 => 6,
+            DType::I64 => 10,
+            DType::Bool => 11,
             DType::F8E4M3 => 12,
             DType::F8E5M2 => 13,
         }

@@ -4,7 +4,6 @@ use super::tiled_transpose::Transposition;
 use super::{TransformProblem, naive};
 use crate::driver::GpuStream;
 use crate::launch::{KernelLaunch, launch};
-use crate::select::Refusal;
 use crate::{Context, Error, TensorDesc};
 use kernel_abi::ops::transform::TransformParams;
 
@@ -24,8 +23,8 @@ impl Copying {
             return Ok(Copying(Way::Tiled(Box::new(Transposition::new(from, to, context)?))));
         }
         let problem = TransformProblem::new(from, to)?;
-        let symbol = naive::symbol(&problem).map_err(|Refusal(reason)| Error::bad("transform", "y", reason))?;
-        Ok(Copying(Way::Naive(Box::new(naive::launch(&problem, context.function(symbol)?)))))
+        let function = context.function(naive::symbol(&problem))?;
+        Ok(Copying(Way::Naive(Box::new(naive::launch(&problem, function)))))
     }
 
     /// Time of a launch behind others.

@@ -2,24 +2,16 @@
 
 use super::TransformProblem;
 use crate::driver::Function;
-use crate::launch::{KernelLaunch, linear_grid};
+use crate::launch::{KernelLaunch, KernelRow, kernel_for, kernel_rows, linear_grid};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, DType, Error, Problem};
+use crate::{Context, Error, Problem};
 use kernel_abi::desc::collapse;
 use kernel_abi::ops::transform::TransformParams;
 
 const BLOCK: u32 = 256;
 
-/// Symbol, type of x, type of y.
-type Row = (&'static str, DType, DType);
-
-macro_rules! rows {
-    ($(($symbol:ident, $x:ident, $y:ident)),* $(,)?) => {
-        &[$((stringify!($symbol), kernel_abi::dtype_of!($x), kernel_abi::dtype_of!($y))),*]
-    };
-}
-const KERNELS: &[Row] = kernel_abi::transform_kernels!(rows);
+const KERNELS: &[KernelRow] = kernel_abi::transform_kernels!(kernel_rows);
 
 /// One thread an element, any strides and types.
 pub(super) struct Naive;
@@ -30,10 +22,7 @@ impl Algorithm<TransformProblem> for Naive {
     }
 
     fn configs(&self, problem: &TransformProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
-        Ok(vec![Config(symbol(problem)?)])
+        kernel_for(KERNELS, problem.pass(), problem.accumulator(), context)
     }
 
     fn workspace_bytes(&self, _: &TransformProblem, _: Config) -> u64 {
@@ -52,10 +41,9 @@ impl Algorithm<TransformProblem> for Naive {
 }
 
 /// The kernel for the problem's types.
-pub(super) fn symbol(problem: &TransformProblem) -> Result<&'static str, Refusal> {
-    let (x, y) = (problem.x().dtype(), problem.y().dtype());
-    let row = KERNELS.iter().find(|row| (row.1, row.2) == (x, y));
-    row.map(|row| row.0).ok_or_else(|| Refusal::new(format!("has no kernel from {x} to {y}")))
+pub(super) fn symbol(problem: &TransformProblem) -> &'static str {
+    let row = KERNELS.iter().find(|row| row.dtype == problem.accumulator());
+    row.unwrap_or(&KERNELS[0]).symbol
 }
 
 /// The launch of that kernel.
@@ -65,7 +53,16 @@ pub(super) fn launch(problem: &TransformProblem, function: Function) -> KernelLa
     KernelLaunch {
         function,
         config: linear_grid(n_elems, BLOCK),
-        params: TransformParams { n_elems, tail_bytes: 0, alpha: 1.0, beta: 0.0, x, y },
+        params: TransformParams {
+            n_elems,
+            tail_bytes: 0,
+            alpha: 1.0,
+            beta: 0.0,
+            x_dtype: problem.x().dtype() as u32,
+            y_dtype: problem.y().dtype() as u32,
+            x,
+            y,
+        },
         bind: |params, call| {
             (params.alpha, params.beta) = (call.alpha, call.beta);
             (params.x.address, params.y.address) = (call.address(0), call.address(1));

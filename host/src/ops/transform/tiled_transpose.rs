@@ -66,14 +66,9 @@ impl Algorithm<TransformProblem> for TiledTranspose {
     }
 
     fn prepare(&self, problem: &TransformProblem, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let unsupported = |Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        };
-        let fallback = naive::symbol(problem).map_err(unsupported)?;
         Ok(Box::new(TransposeLaunch {
             transposition: Transposition::new(problem.x(), problem.y(), context)?,
-            fallback: naive::launch(problem, context.function(fallback)?),
+            fallback: naive::launch(problem, context.function(naive::symbol(problem))?),
         }))
     }
 }

@@ -57,8 +57,7 @@ impl Algorithm<TransformProblem> for VectorizedCopy {
         let n_words = bytes / WORD_BYTES;
         let blocks = n_words.div_ceil(u64::from(words * block)).max(1);
         let [y, x] = collapse([problem.y(), problem.x()]);
-        let fallback = naive::symbol(problem).map_err(|refusal| Error::bad("transform", "y", refusal.0))?;
-        let fallback = naive::launch(problem, context.function(fallback)?);
+        let fallback = naive::launch(problem, context.function(naive::symbol(problem))?);
         let Ok(blocks) = u32::try_from(blocks) else {
             // More blocks than a grid has: petabytes.
             return Ok(Box::new(fallback));
@@ -71,6 +70,8 @@ impl Algorithm<TransformProblem> for VectorizedCopy {
                 tail_bytes: (bytes % WORD_BYTES) as i64,
                 alpha: 1.0,
                 beta: 0.0,
+                x_dtype: problem.x().dtype() as u32,
+                y_dtype: problem.y().dtype() as u32,
                 x,
                 y,
             },

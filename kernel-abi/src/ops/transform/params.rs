@@ -13,6 +13,10 @@ crate::abi_struct! {
         pub alpha: f64,
         /// Factor of the output's prior value.
         pub beta: f64,
+        /// Element type of x, a [`DType`](crate::DType) as a number.
+        pub x_dtype: u32,
+        /// Element type of y.
+        pub y_dtype: u32,
         /// Input.
         pub x: TensorParam,
         /// Output.

@@ -45,8 +45,7 @@ impl TransformProblem {
 
     /// What it is computed in.
     pub fn accumulator(&self) -> DType {
-        let wide = |dtype: DType| dtype == DType::F64 || dtype.is_integer();
-        if wide(self.x.dtype()) || wide(self.y.dtype()) { DType::F64 } else { DType::F32 }
+        DType::computing([self.x.dtype(), self.y.dtype()])
     }
 }
 

@@ -1,22 +1,10 @@
 //! Transform kernels: the rows of the lists in `kernel_abi::ops::transform`.
 
 use super::{naive, tiled_transpose, vectorized_copy};
-use crate::math::element::{bf16, f8e4m3, f8e5m2, f16};
 use cuda_std::{kernel, schedule};
-use kernel_abi::ops::transform::{TransformParams, TransposeParams};
+use kernel_abi::ops::transform::{TransformParams, TransformParams as Params, TransposeParams};
 
-macro_rules! entries {
-    ($(($symbol:ident, $x:ident, $y:ident)),* $(,)?) => { $(
-        /// # Safety
-        /// The host passes live tensors of the extents and strides in `params`.
-        #[kernel(threads = 256, min_blocks = 1)]
-        pub unsafe fn $symbol(params: TransformParams) {
-            naive::forward::<$x, $y>(&params)
-        }
-    )* };
-}
-
-kernel_abi::transform_kernels!(entries);
+kernel_abi::transform_kernels!(naive_entries);
 
 macro_rules! copies {
     ($(($symbol:ident, $words:literal, $block:literal)),* $(,)?) => { $(
