@@ -9,6 +9,7 @@ use crate::random::Sign;
 use crate::reference::{NaiveResult, reset, whole};
 use crate::report::Row;
 use crate::session::Session;
+use crate::suites::Kind;
 use crate::timing::{Timing, Turn, in_turns};
 use crate::verify::{PEER_TOLERANCE, Samples, limit_l2};
 use anyhow::{Context as _, Result, bail};
@@ -89,6 +90,9 @@ fn prepare<'a>(session: &'a Session, work: &Work, options: &Options, row: &mut R
     let known = session.earlier.peer_algorithm(&row.problem);
     let (their_candidates, notes) = match (work, &session.cudnn, &session.cublaslt) {
         (Work::Conv(problem), Some(cudnn), _) => cudnn::search(cudnn, problem, &sets, &clock, options, known),
+        (Work::Other(problem), Some(cudnn), _) => {
+            cudnn::operators::search(cudnn, problem.as_ref(), &sets, &clock, session.gpu())
+        }
         (Work::Matmul(problem), _, Some(lt)) => cublaslt::search(lt, problem, &sets, &clock, known),
         _ => (Vec::new(), Vec::new()),
     };
@@ -258,7 +262,10 @@ impl<'a> Checks<'a> {
                 };
                 (error, verified)
             }
-            Standard::Naive(naive) => (naive.error(self.session, problem, outputs)?, "naive".to_owned()),
+            Standard::Naive(naive) => {
+                let tolerance = if side == Side::Ours { 1.0 } else { PEER_TOLERANCE };
+                (naive.error(self.session, problem, outputs, tolerance)?, "naive".to_owned())
+            }
         };
         if side == Side::Ours {
             row.verified = verified;
@@ -350,11 +357,18 @@ fn time(session: &Session, work: &Work, prepared: &Prepared<'_>, options: &Optio
         row.peer_us = timing.us;
         row.peer_spread = timing.spread;
         row.peer_algorithm = call.name();
+        if let (Work::Other(_), Some(cudnn)) = (work, &session.cudnn) {
+            row.peer = cudnn.name();
+        }
     }
     if let Some(timing) = torch_timing.first() {
         row.torch_us = timing.us;
-        (row.peer_us, row.peer_spread) = (timing.us, timing.spread);
-        row.peer_algorithm = "PyTorch's own".to_owned();
+        // The peer is whoever is faster.
+        if row.peer_us.is_nan() || timing.us < row.peer_us {
+            (row.peer_us, row.peer_spread) = (timing.us, timing.spread);
+            row.peer = session.peer(Kind::Other);
+            row.peer_algorithm = "its own".to_owned();
+        }
     }
     let among_best = ours.iter().position(|ours| ours.call.name() == row.heuristic_algorithm);
     if let Some(timing) = among_best.map(|i| our_timings[i]).or(heuristic_timing.first().copied()) {

@@ -99,14 +99,20 @@ impl NaiveResult {
     }
 
     /// The largest relative difference of a result in the Euclidean norm, which must be within what two right results
-    /// may differ by.
-    pub(crate) fn error(&self, session: &Session, problem: &dyn AnyProblem, outputs: &[DeviceMemory]) -> Result<f64> {
+    /// may differ by, times the tolerance.
+    pub(crate) fn error(
+        &self,
+        session: &Session,
+        problem: &dyn AnyProblem,
+        outputs: &[DeviceMemory],
+        tolerance: f64,
+    ) -> Result<f64> {
         let mut most = 0f64;
         for (((_, operand), expected), got) in written(problem).zip(&self.0).zip(outputs) {
             let (dtype, length) = (operand.desc.dtype(), problem.accumulation_length());
             let (stream, spans) = (session.gpu_stream(), (expected.span(), got.span()));
             let difference = session.differ.borrow_mut().difference(spans.0, spans.1, dtype, 1.0, stream)?;
-            let limit = 2.0 * limit_l2(dtype, problem.precision(), length);
+            let limit = 2.0 * tolerance * limit_l2(dtype, problem.precision(), length);
             // Where all is zero there is no relative difference.
             let l2 = if difference.most == 0.0 { 0.0 } else { difference.l2() };
             if l2.is_nan() || l2 > limit {

@@ -48,7 +48,7 @@ impl Session {
             Err(e) => eprintln!("{name}: left out: {e:#}"),
         };
         let mut cudnn = None;
-        if kinds.contains(&Kind::Conv) {
+        if kinds.contains(&Kind::Conv) || kinds.contains(&Kind::Other) {
             let loaded = Cudnn::new(&gpu, &gpu_stream, options.cudnn.as_deref());
             found(
                 "cuDNN",

@@ -56,6 +56,23 @@ functions! {
         find_fprop = "cudnnFindConvolutionForwardAlgorithmEx"(P, P, P, P, P, P, P, P, c_int, *mut c_int, *mut Performance, P, usize) -> c_int;
         find_dgrad = "cudnnFindConvolutionBackwardDataAlgorithmEx"(P, P, P, P, P, P, P, P, c_int, *mut c_int, *mut Performance, P, usize) -> c_int;
         find_wgrad = "cudnnFindConvolutionBackwardFilterAlgorithmEx"(P, P, P, P, P, P, P, P, c_int, *mut c_int, *mut Performance, P, usize) -> c_int;
+        softmax_forward = "cudnnSoftmaxForward"(P, c_int, c_int, *const f32, P, P, *const f32, P, P) -> c_int;
+        softmax_backward = "cudnnSoftmaxBackward"(P, c_int, c_int, *const f32, P, P, P, P, *const f32, P, P) -> c_int;
+        pool_create = "cudnnCreatePoolingDescriptor"(*mut P) -> c_int;
+        pool_set = "cudnnSetPoolingNdDescriptor"(P, c_int, c_int, c_int, *const c_int, *const c_int, *const c_int) -> c_int;
+        pool_destroy = "cudnnDestroyPoolingDescriptor"(P) -> c_int;
+        pool_forward = "cudnnPoolingForward"(P, P, *const f32, P, P, *const f32, P, P) -> c_int;
+        pool_backward = "cudnnPoolingBackward"(P, P, *const f32, P, P, P, P, P, P, *const f32, P, P) -> c_int;
+        activation_create = "cudnnCreateActivationDescriptor"(*mut P) -> c_int;
+        activation_set = "cudnnSetActivationDescriptor"(P, c_int, c_int, f64) -> c_int;
+        activation_destroy = "cudnnDestroyActivationDescriptor"(P) -> c_int;
+        activation_forward = "cudnnActivationForward"(P, P, *const f32, P, P, *const f32, P, P) -> c_int;
+        activation_backward = "cudnnActivationBackward"(P, P, *const f32, P, P, P, P, P, P, *const f32, P, P) -> c_int;
+        transform = "cudnnTransformTensor"(P, *const f32, P, P, *const f32, P, P) -> c_int;
+        batch_training = "cudnnBatchNormalizationForwardTraining"(P, c_int, *const f32, *const f32, P, P, P, P, P, P, P, f64, P, P, f64, P, P) -> c_int;
+        batch_inference = "cudnnBatchNormalizationForwardInference"(P, c_int, *const f32, *const f32, P, P, P, P, P, P, P, P, P, f64) -> c_int;
+        batch_backward = "cudnnBatchNormalizationBackward"(P, c_int, *const f32, *const f32, *const f32, *const f32, P, P, P, P, P, P, P, P, P, P, f64, P, P) -> c_int;
+
         fprop = "cudnnConvolutionForward"(P, *const f32, P, P, P, P, P, c_int, P, usize, *const f32, P, P) -> c_int;
         dgrad = "cudnnConvolutionBackwardData"(P, *const f32, P, P, P, P, P, c_int, P, usize, *const f32, P, P) -> c_int;
         wgrad = "cudnnConvolutionBackwardFilter"(P, *const f32, P, P, P, P, P, c_int, P, usize, *const f32, P, P) -> c_int;

@@ -4,6 +4,7 @@ mod backend;
 mod engines;
 mod graph;
 mod library;
+pub(crate) mod operators;
 mod single_calls;
 
 pub(crate) use library::Cudnn;

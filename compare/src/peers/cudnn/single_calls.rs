@@ -36,14 +36,15 @@ struct Described<'a> {
 }
 
 /// Makes one descriptor, or says why not.
-fn created(cudnn: &Cudnn, create: unsafe extern "C" fn(*mut P) -> c_int) -> Result<P> {
+pub(super) fn created(cudnn: &Cudnn, create: unsafe extern "C" fn(*mut P) -> c_int) -> Result<P> {
     let mut descriptor = std::ptr::null_mut();
     // SAFETY: `descriptor` is a place for a handle.
     cudnn.check("creating a descriptor", unsafe { create(&mut descriptor) })?;
     Ok(descriptor)
 }
 
-fn ints(values: impl IntoIterator<Item = i64>) -> Result<Vec<c_int>> {
+/// Numbers as the interface takes them.
+pub(super) fn ints(values: impl IntoIterator<Item = i64>) -> Result<Vec<c_int>> {
     values.into_iter().map(|value| Ok(c_int::try_from(value)?)).collect()
 }
 
