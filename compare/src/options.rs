@@ -22,7 +22,8 @@ pub struct Options {
     /// sum contiguous; the suite's own unless given
     #[arg(long, value_delimiter = ',')]
     pub dtype: Vec<DType>,
-    /// How f32 is multiplied on both sides: full, or tf32
+    /// How f32 is multiplied on both sides: full, tf32, or of convolutions also winograd4x4, by which our side may take
+    /// larger tiles
     #[arg(long, default_value = "full")]
     pub math: Math,
     /// Layouts of images and filters

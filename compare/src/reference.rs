@@ -9,7 +9,7 @@ use crate::verify::{Difference, limit_element, limit_l2};
 use anyhow::{Result, bail};
 use oxidnn::driver::DeviceMemory;
 use oxidnn::operators::AnyProblem;
-use oxidnn::ops::conv::{ConvAxis, ConvDesc, ConvPass, ConvProblem};
+use oxidnn::ops::conv::{ConvPass, ConvProblem};
 use oxidnn::ops::matmul::MatmulProblem;
 use oxidnn::{Operand, Policy, Role, TensorDesc};
 
@@ -153,15 +153,7 @@ fn within(work: &Work, difference: Difference, whose: &str) -> Result<()> {
 
 /// The convolutions of the first and the last image alone.
 fn images(problem: &ConvProblem) -> Result<Vec<Part>> {
-    let list = |value: fn(&ConvAxis) -> i64| -> Vec<i64> { problem.axes().iter().map(value).collect() };
-    let desc = ConvDesc::new()
-        .padding(&list(|axis| axis.padding))
-        .padding_end(&list(|axis| axis.padding_end))
-        .stride(&list(|axis| axis.stride))
-        .dilation(&list(|axis| axis.dilation))
-        .groups(problem.groups())
-        .mode(problem.mode())
-        .math(problem.math());
+    let desc = problem.desc();
     let (x, y) = (first_of(problem.x(), 0, 1)?, first_of(problem.y(), 0, 1)?);
     let images = problem.x().dims()[0];
     let mut parts = Vec::new();

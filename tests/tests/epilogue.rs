@@ -50,6 +50,7 @@ fn shapes_that_random_ones_seldom_reach() {
             ("conv:fprop pad=1 stride=2 x=1x32x17x18:T:nhwc w=136x32x3x3:T:nhwc", 136),
             ("conv:fprop pad=1 x=2x16x11x12:T w=72x16x3x3:T", 72),
             ("conv:fprop pad=1 groups=2 x=1x128x6x5:T:nhwc w=128x64x3x3:T:nhwc", 128),
+            ("conv:fprop pad=1 groups=4 x=1x128x6x5:T:nhwc w=128x32x3x3:T:nhwc", 128),
         ] {
             let plain: ConvProblem = tensors.replace(":T", &format!(":{dtype}")).parse().unwrap();
             for &mode in ActivationMode::ALL {

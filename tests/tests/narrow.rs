@@ -226,12 +226,16 @@ fn refusals_name_argument_expected_and_given() {
         conv("conv:fprop math=tf32 x=1x16x4x4:bf16 w=16x16x1x1:bf16"),
         "conv: bad math: expected math=tf32 with f32 operands only, given bf16"
     );
-    assert!(conv("conv:fprop math=half x=1x16x4x4:f32 w=16x16x1x1:f32").contains("one of full, tf32"));
+    assert!(conv("conv:fprop math=half x=1x16x4x4:f32 w=16x16x1x1:f32").contains("one of full, winograd4x4, tf32"));
     assert!(
         conv("conv:fprop x=1x16384x3x3:i8 w=1x16384x3x3:i8").contains("up to 131071 products of i8, which fit i32")
     );
     let matmul = |text: &str| text.parse::<MatmulProblem>().unwrap_err().to_string();
     assert!(matmul("matmul:forward math=tf32 a=2x3:f64 b=3x4:f64").contains("bad math: expected math=tf32 with f32"));
+    assert!(
+        matmul("matmul:forward math=winograd4x4 a=2x3:f32 b=3x4:f32")
+            .contains("bad math: expected full or tf32, given")
+    );
     assert!(matmul("matmul:forward a=2x3:i8 b=3x4:f8e4m3").contains("bad b: expected the element type i8 of a"));
     assert!(
         matmul("matmul:forward a=2x3:i8 b=3x4:i8 c=2x4:f8e4m3").contains("bad c: expected one of the element types")
@@ -250,9 +254,13 @@ fn refusals_name_argument_expected_and_given() {
     }
 }
 
-/// tf32 is a permission: it is part of the text, and what is exact may still be chosen.
+/// Math is a permission: it is part of the text, and what is exact may still be chosen.
 #[test]
-fn tf32_is_part_of_the_problem() {
+fn math_is_part_of_the_problem() {
+    let text =
+        "conv:fprop pad=1x1 stride=1x1 dil=1x1 groups=1 math=winograd4x4 x=2x16x7x7:f32 w=32x16x3x3:f32 y=2x32x7x7:f32";
+    let problem: ConvProblem = text.parse().unwrap();
+    assert_eq!((problem.to_string().as_str(), problem.math()), (text, Math::Winograd4x4));
     let text = "conv:fprop pad=1x1 stride=1x1 dil=1x1 groups=1 math=tf32 x=2x16x7x7:f32 w=32x16x3x3:f32 y=2x32x7x7:f32";
     let problem: ConvProblem = text.parse().unwrap();
     assert_eq!((problem.to_string().as_str(), problem.math()), (text, Math::Tf32));

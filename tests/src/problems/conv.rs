@@ -2,7 +2,7 @@
 
 use super::tensors::{dtype, layout};
 use kernel_abi::ops::conv::{ConvDesc, ConvMode, ConvPass, ConvProblem, index};
-use kernel_abi::{DType, TensorDesc};
+use kernel_abi::{DType, Math, TensorDesc};
 use proptest::prelude::*;
 
 /// Products that the reference may be asked for.
@@ -264,8 +264,9 @@ pub fn single(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = Co
     )
 }
 
-/// f32 convolutions of 3 × 3 taps and stride 1, as `winograd` wants them: tiles with tails, asymmetric padding beyond the
-/// filter, channels that are odd, channels-last with gaps or channels before the image.
+/// f32 convolutions of 3 × 3 taps and stride 1, as `winograd` wants them, half of them permitting its larger tiles: tiles
+/// with tails, asymmetric padding beyond the filter, channels that are odd, channels-last with gaps or channels before the
+/// image.
 pub fn three_by_three(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
     /// Products that the reference may be asked for.
     const MAX_PRODUCTS: i64 = 2_000_000;
@@ -273,14 +274,15 @@ pub fn three_by_three(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Va
     let axis = || (extent(), 0i64..=4, 0i64..=4).prop_map(|(input, before, behind)| [input, before, behind]);
     let width = || prop_oneof![2 => 1i64..=9, 2 => 10i64..=41, 1 => prop::sample::select(&[64i64, 67, 128, 131][..])];
     let layouts = (0u32..=4, [0i64..=3, 0i64..=3, 0i64..=2]);
-    let words = (pass, prop::sample::select(ConvMode::ALL));
+    let maths = prop::sample::select(&[Math::Full, Math::Winograd4x4][..]);
+    let words = (pass, prop::sample::select(ConvMode::ALL), maths);
     (words, [axis(), axis()], 1i64..=7, width(), width(), layouts).prop_map(
-        |((pass, mode), mut axes, mut n, mut c, mut k, (layout, gaps))| {
+        |((pass, mode, math), mut axes, mut n, mut c, mut k, (layout, gaps))| {
             for axis in &mut axes {
                 axis[2] = axis[2].max(3 - axis[0] - axis[1]);
             }
             let column = |i: usize| [axes[0][i], axes[1][i]];
-            let desc = ConvDesc::new().padding(&column(1)).padding_end(&column(2)).mode(mode);
+            let desc = ConvDesc::new().padding(&column(1)).padding_end(&column(2)).mode(mode).math(math);
             let tensor = |dims: &[i64], gap: i64| {
                 if layout == 0 {
                     TensorDesc::packed(DType::F32, dims).expect("random extents are legal")
@@ -403,7 +405,7 @@ pub fn any() -> impl Strategy<Value = ConvProblem> {
 /// # Panics
 /// When the tensor that the other pass writes overlaps itself.
 pub fn with_pass(problem: &ConvProblem, pass: ConvPass) -> ConvProblem {
-    let desc = desc_of(problem).mode(problem.mode());
+    let desc = problem.desc();
     let (x, w, y) = (problem.x(), problem.w(), problem.y());
     match pass {
         ConvPass::Fprop => ConvProblem::fprop(&desc, x, w, y),
@@ -411,18 +413,6 @@ pub fn with_pass(problem: &ConvProblem, pass: ConvPass) -> ConvProblem {
         ConvPass::Wgrad => ConvProblem::wgrad(&desc, x, y, w),
     }
     .expect("the tensors fit each other")
-}
-
-/// What the problem was made of, the mode left out.
-pub fn desc_of(problem: &ConvProblem) -> ConvDesc {
-    let list =
-        |value: fn(&kernel_abi::ops::conv::ConvAxis) -> i64| problem.axes().iter().map(value).collect::<Vec<_>>();
-    ConvDesc::new()
-        .padding(&list(|axis| axis.padding))
-        .padding_end(&list(|axis| axis.padding_end))
-        .stride(&list(|axis| axis.stride))
-        .dilation(&list(|axis| axis.dilation))
-        .groups(problem.groups())
 }
 
 /// Depthwise convolutions of two axes, images channels-last or packed: square filters of 3, 5 and 7 with stride 1 or 2,

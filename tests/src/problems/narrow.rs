@@ -1,6 +1,5 @@
 //! Random products of 8-bit numbers, and of f32 in tf32: those of the other files with other types.
 
-use super::conv::desc_of;
 use super::tensors::narrow_product;
 use kernel_abi::ops::conv::{ConvPass, ConvProblem};
 use kernel_abi::ops::matmul::{MatmulDesc, MatmulProblem};
@@ -13,7 +12,7 @@ pub fn conv() -> impl Strategy<Value = ConvProblem> {
     let wide = super::conv::for_tensor_cores(Just(ConvPass::Fprop));
     let problem = prop_oneof![1 => any, 2 => wide];
     (problem, narrow_product()).prop_map(|(problem, [dtype, _, to])| {
-        let desc = desc_of(&problem).mode(problem.mode());
+        let desc = problem.desc();
         let [x, w, y] = [(problem.x(), dtype), (problem.w(), dtype), (problem.y(), to)].map(retyped);
         ConvProblem::fprop(&desc, &x, &w, &y).expect("a random problem is legal")
     })
@@ -38,7 +37,7 @@ pub fn tf32_conv(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value =
 /// # Panics
 /// When the tensor that is written overlaps itself.
 pub fn tf32_of(problem: &ConvProblem, pass: ConvPass) -> ConvProblem {
-    let desc = desc_of(problem).mode(problem.mode()).math(Math::Tf32);
+    let desc = problem.desc().math(Math::Tf32);
     let (x, w, y) = (problem.x(), problem.w(), problem.y());
     match pass {
         ConvPass::Fprop => ConvProblem::fprop(&desc, x, w, y),

@@ -121,6 +121,11 @@ const SHAPES: &[&str] = &[
     "pad=1x0 stride=2x2 groups=3 x=5x96x8x9:T:nhwc w=96x32x3x3:T:nhwc",
     "pad=2x1 stride=1x1 dil=2x1 groups=12 x=2x24x10x11:T:nhwc w=24x2x3x3:T:nhwc",
     "pad=1x1 stride=1x1 groups=40 x=2x40x12x13:T:nhwc w=40x1x3x3:T:nhwc",
+    // Groups that are merged: two and four of several, and all of them with channels left over.
+    "pad=1x1 stride=1x1 groups=4 x=2x128x9x10:T:nhwc w=128x32x3x3:T",
+    "pad=1x2 stride=3x2 dil=2x1 groups=8 x=1x128x11x12:T:nhwc w=256x16x3x2:T:nhwc mode=convolution",
+    "pad=0x0 stride=1x1 groups=4 x=3x96x7x6:T:nhwc w=40x24x1x1:T:nhwc",
+    "pad=1x1x0 stride=1x2x1 groups=6 x=2x192x5x6x4:T:nhwc w=192x32x3x3x1:T:nhwc",
     // The first layer of a network, and channels that no copy of 16 bytes divides.
     "pad=3x3 stride=2x2 x=2x3x35x33:T:nhwc w=64x3x7x7:T:nhwc",
     "pad=1x1 stride=1x1 x=2x67x7x9:T:nhwc w=71x67x3x3:T:nhwc",

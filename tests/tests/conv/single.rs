@@ -49,7 +49,7 @@ proptest! {
             for (problem, a, b, c) in [(&fprop, &x, &w, &dy), (&dgrad, &dy, &w, &x), (&wgrad, &x, &dy, &w)] {
                 for algorithm in algorithms(context, problem) {
                     let got = run(context, algorithm, problem, a, b);
-                    let fractions = matches!(algorithm, "winograd" | "nchw_transposed");
+                    let fractions = matches!(algorithm, "winograd_4x4" | "nchw_transposed");
                     let size: f64 = c.iter().zip(&got).map(|(c, got)| (c * got).abs() + c.abs()).sum();
                     sums.push((algorithm, dot(c, &got), if fractions { 1e-4 * size } else { 0.0 }));
                 }
@@ -86,11 +86,11 @@ const SHAPES: &[&str] = &[
     "pad=2 stride=1 x=2x64x50:f32:nhwc w=72x64x5:f32:nhwc",
     "pad=1x1x1 stride=2x2x2 x=1x64x5x6x7:f32:nhwc w=64x64x3x3x3:f32:nhwc",
     "pad=1x1 stride=1x1 x=2x64x7x5:f32:s3360x1x480x96 w=64x64x3x3:f32:nhwc",
-    "pad=1x1 stride=1x1 x=9x36x31x30:f32:nhwc w=34x36x3x3:f32:nhwc",
-    // Tiles in turns; in planes; fewer positions than a tile.
-    "pad=1x2 pad_end=0x1 stride=1x1 x=3x33x61x63:f32:nhwc w=37x33x3x3:f32:nhwc",
-    "pad=1x1 stride=1x1 x=3x40x30x31:f32 w=36x40x3x3:f32",
-    "pad=2x4 stride=1x1 x=9x65x1x1:f32:nhwc w=67x65x3x3:f32:nhwc",
+    "pad=1x1 stride=1x1 math=winograd4x4 x=9x36x31x30:f32:nhwc w=34x36x3x3:f32:nhwc",
+    // Minimal filtering: tiles in turns; in planes; fewer positions than a tile.
+    "pad=1x2 pad_end=0x1 stride=1x1 math=winograd4x4 x=3x33x61x63:f32:nhwc w=37x33x3x3:f32:nhwc",
+    "pad=1x1 stride=1x1 math=winograd4x4 x=3x40x30x31:f32 w=36x40x3x3:f32",
+    "pad=2x4 stride=1x1 math=winograd4x4 x=9x65x1x1:f32:nhwc w=67x65x3x3:f32:nhwc",
 ];
 
 fn passes(shape: &str) -> impl Iterator<Item = ConvProblem> + use<> {
@@ -166,9 +166,9 @@ fn parts_are_as_exact_as_scalar_arithmetic() {
 fn minimal_filtering_loses_few_digits() {
     let Some(context) = oxidnn_tests::gpu("minimal_filtering_loses_few_digits") else { return };
     for shape in [
-        "pad=1x1 stride=1x1 x=2x64x21x23:f32:nhwc w=72x64x3x3:f32:nhwc",
-        "pad=1x1 stride=1x1 x=1x260x15x13:f32:nhwc w=136x260x3x3:f32:nhwc",
-        "pad=1x1 stride=1x1 x=2x64x21x23:f32 w=72x64x3x3:f32",
+        "pad=1x1 stride=1x1 math=winograd4x4 x=2x64x21x23:f32:nhwc w=72x64x3x3:f32:nhwc",
+        "pad=1x1 stride=1x1 math=winograd4x4 x=1x260x15x13:f32:nhwc w=136x260x3x3:f32:nhwc",
+        "pad=1x1 stride=1x1 math=winograd4x4 x=2x64x21x23:f32 w=72x64x3x3:f32",
     ] {
         for problem in passes(shape) {
             let operands = kernel_abi::Problem::operands(&problem);

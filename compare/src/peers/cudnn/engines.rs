@@ -44,7 +44,7 @@ pub(super) fn proposals<'a>(
     problem: &ConvProblem,
 ) -> (Vec<Proposal<'a>>, Vec<String>) {
     let (mut found, mut notes) = (Vec::<Proposal<'a>>::new(), Vec::new());
-    let exact = problem.x().dtype() == DType::F32 && problem.math() == Math::Full;
+    let exact = problem.x().dtype() == DType::F32 && problem.math() < Math::Tf32;
     let mut add = |configs: Vec<Rc<Descriptor<'a>>>| {
         for config in configs {
             // A config that cannot be described is one that the library left unfinished.

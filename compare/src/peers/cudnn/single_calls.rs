@@ -210,7 +210,7 @@ pub(super) fn search<'a>(
     mut best: f64,
 ) -> Result<(Vec<Tried<'a>>, Vec<String>)> {
     let math = match (problem.x().dtype(), problem.math()) {
-        (DType::F32, Math::Full) => FMA_MATH,
+        (DType::F32, Math::Full | Math::Winograd4x4) => FMA_MATH,
         (DType::F32, Math::Tf32) => DEFAULT_MATH,
         _ => TENSOR_OP_MATH,
     };

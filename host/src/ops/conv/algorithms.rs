@@ -2,14 +2,14 @@
 
 use super::{
     ConvProblem, bf16x3_wgmma, cp_async_mma, cpu_direct, cpu_gemm, depthwise, ffma, grouped_mma, halo_wgmma,
-    halo_wgmma_split, im2col_wgmma, kmajor_wgmma, naive, nchw_transposed, overlap_wgmma, packed_rows, padded_channels,
-    pointwise_matmul, pointwise_strided, spread_columns, winograd,
+    halo_wgmma_split, im2col_wgmma, kmajor_wgmma, merged_groups, naive, nchw_transposed, overlap_wgmma, packed_rows,
+    padded_channels, pointwise_matmul, pointwise_strided, spread_columns, winograd,
 };
-use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::epilogue::SeparateEpilogue;
 use crate::operators::Operation;
-use crate::select::Algorithm;
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, DType, Problem};
 
 #[allow(private_interfaces)]
 impl Operation for ConvProblem {
@@ -30,11 +30,13 @@ impl Operation for ConvProblem {
             &kmajor_wgmma::KMajorWgmma,
             &bf16x3_wgmma::Gather,
             &bf16x3_wgmma::Wgrad,
-            &winograd::Winograd,
+            &winograd::Winograd(winograd::Tile::F4),
+            &winograd::Winograd(winograd::Tile::F2),
             &depthwise::Depthwise,
             &overlap_wgmma::OverlapWgmma,
             &packed_rows::PackedRows,
             &padded_channels::PaddedChannels,
+            &merged_groups::MergedGroups,
             &spread_columns::SpreadColumns,
             &pointwise_matmul::PointwiseMatmul,
             &pointwise_strided::PointwiseStrided,
@@ -43,5 +45,54 @@ impl Operation for ConvProblem {
             &ffma::Ffma,
             &naive::Naive,
         ]
+    }
+}
+
+/// The algorithm for channels-last tensors whose kernel a config names, for those that multiply through others.
+pub(super) fn owner(config: Config) -> &'static dyn Algorithm<ConvProblem> {
+    let names = |symbol: &str| symbol == config.0;
+    if halo_wgmma::KERNELS.iter().any(|row| names(row.symbol)) {
+        &halo_wgmma::HaloWgmma
+    } else if halo_wgmma_split::KERNELS.iter().any(|row| names(row.0)) {
+        &halo_wgmma_split::HaloWgmmaSplit
+    } else if im2col_wgmma::KERNELS.iter().any(|row| names(row.symbol)) {
+        &im2col_wgmma::Gather
+    } else if im2col_wgmma::WGRAD_KERNELS.iter().any(|row| names(row.symbol)) {
+        &im2col_wgmma::Wgrad
+    } else {
+        &im2col_wgmma::Cluster
+    }
+}
+
+/// The configs of all these algorithms, or why there is none.
+pub(super) fn configs_of(
+    algorithms: &[&dyn Algorithm<ConvProblem>],
+    problem: &ConvProblem,
+    context: &Context,
+) -> Result<Vec<Config>, Refusal> {
+    let (mut found, mut reasons) = (Vec::new(), Vec::new());
+    for algorithm in algorithms {
+        if problem.epilogue().is_some() && !algorithm.takes_epilogues() {
+            continue;
+        }
+        match algorithm.configs(problem, context) {
+            Ok(configs) => found.extend(configs),
+            Err(Refusal(reason)) => reasons.push(format!("{}: {reason}", algorithm.name())),
+        }
+    }
+    if found.is_empty() { Err(Refusal(reasons.join("; "))) } else { Ok(found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configs_lead_to_the_algorithm_with_their_kernel() {
+        assert_eq!(owner(Config(halo_wgmma::KERNELS[0].symbol)).name(), "halo_wgmma");
+        assert_eq!(owner(Config(halo_wgmma_split::KERNELS[0].0)).name(), "halo_wgmma_split");
+        assert_eq!(owner(Config(im2col_wgmma::KERNELS[0].symbol)).name(), "im2col_wgmma");
+        assert_eq!(owner(Config(im2col_wgmma::WGRAD_KERNELS[0].symbol)).name(), "im2col_wgmma_split");
+        assert_eq!(owner(Config("convcluster_fprop_wgmma_bf16_64x64_sm90+cluster2")).name(), "im2col_wgmma_cluster");
     }
 }

@@ -37,6 +37,7 @@ mod halo_wgmma;
 mod halo_wgmma_split;
 mod im2col_wgmma;
 mod kmajor_wgmma;
+mod merged_groups;
 mod naive;
 mod nchw_transposed;
 mod overlap_wgmma;

@@ -6,8 +6,8 @@
 //! that the result is rounded once.
 
 use super::{
-    ConvPass, ConvProblem, cp_async_mma, grouped_mma, halo_wgmma, halo_wgmma_split, im2col_wgmma, overlap_wgmma,
-    packed_rows, spread_columns, winograd,
+    ConvPass, ConvProblem, cp_async_mma, grouped_mma, halo_wgmma, halo_wgmma_split, im2col_wgmma, merged_groups,
+    overlap_wgmma, packed_rows, spread_columns, winograd,
 };
 use crate::ops::transform::Transposition;
 use crate::plan::{Bound, Call, Launch};
@@ -39,6 +39,12 @@ macro_rules! row_names {
 macro_rules! column_names {
     ($(($symbol:ident $($column:tt)*)),* $(,)?) => {
         &[$((stringify!($symbol), concat!(stringify!($symbol), "+columns+nchw"))),*]
+    };
+}
+
+macro_rules! merged_names {
+    ($(($symbol:ident $($column:tt)*)),* $(,)?) => {
+        &[$((stringify!($symbol), concat!(stringify!($symbol), "+merged+nchw"))),*]
     };
 }
 
@@ -119,6 +125,18 @@ const METHODS: &[Method] = &[
         takes_padding: false,
     },
     Method {
+        algorithm: &merged_groups::MergedGroups,
+        names: &[
+            kernel_abi::conv_im2col_gather_kernels!(merged_names),
+            kernel_abi::conv_im2col_wgrad_kernels!(merged_names),
+            kernel_abi::conv_halo_kernels!(merged_names),
+            kernel_abi::conv_halo_wgrad_kernels!(merged_names),
+        ],
+        takes_any_x_and_w: false,
+        writes_planes: false,
+        takes_padding: true,
+    },
+    Method {
         algorithm: &cp_async_mma::CpAsyncMma,
         names: &[kernel_abi::conv_cp_async_mma_kernels!(names)],
         takes_any_x_and_w: false,
@@ -126,8 +144,15 @@ const METHODS: &[Method] = &[
         takes_padding: false,
     },
     Method {
-        algorithm: &winograd::Winograd,
-        names: &winograd::NCHW_NAMES,
+        algorithm: &winograd::Winograd(winograd::Tile::F2),
+        names: &winograd::NCHW_NAMES[0],
+        takes_any_x_and_w: false,
+        writes_planes: false,
+        takes_padding: true,
+    },
+    Method {
+        algorithm: &winograd::Winograd(winograd::Tile::F4),
+        names: &winograd::NCHW_NAMES[1],
         takes_any_x_and_w: false,
         writes_planes: false,
         takes_padding: true,

@@ -5,6 +5,7 @@
 //! at a multiple of 16 bytes, by one kernel for all of them; a method for channels-last tensors works on the copies.
 //! The result is written where it belongs, by methods that write any number of channels.
 
+use super::algorithms::{configs_of, owner};
 use super::im2col_wgmma::{Positions, check_device, tma_type, unsupported};
 use super::nchw_transposed::channels_last;
 use super::{ConvProblem, halo_wgmma, im2col_wgmma};
@@ -34,19 +35,6 @@ const ELEMENT_BYTES: u64 = 2;
 const METHODS: [&dyn Algorithm<ConvProblem>; 4] =
     [&halo_wgmma::HaloWgmma, &im2col_wgmma::Gather, &im2col_wgmma::Wgrad, &im2col_wgmma::Cluster];
 
-/// The method of a config, which all have kernels of their own.
-fn method(config: Config) -> &'static dyn Algorithm<ConvProblem> {
-    if halo_wgmma::KERNELS.iter().any(|row| row.symbol == config.0) {
-        METHODS[0]
-    } else if im2col_wgmma::KERNELS.iter().any(|row| row.symbol == config.0) {
-        METHODS[1]
-    } else if im2col_wgmma::WGRAD_KERNELS.iter().any(|row| row.symbol == config.0) {
-        METHODS[2]
-    } else {
-        METHODS[3]
-    }
-}
-
 /// Through copies with padded channels.
 pub(super) struct PaddedChannels;
 
@@ -58,32 +46,24 @@ impl Algorithm<ConvProblem> for PaddedChannels {
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         check_device(context)?;
         let copies = Copies::of(problem)?;
-        let mut reasons = Vec::new();
-        let mut found = Vec::new();
-        for method in METHODS {
-            match method.configs(&copies.problem, context) {
-                Ok(configs) => found.extend(configs),
-                Err(Refusal(reason)) => reasons.push(format!("{}: {reason}", method.name())),
-            }
-        }
-        if found.is_empty() { Err(Refusal(reasons.join("; "))) } else { Ok(found) }
+        configs_of(&METHODS, &copies.problem, context)
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
         let Ok(copies) = Copies::of(problem) else { return 0 };
-        copies.bytes() + method(config).workspace_bytes(&copies.problem, config)
+        copies.bytes() + owner(config).workspace_bytes(&copies.problem, config)
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
         let Ok(copies) = Copies::of(problem) else { return f64::INFINITY };
-        copies.estimate_us(context) + method(config).estimate_us(&copies.problem, config, context)
+        copies.estimate_us(context) + owner(config).estimate_us(&copies.problem, config, context)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let copies = Copies::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
         Ok(Box::new(PaddedLaunch {
             pad: context.function(PAD[0])?,
-            convolution: method(config).prepare(&copies.problem, config, context)?,
+            convolution: owner(config).prepare(&copies.problem, config, context)?,
             behind_copies: copies.bytes(),
             copies: copies.copies,
         }))
@@ -318,13 +298,5 @@ mod tests {
         assert_eq!(of("2x13x9x9:bf16:nhwc", 64), 2);
         // A slice of a wider tensor.
         assert_eq!(of("2x12x9x9:bf16:s1134x1x126x14", 64), 4);
-    }
-
-    #[test]
-    fn configs_lead_to_the_method_with_their_kernel() {
-        assert_eq!(method(Config(halo_wgmma::KERNELS[0].symbol)).name(), "halo_wgmma");
-        assert_eq!(method(Config(im2col_wgmma::KERNELS[0].symbol)).name(), "im2col_wgmma");
-        assert_eq!(method(Config(im2col_wgmma::WGRAD_KERNELS[0].symbol)).name(), "im2col_wgmma_split");
-        assert_eq!(method(Config("convcluster_fprop_wgmma_bf16_64x64_sm90+cluster2")).name(), "im2col_wgmma_cluster");
     }
 }

@@ -360,6 +360,18 @@ macro_rules! conv_pad_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel between filters and those of merged groups, for `merged_groups`: symbol,
+/// what it does.
+#[macro_export]
+macro_rules! conv_merge_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (mergegroups_merge_b16, merge),
+            (mergegroups_pick_b16, pick),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel that packs filters for `spread_columns`: symbol.
 #[macro_export]
 macro_rules! conv_pack_spread_kernels {

@@ -32,7 +32,8 @@
 //! | `f8e4m3` or `f8e5m2` | `f32`, `f16`, `bf16`, `f8e4m3`, `f8e5m2` (saturating) | `f32`, on tensor cores with fewer bits |
 //!
 //! Numbers of 8 bits stand for their multiples by a scale each tensor has: alpha carries the product of x's and w's scale
-//! over y's. [`Math::Tf32`](crate::Math) (`math=tf32`) allows tensor cores to read `f32` operands as tf32.
+//! over y's. [`Math::Tf32`](crate::Math) (`math=tf32`) allows tensor cores to read `f32` operands as tf32,
+//! and [`Math::Winograd4x4`](crate::Math) (`math=winograd4x4`) minimal filtering of tiles of 4 × 4 results, as tf32 does.
 //!
 //! `fprop` may have an [epilogue](crate::epilogue): bias, residual, activation, and the sums of y's channels.
 
@@ -48,6 +49,7 @@ pub mod im2col_wgmma;
 pub mod index;
 mod kernels;
 pub mod kmajor_wgmma;
+pub mod merged_groups;
 pub mod overlap_wgmma;
 mod packed_rows;
 pub mod padded_channels;

@@ -185,6 +185,19 @@ impl ConvProblem {
         self.groups
     }
 
+    /// What it was made of, the tensors left out.
+    pub fn desc(&self) -> ConvDesc {
+        let list = |value: fn(&ConvAxis) -> i64| self.axes.iter().map(value).collect::<Vec<_>>();
+        ConvDesc::new()
+            .padding(&list(|axis| axis.padding))
+            .padding_end(&list(|axis| axis.padding_end))
+            .stride(&list(|axis| axis.stride))
+            .dilation(&list(|axis| axis.dilation))
+            .groups(self.groups)
+            .mode(self.mode)
+            .math(self.math)
+    }
+
     /// The spatial axes, outermost first.
     pub fn axes(&self) -> &[ConvAxis] {
         &self.axes

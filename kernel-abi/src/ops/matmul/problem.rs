@@ -28,7 +28,7 @@ impl MatmulDesc {
     /// The problem with these operands.
     ///
     /// # Errors
-    /// As [`MatmulProblem::new`].
+    /// As [`MatmulProblem::new`], and for `math` that is for convolutions or for other types.
     pub fn problem(self, a: &TensorDesc, b: &TensorDesc, c: &TensorDesc) -> Result<MatmulProblem, BadDescriptor> {
         MatmulProblem::checked(self, *a, *b, *c)
     }
@@ -95,6 +95,10 @@ impl MatmulProblem {
             }
         }
         desc.math.check(OP, &a)?;
+        if desc.math == Math::Winograd4x4 {
+            let reason = format!("expected full or tf32, given {}, which convolutions have", desc.math);
+            return Err(BadDescriptor::new(OP, "math", reason));
+        }
         product_dtypes(OP, ("a", &a), ("b", &b), ("c", &c))?;
         let problem = MatmulProblem { desc, a, b, c, epilogue: None };
         let (a_matrix, b_matrix) = (problem.a_matrix(), problem.b_matrix());

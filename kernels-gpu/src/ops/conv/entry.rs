@@ -1,11 +1,15 @@
 //! Convolution kernels: the rows of `conv_kernels!`.
 
-use super::{cp_async_mma, ffma, grouped_mma, naive, packed_rows, padded_channels, pointwise_strided, spread_columns};
+use super::{
+    cp_async_mma, ffma, grouped_mma, merged_groups, naive, packed_rows, padded_channels, pointwise_strided,
+    spread_columns,
+};
 use crate::math::element::{bf16, f8e4m3, f8e5m2, f16};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::conv::cp_async_mma::CpAsyncMmaParams;
 use kernel_abi::ops::conv::ffma::{ConvFfmaParams, ConvFfmaWgradParams, FfmaTile};
 use kernel_abi::ops::conv::grouped_mma::{GroupedMmaParams, SplitReduceParams};
+use kernel_abi::ops::conv::merged_groups::ConvMergeParams;
 use kernel_abi::ops::conv::padded_channels::ConvPadParams;
 use kernel_abi::ops::conv::{ConvPackRowsParams, ConvPackSpreadParams, ConvParams, ConvStridedPlanesParams};
 
@@ -148,6 +152,19 @@ macro_rules! pad_entries {
 }
 
 kernel_abi::conv_pad_kernels!(pad_entries);
+
+macro_rules! merge_entries {
+    ($(($symbol:ident, $what:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`.
+        #[kernel(arch = "sm_90a", threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: ConvMergeParams) {
+            merged_groups::$what(&params)
+        }
+    )* };
+}
+
+kernel_abi::conv_merge_kernels!(merge_entries);
 
 macro_rules! pack_spread_entries {
     ($(($symbol:ident)),* $(,)?) => { $(

@@ -90,8 +90,13 @@ impl Algorithm<ConvProblem> for GroupedMma {
         /// Channels of a tile: those that are missing take most of their time.
         const SLICE: f64 = 64.0;
         const MISSING: f64 = 0.85;
-        /// Multiply-adds of one multiprocessor in a microsecond, padding with zeros counted.
+        /// Multiply-adds of one multiprocessor in a microsecond, padding with zeros counted; those of `fprop` and `dgrad`
+        /// with 32 channels of a group, and of a strided `dgrad` with as many.
         const RATE: f64 = 600_000.0;
+        const RATE_OF_32: f64 = 430_000.0;
+        const STRIDED_RATE_OF_32: f64 = 290_000.0;
+        /// Partial sums are read from the second-level cache.
+        const PARTIALS_SHARE: f64 = 2.0;
         // Fitted to times on an H200 (mobilenet's filters a channel, resnext50).
         let info = context.info();
         let wgrad = problem.conv_pass() == ConvPass::Wgrad;
@@ -101,10 +106,17 @@ impl Algorithm<ConvProblem> for GroupedMma {
         let channels = problem.shape().c as f64;
         let missing = (channels / SLICE).ceil() * SLICE / channels - 1.0;
         let memory = problem.bytes() * (1.0 + MISSING * missing) / (info.bytes_per_us * share);
-        let mut us = memory.max(products / (RATE * info.n_units as f64));
+        let strided = problem.conv_pass() == ConvPass::Dgrad && problem.axes().iter().any(|axis| axis.stride > 1);
+        let rate = match group as i64 {
+            ..=16 => RATE,
+            _ if wgrad => RATE,
+            _ if strided => STRIDED_RATE_OF_32,
+            _ => RATE_OF_32,
+        };
+        let mut us = memory.max(products / (rate * info.n_units as f64));
         us += (problem.bytes() / WAITING_BYTES).min(WAITING_US);
         if wgrad {
-            us += 2.0 * geometry::partials_bytes(problem) as f64 / info.bytes_per_us;
+            us += 2.0 * geometry::partials_bytes(problem) as f64 / (PARTIALS_SHARE * info.bytes_per_us);
         }
         ends + us
     }

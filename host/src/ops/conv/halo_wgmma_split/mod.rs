@@ -30,7 +30,7 @@ macro_rules! rows {
     };
 }
 
-const KERNELS: &[(&str, DType)] = kernel_abi::conv_halo_wgrad_kernels!(rows);
+pub(super) const KERNELS: &[(&str, DType)] = kernel_abi::conv_halo_wgrad_kernels!(rows);
 
 /// The kernels that add partial sums.
 const SUMS: &[(&str, DType)] = kernel_abi::conv_halo_wgrad_sum_kernels!(rows);

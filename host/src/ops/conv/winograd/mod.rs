@@ -2,8 +2,8 @@
 //! transformed into the workspace, multiplied as a convolution of one tap whose groups are the elements of a transformed
 //! tile, and the sums transformed into results; for `wgrad` images and gradients are, and the sums are the filter's.
 //!
-//! F(4 × 4) multiplies a quarter as often as a direct method and has two to three times its error, F(2 × 2) 4/9 as often
-//! and has none more. The transforms are bound by memory: it pays where there are many channels. So that the workspace
+//! F(2 × 2) multiplies 4/9 as often as a direct method and has none of error more, F(4 × 4) a quarter as often and has two
+//! to three times the error: that is for problems that permit it. The transforms are bound by memory: it pays where there are many channels. So that the workspace
 //! stays small, tiles are taken in turns (`+chunks`), each of which goes all the way to the results.
 
 mod forward;
@@ -11,7 +11,7 @@ mod geometry;
 mod variants;
 mod wgrad;
 
-pub(super) use variants::NCHW_NAMES;
+pub(super) use variants::{NCHW_NAMES, Tile};
 
 use super::bf16x3_wgmma::{Gather, Product};
 use super::ffma::Ffma;
@@ -21,10 +21,10 @@ use crate::driver::Function;
 use crate::launch::{KernelParams, LaunchConfig, launch, linear_grid};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, Error, Stream};
+use crate::{Context, Error, Math, Stream};
 use forward::Forward;
 use geometry::Geometry;
-use variants::{Method, Tile, Variant};
+use variants::{Method, Variant};
 use wgrad::Gradient;
 
 macro_rules! symbols {
@@ -43,29 +43,31 @@ const BLOCK: u32 = 128;
 /// Bytes of the transformed tiles of a turn, at most: one config is offered for each, since callers limit the workspace.
 const BOUNDS: [u64; 4] = [1 << 30, 256 << 20, 32 << 20, 4 << 20];
 
-/// Minimal filtering, for f32.
-pub(super) struct Winograd;
+/// Minimal filtering in tiles of one size, for f32.
+pub(super) struct Winograd(pub(super) Tile);
 
 impl Algorithm<ConvProblem> for Winograd {
     fn name(&self) -> &'static str {
-        "winograd"
+        match self.0 {
+            Tile::F2 => "winograd",
+            Tile::F4 => "winograd_4x4",
+        }
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         if !context.is_gpu() {
             return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
         }
+        let scalar = Geometry::of(problem, self.0, Method::Ffma)?;
+        check_math(problem, self.0)?;
         let hopper = check_device(context).is_ok();
         let mut configs = Vec::new();
-        for tile in [Tile::F4, Tile::F2] {
-            if hopper {
-                let geometry = Geometry::of(problem, tile, Method::Parts)?;
-                configs.extend(offered(&geometry, products(problem, Method::Parts), &BOUNDS, context)?);
-            }
-            let geometry = Geometry::of(problem, tile, Method::Ffma)?;
-            let bounds = if hopper { &BOUNDS[..1] } else { &BOUNDS[..] };
-            configs.extend(offered(&geometry, products(problem, Method::Ffma), bounds, context)?);
+        if hopper {
+            let geometry = Geometry::of(problem, self.0, Method::Parts)?;
+            configs.extend(offered(&geometry, products(problem, Method::Parts), &BOUNDS, context)?);
         }
+        let bounds = if hopper { &BOUNDS[..1] } else { &BOUNDS[..] };
+        configs.extend(offered(&scalar, products(problem, Method::Ffma), bounds, context)?);
         if configs.is_empty() {
             let most = BOUNDS[0];
             return Err(Refusal::new(format!("takes tiles in turns of less than {most} bytes, 128 tiles have more")));
@@ -96,6 +98,19 @@ impl Algorithm<ConvProblem> for Winograd {
             Box::new(Forward::new(geometry, variant, context)?)
         })
     }
+}
+
+/// Refuses a tile whose error the problem does not permit.
+fn check_math(problem: &ConvProblem, tile: Tile) -> Result<(), Refusal> {
+    let math = problem.math();
+    if tile == Tile::F4 && math < Math::Winograd4x4 {
+        return Err(Refusal::new(format!(
+            "has two to three times the error of sums of products, which takes math={} or math={}, given math={math}",
+            Math::Winograd4x4,
+            Math::Tf32
+        )));
+    }
+    Ok(())
 }
 
 /// Whose kernels multiply.

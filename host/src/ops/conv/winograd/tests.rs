@@ -1,4 +1,6 @@
 use super::*;
+use crate::DeviceInfo;
+use crate::select::{Candidate, Verdict};
 
 fn geometry(text: &str, tile: Tile, method: Method) -> Result<Geometry, String> {
     Geometry::of(&text.parse().unwrap(), tile, method).map_err(|Refusal(reason)| reason)
@@ -67,13 +69,42 @@ fn turns_take_all_tiles_in_whole_blocks() {
 
 #[test]
 fn names_are_told_apart() {
-    let mut names: Vec<&str> = NCHW_NAMES.iter().flat_map(|names| names.iter()).flat_map(|&(a, b)| [a, b]).collect();
+    let of_tiles = NCHW_NAMES.iter().flatten().flat_map(|names| names.iter());
+    let mut names: Vec<&str> = of_tiles.flat_map(|&(a, b)| [a, b]).collect();
     let n = names.len();
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), n);
     let variant = variants::chosen(Config("convbf16x3_gather_f32_128x128_sm90+f4x4+chunks6"));
     assert_eq!((variant.tile, variant.chunks, variant.method), (Tile::F4, 6, Method::Parts));
+    for (tile, names) in [Tile::F2, Tile::F4].into_iter().zip(NCHW_NAMES) {
+        assert!(
+            names.iter().flat_map(|names| names.iter()).all(|(name, _)| variants::chosen(Config(name)).tile == tile)
+        );
+    }
+}
+
+#[test]
+fn larger_tiles_are_for_problems_that_permit_their_error() {
+    let context = Context::described(DeviceInfo::h200());
+    for layout in ["nhwc", "nchw"] {
+        let offered = |math: &str| {
+            let text = format!("conv:fprop pad=1 math={math} x=9x64x59x57:f32:{layout} w=64x64x3x3:f32:{layout}");
+            let all = crate::select::candidates::<ConvProblem>(&context, &text.parse().unwrap(), None);
+            let tiles = ["+f2x2", "+f4x4"].map(|tile| all.iter().any(|candidate| candidate.config.contains(tile)));
+            let is_larger = |candidate: &&Candidate| candidate.algorithm == "winograd_4x4";
+            (tiles, all.iter().find(is_larger).map(|candidate| candidate.verdict.clone()).unwrap())
+        };
+        let (tiles, verdict) = offered("full");
+        assert_eq!(tiles, [true, false], "{layout}");
+        if layout == "nhwc" {
+            let reason = "takes math=winograd4x4 or math=tf32, given math=full";
+            assert!(matches!(&verdict, Verdict::Refused(given) if given.ends_with(reason)), "{verdict:?}");
+        }
+        for math in ["winograd4x4", "tf32"] {
+            assert!(offered(math).0[1], "{layout} {math}");
+        }
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::select::Config;
 
 /// Results of a tile along each axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tile {
+pub(in crate::ops::conv) enum Tile {
     /// F(2 × 2, 3 × 3).
     F2,
     /// F(4 × 4, 3 × 3).
@@ -97,24 +97,30 @@ const PARTS: &[OfKernel] = kernel_abi::conv_bf16x3_gather_kernels!(parts_variant
 const WGRAD: &[OfKernel] = kernel_abi::conv_bf16x3_wgrad_kernels!(parts_variants);
 const FFMA: &[OfKernel] = kernel_abi::conv_ffma_kernels!(ffma_variants);
 
-const fn nchw_names<const N: usize>(kernels: &'static [OfKernel]) -> [(&'static str, &'static str); N] {
+const fn nchw_names<const N: usize>(kernels: &'static [OfKernel], tile: Tile) -> [(&'static str, &'static str); N] {
     let mut names = [("", ""); N];
-    let (tiles, chunks) = (kernels[0].len(), kernels[0][0].len());
+    let chunks = kernels[0][0].len();
     let mut i = 0;
     while i < N {
-        let variant = &kernels[i / (tiles * chunks)][i / chunks % tiles][i % chunks];
+        let variant = &kernels[i / chunks][tile as usize][i % chunks];
         names[i] = (variant.name, variant.nchw);
         i += 1;
     }
     names
 }
 
-/// All names, each with the one that it has where operands are transposed.
-pub(in crate::ops::conv) const NCHW_NAMES: [&[(&str, &str)]; 3] = [
-    &nchw_names::<{ 28 * PARTS.len() }>(PARTS),
-    &nchw_names::<{ 28 * WGRAD.len() }>(WGRAD),
-    &nchw_names::<{ 28 * FFMA.len() }>(FFMA),
-];
+macro_rules! nchw_names {
+    ($tile:expr) => {
+        [
+            &nchw_names::<{ 14 * PARTS.len() }>(PARTS, $tile),
+            &nchw_names::<{ 14 * WGRAD.len() }>(WGRAD, $tile),
+            &nchw_names::<{ 14 * FFMA.len() }>(FFMA, $tile),
+        ]
+    };
+}
+
+/// All names of each tile, in the order of [`Tile`], each with the one that it has where operands are transposed.
+pub(in crate::ops::conv) const NCHW_NAMES: [[&[(&str, &str)]; 3]; 2] = [nchw_names!(Tile::F2), nchw_names!(Tile::F4)];
 
 fn all() -> impl Iterator<Item = &'static Variant> {
     PARTS.iter().chain(WGRAD).chain(FFMA).flatten().flatten()
