@@ -35,22 +35,23 @@ def pool(torch, direction, keys, tensors):
     rank = len(tensors["x"][0]) - 2
     aten, window = torch.ops.aten, numbers(keys["window"])
     pad, stride = numbers(keys.get("pad", "x".join("0" * rank))), numbers(keys.get("stride", keys["window"]))
+    ceil, dilation = keys.get("ceil") == "1", numbers(keys.get("dil", "x".join("1" * rank)))
     name = f"pool{rank}d"
     if keys["mode"] == "max":
         with_indices = getattr(aten, f"max_{name}_with_indices")
         if direction == "forward":
-            return (lambda x: with_indices(x, window, stride, pad)[0]), ["x"]
+            return (lambda x: with_indices(x, window, stride, pad, dilation, ceil)[0]), ["x"]
         x = empty(torch, dtype_of, tensors["x"]).normal_()
-        indices = with_indices(x, window, stride, pad)[1]
+        indices = with_indices(x, window, stride, pad, dilation, ceil)[1]
         back = getattr(aten, f"max_{name}_with_indices_backward")
-        return (lambda x, dy: back(dy, x, window, stride, pad, [1] * rank, False, indices)), ["x", "dy"]
+        return (lambda x, dy: back(dy, x, window, stride, pad, dilation, ceil, indices)), ["x", "dy"]
     include = keys["mode"] == "average_include_padding"
     if direction == "forward":
         average = getattr(aten, f"avg_{name}")
-        return (lambda x: average(x, window, stride, pad, False, include)), ["x"]
+        return (lambda x: average(x, window, stride, pad, ceil, include)), ["x"]
     # Only the input's shape and layout are read.
     x, back = empty(torch, dtype_of, tensors["x"]), getattr(aten, f"avg_{name}_backward")
-    return (lambda dy: back(dy, x, window, stride, pad, False, include, None)), ["dy"]
+    return (lambda dy: back(dy, x, window, stride, pad, ceil, include, None)), ["dy"]
 
 
 def softmax(torch, direction, keys, tensors):
@@ -71,4 +72,69 @@ def transform(torch, direction, keys, tensors):
     return (lambda x, y: y.copy_(x)), ["x", "y"]
 
 
-OPERATORS = {"activation": activation, "pool": pool, "softmax": softmax, "transform": transform}
+def norm(torch, direction, keys, tensors):
+    aten, mode, eps = torch.ops.aten, keys["mode"], float(keys["eps"])
+    dims = tensors["x"][0]
+    # What the problem has not, PyTorch is given as None.
+    names = [name for name in ["x", "dy", "scale", "bias", "running_mean", "running_var", "z"] if name in tensors]
+    rectified = (lambda y: torch.relu(y)) if keys.get("act") == "relu" else (lambda y: y)
+    if mode in ("layer", "rms"):
+        shape = dims[int(keys["axis"]) :]
+        if direction == "forward":
+            if mode == "rms":
+                return (lambda x, scale=None: aten._fused_rms_norm(x, shape, scale, eps)[0]), names
+            return (lambda x, scale=None, bias=None: aten.native_layer_norm(x, shape, scale, bias, eps)[0]), names
+        names = ["x", "dy"] + [name for name in ["mean", "inv_std", "scale"] if name in tensors]
+        if mode == "rms":
+            back, mask = aten._fused_rms_norm_backward, [True, True]
+            return (lambda x, dy, mean, inv_std, scale: back(dy, x, shape, inv_std, scale, mask)), names
+        back, mask = aten.native_layer_norm_backward, [True, True, True]
+        return (lambda x, dy, mean, inv_std, scale: back(dy, x, shape, mean, inv_std, scale, scale, mask)), names
+    if mode == "group":
+        n, c, groups = dims[0], dims[1], int(keys["groups"])
+        if direction != "forward":
+            raise ValueError("no call for the backward pass of groups")
+        pixels = 1
+        for extent in dims[2:]:
+            pixels *= extent
+        function = aten.native_group_norm
+        return (lambda x, scale=None, bias=None: function(x, scale, bias, n, c, pixels, groups, eps)[0]), names
+    if mode != "batch":
+        raise ValueError(f"no call for mode {mode}")
+    factor = float(keys.get("factor", "0.1"))
+    if direction in ("forward", "inference"):
+        training = direction == "forward"
+
+        def run(*operands):
+            given = dict(zip(names, operands))
+            y = torch._batch_norm_impl_index(
+                given["x"], given.get("scale"), given.get("bias"), given.get("running_mean"),
+                given.get("running_var"), training, factor, eps, True,
+            )[0]
+            return rectified(y + given["z"] if "z" in given else y)
+
+        return run, names
+    from judge_pytorch import dtype_of
+
+    # Which implementation it takes, and what that reserved.
+    x = empty(torch, dtype_of, tensors["x"]).normal_()
+    scale = empty(torch, dtype_of, tensors["scale"]).normal_()
+    _, _, _, reserved, implementation = torch._batch_norm_impl_index(x, scale, scale, None, None, True, 0.1, eps, True)
+    if keys.get("act"):
+        raise ValueError("no call for a normalization and an activation backward")
+    back, mask = aten._batch_norm_impl_index_backward, [True, True, True]
+    return (
+        lambda x, dy, scale, mean, inv_std: back(
+            implementation, x, dy, scale, None, None, mean, inv_std, True, eps, mask, reserved
+        )
+    ), ["x", "dy", "scale", "mean", "inv_std"]
+
+
+def lrn(torch, direction, keys, tensors):
+    if direction != "forward":
+        raise ValueError("no call for the backward pass")
+    n, alpha, beta, k = int(keys["n"]), float(keys["alpha"]), float(keys["beta"]), float(keys["k"])
+    return (lambda x: torch.nn.functional.local_response_norm(x, n, alpha, beta, k)), ["x"]
+
+
+OPERATORS = {"activation": activation, "lrn": lrn, "norm": norm, "pool": pool, "softmax": softmax, "transform": transform}
