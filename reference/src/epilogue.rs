@@ -2,7 +2,7 @@
 
 use crate::ops::activation;
 use kernel_abi::Problem;
-use kernel_abi::ops::activation::ActivationMode;
+use kernel_abi::ops::activation::{Activation, ActivationMode};
 
 /// What a problem's run writes, when its bare product is `product`.
 ///
@@ -14,8 +14,8 @@ pub(crate) fn judge<P: Problem>(
     (alpha, beta): (f64, f64),
 ) -> Vec<Vec<f64>> {
     let Some(epilogue) = problem.epilogue() else { return vec![product] };
-    let (mode, coefficient) = epilogue.mode();
-    written(problem, product, operands, (alpha, beta), |value| activation::value(mode, coefficient, value))
+    let activation = Activation::from(epilogue.mode());
+    written(problem, product, operands, (alpha, beta), |value| activation::value(&activation, value))
 }
 
 /// The size of the numbers that the results are made of: [`judge`] of magnitudes, without the activation, which may give

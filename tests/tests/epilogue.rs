@@ -53,7 +53,7 @@ fn shapes_that_random_ones_seldom_reach() {
             ("conv:fprop pad=1 groups=4 x=1x128x6x5:T:nhwc w=128x32x3x3:T:nhwc", 128),
         ] {
             let plain: ConvProblem = tensors.replace(":T", &format!(":{dtype}")).parse().unwrap();
-            for &mode in ActivationMode::ALL {
+            for &mode in ActivationMode::EPILOGUE {
                 let bias: TensorDesc =
                     format!("{k}:{}", if (mode as u32).is_multiple_of(2) { "f32" } else { dtype }).parse().unwrap();
                 let mut epilogue = Epilogue::new().bias(&bias).residual(plain.y()).activation(mode, 0.75);
@@ -73,7 +73,7 @@ fn shapes_that_random_ones_seldom_reach() {
             ("matmul:forward a=16x1200:T b=1200x130:T", 130),
         ] {
             let plain: MatmulProblem = tensors.replace(":T", &format!(":{dtype}")).parse().unwrap();
-            for &mode in ActivationMode::ALL {
+            for &mode in ActivationMode::EPILOGUE {
                 let bias: TensorDesc =
                     format!("{n}:{}", if (mode as u32).is_multiple_of(2) { "f32" } else { dtype }).parse().unwrap();
                 let epilogue = Epilogue::new().bias(&bias).residual(plain.c()).activation(mode, 0.75);
@@ -88,7 +88,7 @@ fn shapes_that_random_ones_seldom_reach() {
 #[test]
 fn a_nan_stays_a_nan() {
     for context in contexts() {
-        for &mode in ActivationMode::ALL {
+        for &mode in ActivationMode::EPILOGUE {
             let plain: ConvProblem = "conv:fprop x=1x8x4x4:f16:nhwc w=64x8x1x1:f16:nhwc".parse().unwrap();
             let bias = "64:f16".parse().unwrap();
             let epilogue = Epilogue::new().bias(&bias).residual(plain.y()).activation(mode, 1.0).channel_sums();

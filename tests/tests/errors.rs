@@ -13,7 +13,7 @@ fn desc(text: &str) -> TensorDesc {
 /// A plan of a relu, its operands, and its output filled with 7.
 fn relu(context: &Context, shape: &str) -> (Plan, Tensor, Tensor) {
     let desc = desc(shape);
-    let problem = ActivationProblem::forward(ActivationMode::Relu, 0.0, &desc, &desc).unwrap();
+    let problem = ActivationProblem::forward(ActivationMode::Relu, &desc, &desc).unwrap();
     let plan = context.plan(&problem, Policy::Heuristic).unwrap();
     let x = context.tensor(&desc).unwrap();
     let sevens = vec![7.0f32; desc.n_elems() as usize];

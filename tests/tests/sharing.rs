@@ -21,7 +21,7 @@ fn everything_is_send_and_sync() {
 fn many_threads_share_one_context_and_plan() {
     for context in contexts() {
         let desc: TensorDesc = "64x65:f32".parse().unwrap();
-        let problem = ActivationProblem::forward(ActivationMode::Relu, 0.0, &desc, &desc).unwrap();
+        let problem = ActivationProblem::forward(ActivationMode::Relu, &desc, &desc).unwrap();
         // A new context, so that threads also race for loading the kernels.
         let context = if context.is_gpu() { Context::gpu(0).unwrap() } else { Context::cpu() };
         let plan = context.plan(&problem, Policy::Heuristic).unwrap();
@@ -81,7 +81,7 @@ fn find_measures_and_remembers() {
 fn a_run_can_be_captured_into_a_graph() {
     let Some(context) = gpu("a_run_can_be_captured_into_a_graph") else { return };
     let desc: TensorDesc = "1000:f32".parse().unwrap();
-    let problem = ActivationProblem::forward(ActivationMode::Relu, 0.0, &desc, &desc).unwrap();
+    let problem = ActivationProblem::forward(ActivationMode::Relu, &desc, &desc).unwrap();
     let plan = context.plan(&problem, Policy::Heuristic).unwrap();
     let stream = context.stream().unwrap();
     let values: Vec<f32> = (0..1000).map(|i| i as f32 - 500.0).collect();
@@ -119,7 +119,7 @@ fn a_callers_context_stream_and_memory_are_used() {
         let stream = Stream::from_raw_cuda(&context, owner_stream.gpu_stream().unwrap().raw()).unwrap();
         (context, stream)
     };
-    let problem = ActivationProblem::forward(ActivationMode::Relu, 0.0, &desc, &desc).unwrap();
+    let problem = ActivationProblem::forward(ActivationMode::Relu, &desc, &desc).unwrap();
     let plan = context.plan(&problem, Policy::Heuristic).unwrap();
     // SAFETY: both tensors outlive the run, and nobody else uses them meanwhile.
     let views = unsafe {

@@ -134,8 +134,8 @@ impl Network {
     pub fn relu(&mut self, x: Value) -> Result<Value> {
         let y = self.value(x.desc.dims())?;
         let mode = ActivationMode::Relu;
-        let forward = self.step(&ActivationProblem::forward(mode, 0.0, &x.desc, &y.desc)?, &[x.slot, y.slot])?;
-        let problem = ActivationProblem::backward(mode, 0.0, &x.desc, &y.desc, &x.desc)?;
+        let forward = self.step(&ActivationProblem::forward(mode, &x.desc, &y.desc)?, &[x.slot, y.slot])?;
+        let problem = ActivationProblem::backward(mode, &x.desc, &y.desc, &x.desc)?;
         let backward = self.step(&problem, &[x.slot, gradient(y), gradient(x)])?;
         self.layer(forward, vec![backward]);
         Ok(y)

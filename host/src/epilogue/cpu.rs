@@ -24,7 +24,7 @@ impl<A: Real> Pass<'_, A> {
     pub(crate) fn y(&self, y: &mut [A]) {
         let (alpha, beta) = (A::real(self.alpha), A::real(self.beta));
         let (mode, c) = self.epilogue.mode();
-        let c = A::real(c);
+        let parameters = mode.with_coefficient(c).map(A::real);
         let (channels, inner) = self.channels();
         let bias = self.epilogue.bias_operand().map(|_| self.inputs[2]);
         let z = self.epilogue.residual_operand().map(|operand| self.inputs[operand - 1]);
@@ -41,7 +41,7 @@ impl<A: Real> Pass<'_, A> {
                 if let Some(z) = z {
                     v = v + z[first + i];
                 }
-                *y = rounded(self.y_desc.dtype(), value(mode, c, v));
+                *y = rounded(self.y_desc.dtype(), value(mode, parameters, v));
             }
         });
     }

@@ -10,6 +10,13 @@ pub(crate) fn streaming_us<P: Problem>(problem: &P, context: &Context) -> f64 {
     LAUNCH_US + problem.bytes() / context.info().bytes_per_us
 }
 
+/// A kernel with one thread an element that computes the place of each in every operand.
+pub(crate) fn one_by_one_us<P: Problem>(problem: &P, context: &Context) -> f64 {
+    /// Share of the memory's rate.
+    const MEMORY_SHARE: f64 = 0.3;
+    LAUNCH_US + problem.bytes() / (MEMORY_SHARE * context.info().bytes_per_us)
+}
+
 /// A kernel bound by scalar arithmetic, at `share` of the device's plain rate.
 pub(crate) fn scalar_us<P: Problem>(problem: &P, context: &Context, share: f64) -> f64 {
     streaming_us(problem, context).max(LAUNCH_US + problem.flops() / (context.info().flops_per_us * share))

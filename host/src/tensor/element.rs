@@ -64,6 +64,8 @@ pub(crate) trait Real: Element + num_traits::Float + GemmElement + std::iter::Su
     fn real(value: f64) -> Self {
         Self::from_f64(value)
     }
+    /// The error function, which neither the standard library nor `num_traits` has.
+    fn erf(self) -> Self;
 }
 
 // `Element::from_f64` is named in full: `num_traits::Float` brings casts of similar names into scope.
@@ -77,6 +79,9 @@ impl Real for f32 {
     fn real(value: f64) -> Self {
         value as f32
     }
+    fn erf(self) -> Self {
+        libm::erff(self)
+    }
 }
 
 impl Real for f64 {
@@ -88,5 +93,8 @@ impl Real for f64 {
     }
     fn real(value: f64) -> Self {
         value
+    }
+    fn erf(self) -> Self {
+        libm::erf(self)
     }
 }

@@ -5,7 +5,8 @@
 //! `y[i] = act(alpha · product[i] + beta · y[i] + bias[k] + z[i])`
 //!
 //! all of it in the accumulator, with one rounding at the end. Every part may be left out. The activation is one of those
-//! of [`activation`](crate::ops::activation), by the same names and with the same coefficient; a NaN stays a NaN. With
+//! of [`activation`](crate::ops::activation) that [`EPILOGUE`](crate::ops::activation::ActivationMode::EPILOGUE) lists, by
+//! the same names and with the same coefficient (`relu` with its default parameters); a NaN stays a NaN. With
 //! channel sums a run also gives, of y as it is stored,
 //!
 //! `sum[k] = Σ y`, `sum_squares[k] = Σ y²`

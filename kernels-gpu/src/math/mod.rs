@@ -6,5 +6,6 @@ pub mod epilogue;
 pub mod fused_epilogue;
 pub mod index;
 pub mod kmajor;
+pub mod pointwise;
 pub mod tensor_core;
 pub mod typed;

@@ -1,47 +1,133 @@
 //! Pointwise operations, formulas in [`kernel_abi::ops::pointwise`].
 
+use super::activation;
 use crate::Judge;
 use kernel_abi::TensorDesc;
-use kernel_abi::ops::pointwise::{PointwisePass, PointwiseProblem};
+use kernel_abi::ops::pointwise::{Argument, PointwisePass, PointwiseProblem, Step, StepOp};
 
 impl Judge for PointwiseProblem {
     fn judge(&self, operands: &[Vec<f64>]) -> Vec<Vec<f64>> {
-        let inputs: Vec<(&TensorDesc, &[f64])> = self.inputs().zip(operands.iter().map(Vec::as_slice)).collect();
+        let inputs: Vec<(&TensorDesc, &[f64])> = self.inputs().iter().zip(operands.iter().map(Vec::as_slice)).collect();
         vec![evaluate(self, &inputs)]
+    }
+
+    /// Of every step's result the largest there is: a later step may make a small number of a large one that was rounded.
+    fn judge_magnitudes(&self, operands: &[Vec<f64>], _: f64, _: f64) -> Vec<Vec<f64>> {
+        let magnitude = |i: i64| {
+            let input = |n: usize| self.factor(n).abs() * operands[n][repeated(self.c(), &self.inputs()[n], i)];
+            let mut running = if self.inputs().is_empty() { 0.0 } else { input(0) };
+            let mut largest: f64 = 0.0;
+            for step in self.steps() {
+                let at = |argument: &Argument| match argument {
+                    Argument::Running => running,
+                    Argument::Input(n) => input(*n),
+                    Argument::Number(number) => number.get().abs(),
+                };
+                let arguments: Vec<f64> = step.arguments().iter().map(at).collect();
+                // Differences are sums of magnitudes.
+                running = match step.op() {
+                    StepOp::Pointwise(PointwisePass::Sub | PointwisePass::Not) => arguments.iter().sum::<f64>(),
+                    _ => operation(self, step, &arguments, i).abs(),
+                };
+                largest = if running.is_finite() { largest.max(running) } else { largest };
+            }
+            largest
+        };
+        vec![(0..self.c().n_elems()).map(magnitude).collect()]
     }
 }
 
 /// c for the given inputs.
 pub fn evaluate(problem: &PointwiseProblem, inputs: &[(&TensorDesc, &[f64])]) -> Vec<f64> {
-    let (alpha_a, alpha_b) = problem.alphas();
     (0..problem.c().n_elems())
         .map(|i| {
-            let input = |n: usize| inputs[n].1[repeated(problem.c(), inputs[n].0, i)];
-            let (a, b) = (|| alpha_a * input(0), || alpha_b * input(1));
-            match problem.pointwise_pass() {
-                PointwisePass::Add => a() + b(),
-                PointwisePass::Mul => a() * b(),
-                PointwisePass::Min => {
-                    if a().is_nan() || b().is_nan() {
-                        f64::NAN
-                    } else {
-                        a().min(b())
-                    }
-                }
-                PointwisePass::Max => {
-                    if a().is_nan() || b().is_nan() {
-                        f64::NAN
-                    } else {
-                        a().max(b())
-                    }
-                }
-                PointwisePass::Sqrt => a().sqrt(),
-                PointwisePass::Not => 1.0 - a(),
-                PointwisePass::Scale => a(),
-                PointwisePass::Set => problem.value(),
+            let input = |n: usize| problem.factor(n) * inputs[n].1[repeated(problem.c(), inputs[n].0, i)];
+            let mut running = if inputs.is_empty() { 0.0 } else { input(0) };
+            for step in problem.steps() {
+                let at = |argument: &Argument| match argument {
+                    Argument::Running => running,
+                    Argument::Input(n) => input(*n),
+                    Argument::Number(number) => number.get(),
+                };
+                let arguments: Vec<f64> = step.arguments().iter().map(at).collect();
+                running = operation(problem, step, &arguments, i);
             }
+            running
         })
         .collect()
+}
+
+/// What a step makes of its arguments at element `i` of c.
+fn operation(problem: &PointwiseProblem, step: &Step, arguments: &[f64], i: i64) -> f64 {
+    let a = arguments[0];
+    let b = arguments.get(1).copied().unwrap_or(0.0);
+    let truth = |holds: bool| f64::from(holds);
+    let pass = match step.op() {
+        StepOp::Pointwise(pass) => *pass,
+        StepOp::Activation(function) => return activation::value(function, a),
+        StepOp::ActivationBackward(function) => return activation::slope(function, a) * b,
+    };
+    match pass {
+        PointwisePass::Add => a + b,
+        PointwisePass::Mul => a * b,
+        PointwisePass::Min | PointwisePass::Max if a.is_nan() || b.is_nan() => f64::NAN,
+        PointwisePass::Min => a.min(b),
+        PointwisePass::Max => a.max(b),
+        PointwisePass::Sqrt => a.sqrt(),
+        PointwisePass::Not => 1.0 - a,
+        PointwisePass::Scale | PointwisePass::Set | PointwisePass::Chain => a,
+        PointwisePass::Sub => a - b,
+        PointwisePass::Div if problem.is_integral() => (a / b).trunc(),
+        PointwisePass::Div => a / b,
+        PointwisePass::Mod => a % b,
+        PointwisePass::Pow => a.powf(b),
+        PointwisePass::AddSquare => a + b * b,
+        PointwisePass::Atan2 => a.atan2(b),
+        PointwisePass::Prelu => {
+            if a > 0.0 {
+                a
+            } else {
+                a * b
+            }
+        }
+        PointwisePass::CmpEq => truth(a == b),
+        PointwisePass::CmpNeq => truth(a != b),
+        PointwisePass::CmpGt => truth(a > b),
+        PointwisePass::CmpGe => truth(a >= b),
+        PointwisePass::CmpLt => truth(a < b),
+        PointwisePass::CmpLe => truth(a <= b),
+        PointwisePass::LogicalAnd => truth(a != 0.0 && b != 0.0),
+        PointwisePass::LogicalOr => truth(a != 0.0 || b != 0.0),
+        PointwisePass::LogicalXor => truth((a != 0.0) != (b != 0.0)),
+        PointwisePass::LogicalNot => truth(a == 0.0),
+        PointwisePass::Abs => a.abs(),
+        PointwisePass::Ceil => a.ceil(),
+        PointwisePass::Cos => a.cos(),
+        PointwisePass::Erf => libm::erf(a),
+        PointwisePass::Exp => a.exp(),
+        PointwisePass::Floor => a.floor(),
+        PointwisePass::Log => a.ln(),
+        PointwisePass::Neg => -a,
+        PointwisePass::Reciprocal => 1.0 / a,
+        PointwisePass::Round => a.round_ties_even(),
+        PointwisePass::Rsqrt => 1.0 / a.sqrt(),
+        PointwisePass::Sign if a == 0.0 => 0.0,
+        PointwisePass::Sign => a.signum(),
+        PointwisePass::Sin => a.sin(),
+        PointwisePass::Tan => a.tan(),
+        PointwisePass::Select => {
+            if arguments[2] != 0.0 {
+                a
+            } else {
+                b
+            }
+        }
+        PointwisePass::GenIndex => {
+            let (axis, dims) = (a as usize, problem.c().dims());
+            let inner: i64 = dims[axis + 1..].iter().product();
+            (i / inner % dims[axis]) as f64
+        }
+    }
 }
 
 /// Row-major index in `input` of the element that meets element `i` of `c`.

@@ -1,18 +1,22 @@
 //! Random activation problems.
 
 use super::tensors::{dims, dtype, layout};
-use kernel_abi::ops::activation::{ActivationMode, ActivationPass, ActivationProblem};
+use kernel_abi::ops::activation::{Activation, ActivationMode, ActivationPass, ActivationProblem};
 use proptest::prelude::*;
 
 /// Any activation.
 pub fn any() -> impl Strategy<Value = ActivationProblem> {
     let words = (prop::sample::select(ActivationMode::ALL), prop::sample::select(ActivationPass::ALL));
-    (words, 0.25f64..3.0, dtype(), dims(5, 3000), [layout(), layout(), layout()]).prop_map(
-        |((mode, pass), c, dtype, dims, layouts)| {
+    let parameters = (0.25f64..3.0, 0.25f64..3.0, -0.5f64..0.5);
+    (words, parameters, dtype(), dims(5, 3000), [layout(), layout(), layout()]).prop_map(
+        |((mode, pass), (a, b, c), dtype, dims, layouts)| {
+            // Bounds of relu are in order, and half of the parameters are the defaults.
+            let parameters = if mode == ActivationMode::Relu { [a - 2.0, a - 2.0 + b, c] } else { [a, b, c] };
+            let activation = if c > 0.25 { mode.into() } else { Activation::new(mode, &parameters) };
             let [x, dy, out] = layouts.map(|layout| layout.apply(dtype, &dims));
             match pass {
-                ActivationPass::Forward => ActivationProblem::forward(mode, c, &x, &out),
-                ActivationPass::Backward => ActivationProblem::backward(mode, c, &x, &dy, &out),
+                ActivationPass::Forward => ActivationProblem::forward(activation, &x, &out),
+                ActivationPass::Backward => ActivationProblem::backward(activation, &x, &dy, &out),
             }
             .expect("a random problem is legal")
         },

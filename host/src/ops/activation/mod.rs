@@ -4,6 +4,6 @@ mod algorithms;
 mod cpu;
 mod naive;
 
-pub(crate) use cpu::value;
+pub(crate) use cpu::{slope, value};
 
-pub use kernel_abi::ops::activation::{ActivationMode, ActivationPass, ActivationProblem};
+pub use kernel_abi::ops::activation::{Activation, ActivationMode, ActivationPass, ActivationProblem};

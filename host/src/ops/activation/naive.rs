@@ -46,7 +46,7 @@ impl Algorithm<ActivationProblem> for Naive {
                 n_elems,
                 mode: problem.mode() as u32,
                 reserved: 0,
-                coefficient: problem.coefficient(),
+                parameters: problem.activation().parameters(),
                 alpha: 1.0,
                 beta: 0.0,
                 x,

@@ -1,6 +1,8 @@
-//! Pointwise operations on the CPU: one task a few rows of the innermost dimension.
+//! Pointwise operations on the CPU: one task a few rows of the innermost dimension, all steps for a piece of a row before
+//! the next.
 
-use super::{PointwisePass, PointwiseProblem};
+use super::cpu_operation::apply;
+use super::{Argument, PointwisePass, PointwiseProblem, StepOp};
 use crate::TensorDesc;
 use crate::cpu::{CpuCall, CpuKernel};
 use crate::tensor::Real;
@@ -13,65 +15,85 @@ pub(super) struct Rows;
 /// Elements that are worth a task of their own.
 const TASK_ELEMS: usize = 1 << 13;
 
+/// Elements that go through all steps at a time.
+const PIECE: usize = 256;
+
 impl CpuKernel<PointwiseProblem> for Rows {
     const NAME: &'static str = "cpu_rows";
+
+    fn slowness(_: &PointwiseProblem) -> f64 {
+        2.0
+    }
 
     fn compute<A: Real>(problem: &PointwiseProblem, call: CpuCall<'_, A>) {
         let CpuCall { inputs, mut outputs, .. } = call;
         let width = problem.c().dims()[problem.c().rank() - 1] as usize;
-        let mut strided = problem.inputs().map(|desc| problem.repeated(&desc.to_packed()));
-        let descs = [strided.next(), strided.next()];
-        let (alpha_a, alpha_b) = problem.alphas();
-        let (alpha_a, alpha_b) = (A::real(alpha_a), A::real(alpha_b));
+        let strided: Vec<TensorDesc> =
+            problem.inputs().iter().map(|desc| problem.repeated(&desc.to_packed())).collect();
         let rows = TASK_ELEMS.div_ceil(width);
         outputs[0].par_chunks_mut(rows * width).enumerate().for_each(|(task, c)| {
             for (i, c) in c.chunks_mut(width).enumerate() {
                 let first = ((task * rows + i) * width) as i64;
-                let a = Row::new(&descs[0], inputs.first(), first);
-                let b = Row::new(&descs[1], inputs.get(1), first);
-                let (a, b) = (|j| alpha_a * a.at(j), |j| alpha_b * b.at(j));
-                let set = |result: &dyn Fn(usize) -> A, c: &mut [A]| {
-                    c.iter_mut().enumerate().for_each(|(j, c)| *c = result(j));
+                let row = |input: usize| Row {
+                    data: &inputs[input][strided[input].offset_of(first) as usize..],
+                    stride: strided[input].strides()[strided[input].rank() - 1] as usize,
+                    factor: A::real(problem.factor(input)),
                 };
-                match problem.pointwise_pass() {
-                    PointwisePass::Add => c.iter_mut().enumerate().for_each(|(j, c)| *c = a(j) + b(j)),
-                    PointwisePass::Mul => c.iter_mut().enumerate().for_each(|(j, c)| *c = a(j) * b(j)),
-                    PointwisePass::Scale => c.iter_mut().enumerate().for_each(|(j, c)| *c = a(j)),
-                    PointwisePass::Min => set(&|j| smaller(a(j), b(j)), c),
-                    PointwisePass::Max => set(&|j| -smaller(-a(j), -b(j)), c),
-                    PointwisePass::Sqrt => set(&|j| a(j).sqrt(), c),
-                    PointwisePass::Not => set(&|j| A::one() - a(j), c),
-                    PointwisePass::Set => c.fill(A::real(problem.value())),
+                for (piece, c) in c.chunks_mut(PIECE).enumerate() {
+                    compute_piece(problem, &row, first, piece * PIECE, c);
                 }
             }
         });
     }
 }
 
-/// The smaller; NaN if either is.
-fn smaller<A: Real>(a: A, b: A) -> A {
-    if a < b || a.is_nan() { a } else { b }
+/// The part of an output's row that begins at `start`; the row begins at element `first`.
+fn compute_piece<'a, A: Real>(
+    problem: &PointwiseProblem,
+    row: &impl Fn(usize) -> Row<'a, A>,
+    first: i64,
+    start: usize,
+    c: &mut [A],
+) {
+    let mut arguments = [[A::zero(); PIECE]; 3];
+    let n = c.len();
+    if !problem.inputs().is_empty() {
+        row(0).read(start, c);
+    }
+    for step in problem.steps() {
+        for (given, values) in step.arguments().iter().zip(&mut arguments) {
+            match *given {
+                Argument::Running => values[..n].copy_from_slice(c),
+                Argument::Input(input) => row(input).read(start, &mut values[..n]),
+                Argument::Number(number) => values[..n].fill(A::real(number.get())),
+            }
+        }
+        let [x, y, z] = &arguments;
+        match (step.op(), step.arguments()) {
+            (StepOp::Pointwise(PointwisePass::GenIndex), [Argument::Number(axis)]) => {
+                let (axis, dims) = (axis.get() as usize, problem.c().dims());
+                let inner: i64 = dims[axis + 1..].iter().product();
+                for (i, c) in c.iter_mut().enumerate() {
+                    *c = A::real(((first + (start + i) as i64) / inner % dims[axis]) as f64);
+                }
+            }
+            (op, _) => apply(op, problem.is_integral(), [&x[..n], &y[..n], &z[..n]], c),
+        }
+    }
 }
 
 /// A row of an input.
 struct Row<'a, A> {
     data: &'a [A],
     stride: usize,
+    factor: A,
 }
 
-impl<'a, A: Real> Row<'a, A> {
-    /// The row whose first element meets element `first` of the output; an empty one where there is no such input.
-    fn new(desc: &Option<TensorDesc>, data: Option<&&'a [A]>, first: i64) -> Self {
-        match (desc, data) {
-            (Some(desc), Some(data)) => {
-                let stride = desc.strides()[desc.rank() - 1] as usize;
-                Row { data: &data[desc.offset_of(first) as usize..], stride }
-            }
-            _ => Row { data: &[], stride: 0 },
+impl<A: Real> Row<'_, A> {
+    /// Its elements from `start` on.
+    fn read(&self, start: usize, values: &mut [A]) {
+        for (i, value) in values.iter_mut().enumerate() {
+            *value = self.factor * self.data[(start + i) * self.stride];
         }
-    }
-
-    fn at(&self, i: usize) -> A {
-        self.data[i * self.stride]
     }
 }

@@ -1,7 +1,8 @@
-//! Pointwise operations: formulas in [`kernel_abi::ops::pointwise`].
+//! Pointwise operations and chains of them: formulas in [`kernel_abi::ops::pointwise`].
 
 mod algorithms;
 mod cpu;
+mod cpu_operation;
 mod naive;
 
-pub use kernel_abi::ops::pointwise::{PointwisePass, PointwiseProblem};
+pub use kernel_abi::ops::pointwise::{Argument, PointwisePass, PointwiseProblem, Step, StepOp};

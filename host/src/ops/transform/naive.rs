@@ -30,9 +30,7 @@ impl Algorithm<TransformProblem> for Naive {
     }
 
     fn estimate_us(&self, problem: &TransformProblem, _: Config, context: &Context) -> f64 {
-        /// Share of the memory's rate: one element at a time, whose place is computed.
-        const MEMORY_SHARE: f64 = 0.3;
-        crate::select::cost::LAUNCH_US + problem.bytes() / (MEMORY_SHARE * context.info().bytes_per_us)
+        crate::select::cost::one_by_one_us(problem, context)
     }
 
     fn prepare(&self, problem: &TransformProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {

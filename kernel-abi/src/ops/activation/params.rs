@@ -11,8 +11,8 @@ crate::abi_struct! {
         pub mode: u32,
         /// Unused, keeps the next field aligned.
         pub reserved: u32,
-        /// Ceiling of `clipped_relu`, c of `elu` and `swish`.
-        pub coefficient: f64,
+        /// The mode's parameters.
+        pub parameters: [f64; 3],
         /// Factor of the result.
         pub alpha: f64,
         /// Factor of the output's prior value.

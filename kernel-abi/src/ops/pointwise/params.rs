@@ -1,27 +1,85 @@
 //! Launch parameters of the pointwise kernels.
 
+use super::{MAX_INPUTS, MAX_STEPS};
 use crate::TensorParam;
 
+/// What stands in [`StepParam::arguments`], beside numbers of inputs.
+pub mod argument {
+    /// The result so far.
+    pub const RUNNING: u32 = 16;
+    /// The number at the same place.
+    pub const NUMBER: u32 = 17;
+    /// Nothing.
+    pub const NONE: u32 = 18;
+}
+
+/// What stands in [`StepParam::op`], beside numbers of a [`PointwisePass`](super::PointwisePass).
+pub mod step_op {
+    /// An activation: its value at the first argument.
+    pub const ACTIVATION: u32 = 64;
+    /// Its slope at the first argument times the second.
+    pub const ACTIVATION_BACKWARD: u32 = 65;
+    /// A quotient of integers.
+    pub const DIV_INTEGERS: u32 = 66;
+}
+
+/// A step as kernels see it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct StepParam {
+    /// Which operation: a [`PointwisePass`](super::PointwisePass) as a number, or one of [`step_op`].
+    pub op: u32,
+    /// An activation's mode.
+    pub mode: u32,
+    /// Where its arguments come from: numbers of inputs, or one of [`argument`].
+    pub arguments: [u32; 3],
+    /// Unused, keeps the next field aligned.
+    pub reserved: u32,
+    /// Numbers that are arguments, or an activation's parameters.
+    pub numbers: [f64; 3],
+}
+
+impl StepParam {
+    /// What fills the list behind its last step.
+    pub const NONE: Self = StepParam { op: 0, mode: 0, arguments: [argument::NONE; 3], reserved: 0, numbers: [0.0; 3] };
+}
+
+/// An input as the kernel for any problem sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct InputParam {
+    /// Its elements, with c's extents: stride 0 where it is repeated.
+    pub tensor: TensorParam,
+    /// Its factor.
+    pub factor: f64,
+    /// Its element type, a [`DType`](crate::DType) as a number.
+    pub dtype: u32,
+    /// 1 where it has no memory: its elements are their own offsets.
+    pub is_index: u32,
+}
+
 crate::abi_struct! {
-    /// Launch parameters of the pointwise kernels.
+    /// Launch parameters of the kernels that take any problem.
     pub struct PointwiseParams {
         /// Elements of c.
         pub n_elems: i64,
-        /// Factor of a.
-        pub alpha_a: f64,
-        /// Factor of b.
-        pub alpha_b: f64,
-        /// What `set` sets.
-        pub value: f64,
         /// Factor of the result.
         pub alpha: f64,
         /// Factor of the output's prior value.
         pub beta: f64,
-        /// First input, stride 0 where it is repeated.
-        pub a: TensorParam,
-        /// Second input, stride 0 where it is repeated.
-        pub b: TensorParam,
+        /// Element type of c.
+        pub c_dtype: u32,
+        /// Inputs, those of `gen_index` counted.
+        pub n_inputs: u32,
+        /// Steps.
+        pub n_steps: u32,
+        /// Unused, keeps the next field aligned.
+        pub reserved: u32,
         /// Output.
         pub c: TensorParam,
+        /// The steps; the first finds the first input as the result so far.
+        pub steps: [StepParam; MAX_STEPS],
+        /// The inputs.
+        pub inputs: [InputParam; MAX_INPUTS],
     }
 }

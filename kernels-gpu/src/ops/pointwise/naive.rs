@@ -1,61 +1,54 @@
-//! One thread an element, any strides.
+//! One thread an element, any strides, types and steps.
 
-use crate::math::element::{Accumulator, Element, blend, load};
+use crate::math::element::Accumulator;
 use crate::math::index::{for_each_index, offsets};
-use kernel_abi::ops::pointwise::PointwiseParams;
+use crate::math::pointwise::apply;
+use crate::math::typed::{blend, load};
+use kernel_abi::ops::pointwise::{InputParam, PointwiseParams, PointwisePass, argument};
 
-macro_rules! binary {
-    ($($(#[$meta:meta])* $name:ident = |$a:ident, $b:ident| $result:expr;)*) => { $(
-        $(#[$meta])*
-        pub unsafe fn $name<T: Element>(p: &PointwiseParams) {
-            let (alpha_a, alpha_b) = (T::Acc::from_f64(p.alpha_a), T::Acc::from_f64(p.alpha_b));
-            for_each_index(p.n_elems, |i| {
-                let [c, a, b] = offsets([&p.c, &p.a, &p.b], i);
-                let ($a, $b) = (alpha_a * load::<T>(p.a.address, a), alpha_b * load::<T>(p.b.address, b));
-                blend::<T>(p.c.address, c, $result, p.alpha, p.beta);
-            });
-        }
-    )* };
-}
-
-macro_rules! unary {
-    ($($(#[$meta:meta])* $name:ident = |$a:ident| $result:expr;)*) => { $(
-        $(#[$meta])*
-        pub unsafe fn $name<T: Element>(p: &PointwiseParams) {
-            let alpha_a = T::Acc::from_f64(p.alpha_a);
-            for_each_index(p.n_elems, |i| {
-                let [c, a] = offsets([&p.c, &p.a], i);
-                let $a = alpha_a * load::<T>(p.a.address, a);
-                blend::<T>(p.c.address, c, $result, p.alpha, p.beta);
-            });
-        }
-    )* };
-}
-
-binary! {
-    /// a + b.
-    add = |a, b| a + b;
-    /// a b.
-    mul = |a, b| a * b;
-    /// The smaller.
-    min = |a, b| a.min(b);
-    /// The larger.
-    max = |a, b| a.max(b);
-}
-
-unary! {
-    /// √a.
-    sqrt = |a| a.sqrt();
-    /// 1 - a.
-    not = |a| T::Acc::ONE - a;
-    /// a.
-    scale = |a| a;
-}
-
-/// A value everywhere.
-pub unsafe fn set<T: Element>(p: &PointwiseParams) {
+/// c from what the steps make of the inputs.
+pub unsafe fn any<A: Accumulator>(p: &PointwiseParams) {
     for_each_index(p.n_elems, |i| {
-        let [c] = offsets([&p.c], i);
-        blend::<T>(p.c.address, c, T::Acc::from_f64(p.value), p.alpha, p.beta);
+        let [x0, x1, x2, x3, x4, x5] = &p.inputs;
+        let [c, a, b, t, u, v, w] =
+            offsets([&p.c, &x0.tensor, &x1.tensor, &x2.tensor, &x3.tensor, &x4.tensor, &x5.tensor], i);
+        let value = |number: u32, input: &InputParam, offset: i64| {
+            if number < p.n_inputs { read::<A>(input, offset) } else { A::ZERO }
+        };
+        let a = value(0, x0, a);
+        let (b, t, u) = (value(1, x1, b), value(2, x2, t), value(3, x3, u));
+        let (v, w) = (value(4, x4, v), value(5, x5, w));
+        let mut running = a;
+        let mut number = 0;
+        while number < p.n_steps {
+            let step = p.steps.get_unchecked(number as usize);
+            let fetch = |which: usize| match *step.arguments.get_unchecked(which) {
+                0 => a,
+                1 => b,
+                2 => t,
+                3 => u,
+                4 => v,
+                5 => w,
+                argument::RUNNING => running,
+                _ => A::from_f64(*step.numbers.get_unchecked(which)),
+            };
+            let (x, y) = (fetch(0), fetch(1));
+            running = if step.op == PointwisePass::Select as u32 {
+                if fetch(2) != A::ZERO { x } else { y }
+            } else {
+                let [result] = apply(step.op, step.mode, step.numbers.map(A::from_f64), [x], [y]);
+                result
+            };
+            number += 1;
+        }
+        blend(p.c_dtype, p.c.address, c, running, p.alpha, p.beta);
     });
+}
+
+/// An element of an input, times its factor.
+#[inline(always)]
+unsafe fn read<A: Accumulator>(input: &InputParam, offset: i64) -> A {
+    let element =
+        if input.is_index != 0 { A::from_i64(offset) } else { load(input.dtype, input.tensor.address, offset) };
+    A::from_f64(input.factor) * element
 }
