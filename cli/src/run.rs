@@ -171,7 +171,7 @@ impl Trial {
     fn new(context: &Context, problem: &dyn AnyProblem, plan: &Plan, options: &Options) -> Result<Self> {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(options.seed);
         let stream = context.stream()?;
-        let (mut tensors, mut prior) = (Vec::new(), Vec::new());
+        let (mut tensors, mut prior, mut values) = (Vec::new(), Vec::new(), Vec::new());
         for operand in problem.operands() {
             if operand.desc.self_overlaps() {
                 bail!(
@@ -180,8 +180,11 @@ impl Trial {
                     operand.desc
                 );
             }
-            let values: Vec<f64> = (0..operand.desc.n_elems()).map(|_| rng.sample(StandardNormal)).collect();
-            let tensor = context.tensor_from(&operand.desc, &values)?;
+            values.push((0..operand.desc.n_elems()).map(|_| rng.sample(StandardNormal)).collect::<Vec<f64>>());
+        }
+        oxidnn_reference::judge(&problem.text())?.make_admissible(&mut values);
+        for (operand, values) in problem.operands().iter().zip(&values) {
+            let tensor = context.tensor_from(&operand.desc, values)?;
             // What is stored, after rounding to the element type.
             prior.push(tensor.to_vec::<f64>(&stream)?);
             tensors.push(tensor);

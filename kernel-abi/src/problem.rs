@@ -141,7 +141,7 @@ impl Precision {
 }
 
 /// The most operands a problem may have.
-pub const MAX_OPERANDS: usize = 8;
+pub const MAX_OPERANDS: usize = 12;
 
 /// A real parameter of a problem, compared and hashed by its bits.
 #[derive(Clone, Copy, Debug)]

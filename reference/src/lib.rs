@@ -23,6 +23,12 @@ pub trait Judge: Problem {
         self.judge(operands)
     }
 
+    /// Changes random operands where they are outside of the formula's domain, as a variance below 0 is; to numbers that
+    /// their element types store exactly.
+    fn make_admissible(&self, operands: &mut [Vec<f64>]) {
+        let _ = operands;
+    }
+
     /// For each output, the size of the numbers that it is made of, where `operands` holds magnitudes: the results for
     /// these, unless the operator is not a sum of products.
     fn judge_magnitudes(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>> {
@@ -47,6 +53,8 @@ pub trait Judge: Problem {
 pub trait AnyJudge {
     /// See [`Judge::judge_scaled`].
     fn judge_scaled(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>>;
+    /// See [`Judge::make_admissible`].
+    fn make_admissible(&self, operands: &mut [Vec<f64>]);
     /// See [`Judge::judge_magnitudes`].
     fn judge_magnitudes(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>>;
     /// See [`Judge::rounded_to`].
@@ -56,6 +64,9 @@ pub trait AnyJudge {
 impl<P: Judge> AnyJudge for P {
     fn judge_scaled(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>> {
         Judge::judge_scaled(self, operands, alpha, beta)
+    }
+    fn make_admissible(&self, operands: &mut [Vec<f64>]) {
+        Judge::make_admissible(self, operands);
     }
     fn judge_magnitudes(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>> {
         Judge::judge_magnitudes(self, operands, alpha, beta)

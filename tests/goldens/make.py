@@ -134,5 +134,60 @@ for nesterov in (False, True):
         tensors[f"{name}|v"] = optimizer.state[w]["momentum_buffer"].clone()
         tensors[f"{name}|w"] = w.detach().clone()
 
+
+def norm(words, x, parameters, function, act=None):
+    """Forward and backward of a normalization with scale and bias, and where there is an activation a residual."""
+    inputs = [x, randn(*parameters), randn(*parameters)] + ([randn(*x.shape)] if act else [])
+    fused = lambda x, scale, bias, z: torch.relu(function(x, scale, bias) + z)
+    y, dy, gradients = differentiate(fused if act else function, *inputs)
+    words += " act=relu" if act else ""
+    names = ["x", "scale", "bias"] + (["z"] if act else [])
+    add(f"norm:forward {words}", {**dict(zip(names, inputs)), "y": y})
+    gradients = dict(zip(["dx", "dscale", "dbias", "dz"], gradients))
+    prior = {"x": x, **({"y": y} if act else {}), "dy": dy, "scale": inputs[1]}
+    add(f"norm:backward {words}", {**prior, **gradients})
+
+
+x = randn(3, 6, 4, 5)
+norm("mode=layer axis=2 eps=0.00001", x, (4, 5), lambda x, w, b: F.layer_norm(x, (4, 5), w, b))
+norm("mode=layer axis=3 eps=0.001", x, (5,), lambda x, w, b: F.layer_norm(x, (5,), w, b, 1e-3))
+norm("mode=rms axis=1 eps=0.01", x, (6, 4, 5), lambda x, w, b: F.rms_norm(x, (6, 4, 5), w, 0.01) + b)
+norm("mode=group groups=3 eps=0.00001", x, (6,), lambda x, w, b: F.group_norm(x, 3, w, b))
+norm("mode=instance eps=0.00001", x, (6,), lambda x, w, b: F.instance_norm(x, weight=w, bias=b))
+norm("mode=batch eps=0.00001", x, (6,), lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True))
+norm("mode=batch eps=0.1", x, (6,), lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True, eps=0.1), "relu")
+
+scale, bias, running_mean, running_var = randn(6), randn(6), randn(6), randn(6).square() + 0.5
+y = F.batch_norm(x, running_mean, running_var, scale, bias, eps=1e-3)
+running = {"running_mean": running_mean, "running_var": running_var}
+add("norm:inference mode=batch eps=0.001", {"x": x, "scale": scale, "bias": bias, **running, "y": y})
+after = {key: value.clone() for key, value in running.items()}
+y = F.batch_norm(x, *after.values(), scale, bias, training=True, momentum=0.2, eps=1e-3)
+words = "norm:forward mode=batch eps=0.001 factor=0.2"
+name = words + "".join(f" {key}={text(value)}" for key, value in {"x": x, "scale": scale, "bias": bias, **running}.items())
+for key, value in {"x": x, "scale": scale, "bias": bias, "y": y, **after}.items():
+    tensors[f"{name}|{key}"] = value.detach().clone().contiguous()
+for key, value in running.items():
+    tensors[f"{name}|{key}.prior"] = value.clone()
+
+x = randn(2, 7, 3, 4)
+for n, alpha, beta, k in ((5, 1e-4, 0.75, 2.0), (3, 0.5, 0.6, 1.0)):
+    y, dy, (dx,) = differentiate(lambda x: F.local_response_norm(x, n, alpha, beta, k), x)
+    words = f"n={n} alpha={alpha} beta={beta} k={k}"
+    add(f"lrn:forward {words}", {"x": x, "y": y})
+    add(f"lrn:backward {words}", {"x": x, "dy": dy, "dx": dx})
+means = randn(2, 7, 3, 4)
+
+
+def divisive(x, means):
+    squares = F.avg_pool2d((x - means).square(), 3, 1, 1)
+    return x * (1.5 + 0.5 * squares) ** -0.75
+
+
+y, dy, (dx, dmeans) = differentiate(divisive, x, means)
+words = "region=within_channel n=3 alpha=0.5 beta=0.75 k=1.5"
+add(f"lrn:forward {words}", {"x": x, "means": means, "y": y})
+add(f"lrn:backward {words}", {"x": x, "means": means, "dy": dy, "dx": dx, "dmeans": dmeans})
+
 save_file(tensors, sys.argv[1], metadata={"torch": torch.__version__})
 print(len(tensors), "tensors")

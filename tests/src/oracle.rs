@@ -97,7 +97,7 @@ pub fn check_case<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(), 
         return Err(fail(format!("its text parses to another problem, {parsed:?}")));
     }
     let operands = problem.operands();
-    let values: Vec<Vec<f64>> = operands
+    let mut values: Vec<Vec<f64>> = operands
         .iter()
         .zip(0u64..)
         .map(|(operand, i)| {
@@ -107,6 +107,7 @@ pub fn check_case<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(), 
             values
         })
         .collect();
+    Judge::make_admissible(problem, &mut values);
     let bare = Judge::judge_scaled(problem, &values, case.alpha, case.beta);
     let mut expected = Vec::new();
     let written = operands.iter().zip(&values).filter(|(operand, _)| operand.role != Role::Input);

@@ -3,7 +3,9 @@
 pub mod activation;
 pub mod bias;
 pub mod conv;
+pub mod lrn;
 pub mod matmul;
+pub mod norm;
 pub mod pointwise;
 pub mod pool;
 pub mod sgd;

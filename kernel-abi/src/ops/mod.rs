@@ -3,7 +3,9 @@
 pub mod activation;
 pub mod bias;
 pub mod conv;
+pub mod lrn;
 pub mod matmul;
+pub mod norm;
 pub mod pointwise;
 pub mod pool;
 pub mod sgd;
@@ -40,12 +42,15 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::winograd::WinogradFilterParams::LAYOUT_HASH,
     conv::winograd::WinogradOutputParams::LAYOUT_HASH,
     conv::DepthwiseParams::LAYOUT_HASH,
+    lrn::LrnParams::LAYOUT_HASH,
     matmul::MatmulBlockParams::LAYOUT_HASH,
     matmul::MatmulKMajorParams::LAYOUT_HASH,
     matmul::MatmulPackParams::LAYOUT_HASH,
     matmul::MatmulParams::LAYOUT_HASH,
     matmul::MatmulPartialsParams::LAYOUT_HASH,
     matmul::MatmulTmaParams::LAYOUT_HASH,
+    norm::NormFinalizeParams::LAYOUT_HASH,
+    norm::NormParams::LAYOUT_HASH,
     pointwise::PointwiseParams::LAYOUT_HASH,
     pool::PoolParams::LAYOUT_HASH,
     sgd::SgdParams::LAYOUT_HASH,

@@ -181,3 +181,21 @@ fn clamp_to_1<A: Accumulator>(x: A) -> A {
         x
     }
 }
+
+/// f'(x) from y = f(x), of the modes whose derivative follows from it; 1 of others.
+#[inline(always)]
+pub fn slope_of_value<A: Accumulator>(mode: u32, c: A, y: A) -> A {
+    if mode == ActivationMode::Relu as u32 {
+        if y > A::ZERO { A::ONE } else { A::ZERO }
+    } else if mode == ActivationMode::ClippedRelu as u32 {
+        if y > A::ZERO && y < c { A::ONE } else { A::ZERO }
+    } else if mode == ActivationMode::Elu as u32 {
+        if y > A::ZERO { A::ONE } else { y + c }
+    } else if mode == ActivationMode::Sigmoid as u32 {
+        y * (A::ONE - y)
+    } else if mode == ActivationMode::Tanh as u32 {
+        A::ONE - y * y
+    } else {
+        A::ONE
+    }
+}

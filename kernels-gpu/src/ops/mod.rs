@@ -18,7 +18,9 @@ macro_rules! naive_entries {
 mod activation;
 mod bias;
 mod conv;
+mod lrn;
 mod matmul;
+mod norm;
 mod pointwise;
 mod pool;
 mod sgd;

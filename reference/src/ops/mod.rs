@@ -3,7 +3,9 @@
 pub mod activation;
 pub mod bias;
 pub mod conv;
+pub mod lrn;
 pub mod matmul;
+pub mod norm;
 pub mod pointwise;
 pub mod pool;
 pub mod sgd;
@@ -16,7 +18,9 @@ pub(crate) fn rows() -> Vec<crate::Row> {
         crate::row::<kernel_abi::ops::activation::ActivationProblem>(),
         crate::row::<kernel_abi::ops::bias::BiasProblem>(),
         crate::row::<kernel_abi::ops::conv::ConvProblem>(),
+        crate::row::<kernel_abi::ops::lrn::LrnProblem>(),
         crate::row::<kernel_abi::ops::matmul::MatmulProblem>(),
+        crate::row::<kernel_abi::ops::norm::NormProblem>(),
         crate::row::<kernel_abi::ops::pointwise::PointwiseProblem>(),
         crate::row::<kernel_abi::ops::pool::PoolProblem>(),
         crate::row::<kernel_abi::ops::sgd::SgdProblem>(),

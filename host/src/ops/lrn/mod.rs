@@ -1,0 +1,7 @@
+//! Local response and divisive normalization: formula in [`kernel_abi::ops::lrn`].
+
+mod algorithms;
+mod cpu;
+mod naive;
+
+pub use kernel_abi::ops::lrn::{LrnDesc, LrnPass, LrnProblem, LrnRegion};

@@ -1,0 +1,7 @@
+//! Normalization (batch, layer, RMS, group and instance norm): formula in [`kernel_abi::ops::norm`].
+
+mod algorithms;
+mod cpu;
+mod naive;
+
+pub use kernel_abi::ops::norm::{NormDesc, NormMode, NormPass, NormProblem, NormTensors};

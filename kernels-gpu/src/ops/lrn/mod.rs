@@ -1,0 +1,4 @@
+//! Local response normalization, formula in `kernel_abi::ops::lrn`.
+
+mod entry;
+mod naive;

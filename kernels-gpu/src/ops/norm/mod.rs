@@ -1,0 +1,4 @@
+//! Normalization, formula in `kernel_abi::ops::norm`.
+
+mod entry;
+mod naive;

@@ -1,0 +1,155 @@
+//! Normalization against the reference, its laws and its refusals.
+
+use kernel_abi::DType;
+use kernel_abi::ops::norm::{NormDesc, NormMode, NormProblem, NormTensors};
+use oxidnn_reference::judge;
+use oxidnn_tests::{Fill, check, problems};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(oxidnn_tests::config())]
+
+    #[test]
+    fn every_algorithm_matches_the_reference(problem in problems::norm::any(), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
+    #[test]
+    fn every_algorithm_matches_where_vectors_fit(problem in problems::norm::aligned(), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
+    /// The backward pass is the forward pass's derivative, by a central difference in x, scale, bias and z together.
+    #[test]
+    fn the_gradient_is_the_derivative(seed in any::<u64>(), mode in 0usize..6) {
+        let (words, c, p) = [
+            ("mode=batch", "4", 4),
+            ("mode=per_activation", "4x3", 12),
+            ("mode=layer axis=2", "3", 3),
+            ("mode=rms axis=1", "4x3", 12),
+            ("mode=group groups=2", "4", 4),
+            ("mode=instance", "4", 4),
+        ][mode];
+        let words = format!("{words} eps=0.01 act=tanh");
+        let forward = judge(&format!("norm:forward {words} x=5x4x3:f64 scale={c}:f64 bias={c}:f64 z=5x4x3:f64")).unwrap();
+        let backward = judge(&format!(
+            "norm:backward {words} x=5x4x3:f64 scale={c}:f64 dz=5x4x3:f64 dscale={c}:f64 dbias={c}:f64"
+        ))
+        .unwrap();
+        let sizes = [60, p, p, 60];
+        let fill = |first: u64| -> Vec<Vec<f64>> {
+            (0..4).map(|i| Fill::Normal.values(sizes[i as usize], DType::F64, seed.wrapping_add(first + i))).collect()
+        };
+        let (at, step) = (fill(0), fill(4));
+        let dy = Fill::Normal.values(60, DType::F64, seed.wrapping_add(8));
+        let y = |sign: f64| {
+            let moved = |i: usize| at[i].iter().zip(&step[i]).map(|(v, s)| v + sign * 1e-6 * s).collect();
+            // x, scale, bias, z, and y's prior value.
+            let operands: Vec<Vec<f64>> = (0..4).map(moved).chain([vec![0.0; 60]]).collect();
+            forward.judge_scaled(&operands, 1.0, 0.0).remove(0)
+        };
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let difference = (dot(&dy, &y(1.0)) - dot(&dy, &y(-1.0))) / 2e-6;
+        // x, y, dy, scale, and the prior values of what is written.
+        let operands = vec![at[0].clone(), y(0.0), dy.clone(), at[1].clone(), vec![], vec![], vec![], vec![]];
+        let [dx, dz, dscale, dbias] = backward.judge_scaled(&operands, 1.0, 0.0).try_into().unwrap();
+        let gradient = dot(&dx, &step[0]) + dot(&dz, &step[3]) + dot(&dscale, &step[1]) + dot(&dbias, &step[2]);
+        prop_assert!((difference - gradient).abs() < 1e-5 * (1.0 + gradient.abs()), "{difference} and {gradient}");
+    }
+}
+
+/// What the formulas say, by hand: two channels of [1, 3] and [2, 2].
+#[test]
+fn small_numbers() {
+    let run = |text: &str, operands: &[&[f64]]| {
+        let operands: Vec<Vec<f64>> = operands.iter().map(|values| values.to_vec()).collect();
+        judge(text).unwrap().judge_scaled(&operands, 1.0, 0.0)
+    };
+    let x: &[f64] = &[1.0, 2.0, 3.0, 2.0];
+    let results = run(
+        "norm:forward mode=batch eps=3 factor=0.5 x=2x2:f64 scale=2:f64 mean=2:f64 inv_std=2:f64 running_mean=2:f64",
+        &[x, &[4.0, 1.0], &[0.0; 4], &[0.0; 2], &[0.0; 2], &[0.0, 1.0], &[1.0, 1.0]],
+    );
+    assert_eq!(results[0], [-2.0, 0.0, 2.0, 0.0]);
+    assert_eq!(results[1], [2.0, 2.0]);
+    assert_eq!(results[2], [0.5, 1.0 / 3f64.sqrt()]);
+    assert_eq!(results[3], [1.0, 1.5]);
+    // The variance 1 of two numbers, corrected: 2.
+    assert_eq!(results[4], [1.5, 0.5]);
+    let plain = "norm:forward mode=batch factor=0.5 unbiased=0 x=2x2:f64 running_mean=2:f64";
+    assert_eq!(run(plain, &[x, &[0.0; 4], &[0.0, 1.0], &[1.0, 1.0]])[2], [1.0, 0.5]);
+    // The mean of squares of [4, 8] is 40, with eps 24 its root is 8.
+    assert_eq!(run("norm:forward mode=rms eps=24 x=1x2:f64", &[&[4.0, 8.0], &[0.0; 2]])[0], [0.5, 1.0]);
+    let sums = "norm:finalize mode=batch eps=3 count=2 sum=2:f64 scale=2:f64";
+    let results = run(sums, &[&[4.0, 4.0], &[10.0, 8.0], &[4.0, 1.0], &[], &[], &[], &[]]);
+    assert_eq!((results[2][0], results[3][0]), (2.0, -4.0));
+}
+
+/// Instance norm is batch norm of one image, and group norm with a group for each channel.
+#[test]
+fn modes_agree_where_they_are_the_same() {
+    let x = Fill::Normal.values(60, DType::F64, 7);
+    let scale = Fill::Normal.values(4, DType::F64, 8);
+    let y = |words: &str, n: &str| {
+        let problem = judge(&format!("norm:forward {words} x={n}x5x3:f64 scale=4:f64")).unwrap();
+        problem.judge_scaled(&[x.clone(), scale.clone(), vec![]], 1.0, 0.0).remove(0)
+    };
+    assert_eq!(y("mode=instance", "1x4"), y("mode=batch", "1x4"));
+    assert_eq!(y("mode=instance", "1x4"), y("mode=group groups=4", "1x4"));
+    let layer = judge("norm:forward mode=layer axis=1 x=1x4x5x3:f64").unwrap();
+    let group = judge("norm:forward mode=group groups=1 x=1x4x5x3:f64").unwrap();
+    let operands = [x, vec![]];
+    assert_eq!(layer.judge_scaled(&operands, 1.0, 0.0), group.judge_scaled(&operands, 1.0, 0.0));
+}
+
+#[test]
+fn refusals_name_argument_expected_and_given() {
+    let text = |text: &str| text.parse::<NormProblem>().unwrap_err().to_string();
+    assert!(text("norm:forward mode=batch x=4:f32").contains("bad x: expected a rank of at least 2"));
+    assert!(text("norm:forward mode=layer axis=2 x=4x2:f32").contains("one of the 2 dimensions of x, given 2"));
+    assert!(text("norm:forward mode=group groups=3 x=4x8:f32").contains("divisor of the 8 channels of x, given 3"));
+    assert!(
+        text("norm:forward mode=group groups=2 x=1x2x1x1x1x1x1x1:f32").contains("at most 7 for mode group, given 8")
+    );
+    assert!(text("norm:forward mode=none x=4x8:f32").contains("given \"none\""));
+    assert!(
+        text("norm:forward mode=batch eps=-1 x=4x8:f32").contains("bad eps: expected a finite number of at least 0")
+    );
+    assert!(text("norm:forward mode=batch factor=2 x=4x8:f32 running_mean=8:f32").contains("from 0 to 1, given 2"));
+    assert!(text("norm:forward mode=batch unbiased=2 x=4x8:f32").contains("expected 0 or 1, given 2"));
+    assert!(text("norm:forward mode=batch act=clipped_relu coef=-1 x=4x8:f32").contains("at least 0, given -1"));
+    assert!(text("norm:forward mode=batch x=4x8:i8").contains("one of the element types f32"));
+    assert!(text("norm:forward mode=batch x=4x8:f32 y=8x4:f32").contains("bad y: expected the extents 4x8 of x"));
+    assert!(text("norm:forward mode=batch x=4x8:f32 z=4x8:f16").contains("bad z: expected the element type f32 of x"));
+    assert!(text("norm:forward mode=batch x=4x8:f32 y=4x8:f32:s0x1").contains("do not overlap"));
+    assert!(text("norm:forward mode=batch x=4x8:f32 scale=4:f32").contains("extents 8 of the parameters, given 4"));
+    assert!(
+        text("norm:forward mode=batch x=4x8:f16 scale=8:bf16").contains("element type f16 of x or f32, given bf16")
+    );
+    let mixed = text("norm:forward mode=batch x=4x8:f16 scale=8:f16 bias=8:f32");
+    assert!(mixed.contains("bad bias: expected the element type f16 of scale, given f32"), "{mixed}");
+    assert!(text("norm:forward mode=layer x=4x8:f32 running_mean=4x1:f32").contains("expected none for mode layer"));
+    assert!(text("norm:forward mode=batch x=4x8:f32 running_mean=4:f32").contains("extents 8 of the rows, given 4"));
+    assert!(text("norm:forward mode=batch x=4x8:f32 running_mean=8:f32:s0").contains("do not overlap"));
+    let pair = text("norm:forward mode=batch x=4x8:f32 running_mean=8:f32 running_var=4:f32");
+    assert!(pair.contains("form of running_mean, 8:f32, given 4:f32"), "{pair}");
+    assert!(text("norm:forward mode=layer x=4x8:f32 mean=4:f32").contains("bad mean: expected 4x1:f32, given 4:f32"));
+    assert!(text("norm:forward mode=rms x=4x8:f32 mean=4x1:f32").contains("expected none for mode rms"));
+    assert!(text("norm:inference mode=layer x=4x8:f32").contains("expected batch or per_activation for inference"));
+    assert!(text("norm:inference mode=batch x=4x8:f32 mean=8:f32").contains("given mean"));
+    assert!(text("norm:backward mode=batch act=swish x=4x8:f32").contains("given swish"));
+    assert!(text("norm:backward mode=batch x=4x8:f32 y=4x8:f32").contains("expected no y without an activation"));
+    assert!(text("norm:backward mode=batch x=4x8:f32 dscale=8:f32").contains("expected no dscale without a scale"));
+    assert!(text("norm:backward mode=batch x=4x8:f32 dbias=8:f32:s0").contains("do not overlap"));
+    assert!(text("norm:backward mode=batch x=4x8:f32 dz=4x8:f32:s0x1").contains("bad dz"));
+    assert!(text("norm:backward mode=batch x=4x8:f32 z=4x8:f32").contains("given z"));
+    assert!(text("norm:finalize mode=layer count=2 sum=8:f32").contains("expected batch for finalize"));
+    assert!(text("norm:finalize mode=batch count=0 sum=8:f32").contains("expected at least 1, given 0"));
+    assert!(text("norm:finalize mode=batch count=2 act=relu sum=8:f32").contains("expected none for finalize"));
+    assert!(text("norm:finalize mode=batch count=2 sum=8:f16").contains("packed vector of f32 or f64, given 8:f16"));
+    assert!(text("norm:finalize mode=batch count=2 sum=8:f32 eq_bias=4:f32").contains("expected 8:f32, given 4:f32"));
+    let x = "4x8:f32".parse().unwrap();
+    let relu = NormDesc::new(NormMode::Batch).activation(oxidnn::ops::activation::ActivationMode::Relu, 0.0);
+    let missing = NormProblem::backward(&relu, &x, &x, &x, &NormTensors::new()).unwrap_err().to_string();
+    assert!(missing.contains("bad y: expected y for the activation relu, given none"), "{missing}");
+}
