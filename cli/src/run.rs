@@ -180,7 +180,8 @@ impl Trial {
                     operand.desc
                 );
             }
-            values.push((0..operand.desc.n_elems()).map(|_| rng.sample(StandardNormal)).collect::<Vec<f64>>());
+            let mut draw = || operand.domain.map(rng.sample(StandardNormal));
+            values.push((0..operand.desc.n_elems()).map(|_| draw()).collect::<Vec<f64>>());
         }
         oxidnn_reference::judge(&problem.text())?.make_admissible(&mut values);
         for (operand, values) in problem.operands().iter().zip(&values) {

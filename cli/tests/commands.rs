@@ -39,8 +39,12 @@ fn other_types_are_verified() {
 fn one_problem_of_every_operator_is_verified() {
     let problems = [
         "activation:forward mode=tanh x=3x5:f32",
+        "adam:update mode=adamw weight_decay=0.01 w=100:bf16 m=100:f32 v=100:f32 master=100:f32",
         "bias:backward dy=4x3x5:f16",
         "conv:fprop pad=1x1 x=2x3x9x9:f32 w=4x3x3x3:f32",
+        "crossentropy:forward smoothing=0.1 x=7x10:f32 target=7:i32 lse=7:f32",
+        "ctc:backward zero_infinity=1 x=12x3x9:f32 target=3x4:i64",
+        "dropout:forward p=0.25 x=7x50:bf16 mask=11:i32",
         "lrn:forward n=3 alpha=0.5 k=1 x=2x6x5x5:bf16:nhwc",
         "matmul:forward a=17x9:f64 b=9x11:f64 c=17x11:f64",
         "norm:forward mode=batch act=relu x=4x6x5x5:f16:nhwc scale=6:f32 bias=6:f32 mean=6:f32 inv_std=6:f32 running_mean=6:f32",

@@ -5,7 +5,6 @@ use crate::measure::{Call, Set, Tried, record, sets, trial};
 use crate::options::Options;
 use crate::ours::{self, OurCall};
 use crate::peers::{cublaslt, cudnn};
-use crate::random::Sign;
 use crate::reference::{NaiveResult, reset, whole};
 use crate::report::Row;
 use crate::session::Session;
@@ -13,8 +12,8 @@ use crate::suites::Kind;
 use crate::timing::{Timing, Turn, in_turns};
 use crate::verify::{PEER_TOLERANCE, Samples, limit_l2};
 use anyhow::{Context as _, Result, bail};
-use oxidnn::TensorDesc;
 use oxidnn::driver::Graph;
+use oxidnn::{Domain, TensorDesc};
 
 /// A problem's operands and its best candidates, the best first.
 pub(crate) struct Prepared<'a> {
@@ -200,7 +199,7 @@ impl<'a> Checks<'a> {
         let standard = if let Work::Other(problem) = work {
             Standard::Naive(NaiveResult::new(session, problem.as_ref(), set)?)
         } else {
-            let block = session.block(work.first().dtype(), Sign::Any)?;
+            let block = session.block(work.first().dtype(), Domain::Real)?;
             let block = block.as_ref();
             let value = |operand: usize, offset: i64| block.value(set.inputs[operand].1, offset);
             Standard::Samples(Samples::new(work, &value))

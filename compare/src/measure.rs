@@ -1,7 +1,7 @@
 //! What both sides have in common: operands, calls, and the search for the fastest.
 
 use crate::case::Work;
-use crate::random::{Filling, Sign};
+use crate::random::Filling;
 use crate::session::Session;
 use crate::timing::{Clock, rotation};
 use anyhow::{Result, bail};
@@ -67,18 +67,12 @@ pub(crate) fn seed(set: usize, operand: usize) -> usize {
     7 * set + operand + 1
 }
 
-/// Numbers for an operand: normal ones, positive where its name says that it is a variance or the inverse of a
-/// deviation, small ones where they count or point at something. What a run writes without reading stays as it is.
+/// Numbers for an operand: normal ones, brought into its domain. What a run writes without reading stays as it is.
 pub(crate) fn fill(memory: &DeviceMemory, operand: &Operand, seed: usize, session: &Session) -> Result<Filling> {
     if matches!(operand.role, Role::Output | Role::Result) {
         return Ok(Filling::default());
     }
-    let positive = operand.name.contains("var") || operand.name.contains("inv");
-    session.block(operand.desc.dtype(), if positive { Sign::Positive } else { Sign::Any })?.fill(
-        memory,
-        seed,
-        session.gpu_stream(),
-    )
+    session.block(operand.desc.dtype(), operand.domain)?.fill(memory, seed, session.gpu_stream())
 }
 
 /// An algorithm of either side, ready to be queued.

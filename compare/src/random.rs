@@ -4,7 +4,7 @@ use crate::device;
 use anyhow::Result;
 use oxidnn::driver::{DeviceMemory, GpuContext, GpuStream};
 use oxidnn::half::{bf16, f16};
-use oxidnn::{DType, f8e4m3, f8e5m2};
+use oxidnn::{DType, Domain, f8e4m3, f8e5m2};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -20,18 +20,9 @@ const BLOCK_BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub struct Block {
     dtype: DType,
-    sign: Sign,
+    domain: Domain,
     values: Vec<f32>,
     memory: DeviceMemory,
-}
-
-/// Whether numbers may be negative.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
-    /// Standard normal.
-    Any,
-    /// The absolute values of such, and a tenth: nothing is close to zero.
-    Positive,
 }
 
 /// A filled buffer's place in the block: its element i is the block's element `start + i`, round and round.
@@ -45,17 +36,14 @@ impl Block {
     ///
     /// # Errors
     /// From the driver.
-    pub fn new(context: &GpuContext, stream: &GpuStream, dtype: DType, sign: Sign) -> Result<Self> {
+    pub fn new(context: &GpuContext, stream: &GpuStream, dtype: DType, domain: Domain) -> Result<Self> {
         let item = dtype.size_bytes();
         let n = BLOCK_BYTES / item - 15;
         const CHUNK: usize = 1 << 16;
         let mut drawn = vec![0f32; n];
         drawn.par_chunks_mut(CHUNK).enumerate().for_each(|(i, chunk)| {
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(i as u64);
-            chunk.fill_with(|| rng.sample::<f64, _>(StandardNormal) as f32);
-            if sign == Sign::Positive {
-                chunk.iter_mut().for_each(|value| *value = value.abs() + 0.1);
-            }
+            chunk.fill_with(|| domain.map(rng.sample::<f64, _>(StandardNormal)) as f32);
         });
         let (mut values, mut bytes) = (Vec::with_capacity(n), Vec::with_capacity(n * item));
         for value in drawn {
@@ -94,18 +82,17 @@ impl Block {
                     values.push(value);
                     bytes.extend(f64::from(value).to_ne_bytes());
                 }
-                // Other integers count or point at something, of which there are seldom less than eight.
                 DType::I32 => {
-                    values.push(f32::from(index(value)));
-                    bytes.extend(i32::from(index(value)).to_ne_bytes());
+                    values.push(value);
+                    bytes.extend((value as i32).to_ne_bytes());
                 }
                 DType::I64 => {
-                    values.push(f32::from(index(value)));
-                    bytes.extend(i64::from(index(value)).to_ne_bytes());
+                    values.push(value);
+                    bytes.extend((value as i64).to_ne_bytes());
                 }
                 DType::U8 => {
-                    values.push(f32::from(index(value)));
-                    bytes.push(index(value));
+                    values.push(f32::from(value as u8));
+                    bytes.push(value as u8);
                 }
                 DType::Bool => {
                     let stored = u8::from(value > 0.0);
@@ -116,12 +103,12 @@ impl Block {
         }
         let memory = DeviceMemory::alloc(context, bytes.len())?;
         memory.span().write(stream, &bytes)?;
-        Ok(Block { dtype, sign, values, memory })
+        Ok(Block { dtype, domain, values, memory })
     }
 
     /// Whether it holds numbers of this kind.
-    pub fn is_of(&self, dtype: DType, sign: Sign) -> bool {
-        self.dtype == dtype && self.sign == sign
+    pub fn is_of(&self, dtype: DType, domain: Domain) -> bool {
+        self.dtype == dtype && self.domain == domain
     }
 
     /// Fills a buffer, from a place of the block that `seed` decides.
@@ -149,11 +136,6 @@ impl Block {
     pub fn value(&self, filling: Filling, offset: i64) -> f64 {
         f64::from(self.values[(filling.start + offset as usize) % self.values.len()])
     }
-}
-
-/// A small number out of a normal one.
-fn index(value: f32) -> u8 {
-    (value.abs() * 4.0) as u8 % 8
 }
 
 /// The number that these bytes store.

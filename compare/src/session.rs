@@ -6,7 +6,7 @@ use crate::ours::OurCall;
 use crate::peers::cublaslt::CublasLt;
 use crate::peers::cudnn::Cudnn;
 use crate::peers::torch::Torch;
-use crate::random::{Block, Sign};
+use crate::random::Block;
 use crate::report::{Earlier, Provenance};
 use crate::suites::Kind;
 use crate::timing::{Clock, rotation};
@@ -14,7 +14,7 @@ use crate::verify::Differ;
 use anyhow::{Context as _, Result};
 use oxidnn::driver::{DeviceMemory, GpuContext, GpuStream, Graph, driver_version};
 use oxidnn::operators::parse_problem;
-use oxidnn::{Context, DType, Policy, Stream};
+use oxidnn::{Context, DType, Domain, Policy, Stream};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -112,11 +112,11 @@ impl Session {
     }
 
     /// Random numbers of a type, drawn when first asked for.
-    pub(crate) fn block(&self, dtype: DType, sign: Sign) -> Result<Rc<Block>> {
-        if let Some(block) = self.blocks.borrow().iter().find(|block| block.is_of(dtype, sign)) {
+    pub(crate) fn block(&self, dtype: DType, domain: Domain) -> Result<Rc<Block>> {
+        if let Some(block) = self.blocks.borrow().iter().find(|block| block.is_of(dtype, domain)) {
             return Ok(block.clone());
         }
-        let block = Rc::new(Block::new(&self.gpu, &self.gpu_stream, dtype, sign)?);
+        let block = Rc::new(Block::new(&self.gpu, &self.gpu_stream, dtype, domain)?);
         self.blocks.borrow_mut().push(block.clone());
         Ok(block)
     }

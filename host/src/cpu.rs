@@ -10,17 +10,15 @@ use crate::plan::{Bound, Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::tensor::{Boolean, Element, Real, Region, RegionMut, f8e4m3, f8e5m2, gather, scatter, scatter_typed};
 use crate::{Context, DType, Error, Operand, Role, Stream, TensorDesc};
-use arrayvec::ArrayVec;
 use half::{bf16, f16};
-use kernel_abi::problem::MAX_OPERANDS;
 
 /// Operands as packed slices, in the problem's order, and scratch.
 pub(crate) struct CpuCall<'a, A> {
     /// Every [`Role::Input`] operand.
-    pub(crate) inputs: ArrayVec<&'a [A], MAX_OPERANDS>,
+    pub(crate) inputs: Vec<&'a [A]>,
     /// Every [`Role::Output`] and [`Role::Result`] operand, to be overwritten with the bare result, and every
     /// [`Role::Update`] operand, holding its prior value.
-    pub(crate) outputs: ArrayVec<&'a mut [A], MAX_OPERANDS>,
+    pub(crate) outputs: Vec<&'a mut [A]>,
     /// As many elements as [`CpuKernel::scratch_elems`] says, holding anything.
     pub(crate) scratch: &'a mut [A],
     /// The run's alpha, for operators whose own formula has it (those with [`Role::Update`] operands).
@@ -186,9 +184,9 @@ impl<P: Operation, K: CpuKernel<P>, A: Real> Launch for CpuLaunch<P, K, A> {
             &mut slice[..elems]
         };
         let scratch = take(self.layout.scratch_elems);
-        let mut inputs = ArrayVec::<&[A], MAX_OPERANDS>::new();
-        let mut results = ArrayVec::<&mut [A], MAX_OPERANDS>::new();
-        let mut pending = ArrayVec::<Pending<'_>, MAX_OPERANDS>::new();
+        let mut inputs = Vec::<&[A]>::new();
+        let mut results = Vec::<&mut [A]>::new();
+        let mut pending = Vec::<Pending<'_>>::new();
         let mut prior: &[A] = &[];
         for (staged, bound) in self.layout.operands.iter().zip(call.operands.iter_mut()) {
             let desc = staged.operand.desc;
@@ -224,8 +222,7 @@ impl<P: Operation, K: CpuKernel<P>, A: Real> Launch for CpuLaunch<P, K, A> {
                 Bound::Read(_) | Bound::Write(_) => return Err(not_on_host(staged.operand.name)),
             }
         }
-        let mut outputs = ArrayVec::new();
-        outputs.extend(results.iter_mut().map(|result| &mut **result));
+        let outputs = results.iter_mut().map(|result| &mut **result).collect();
         K::compute(&self.problem, CpuCall { inputs: inputs.clone(), outputs, scratch, alpha });
         if let Some(epilogue) = self.problem.epilogue() {
             let y_desc = &pending[0].desc;

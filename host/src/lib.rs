@@ -42,7 +42,7 @@ mod tensor;
 pub use context::{Context, DeviceInfo, DeviceKind};
 pub use error::Error;
 pub use half;
-pub use kernel_abi::{BadDescriptor, DType, Math, Operand, Precision, Problem, Role, TensorDesc};
+pub use kernel_abi::{BadDescriptor, DType, Domain, Math, Operand, Precision, Problem, Role, TensorDesc};
 pub use kernels::{EmbeddedCubin, EmbeddedModule, Image, KernelsState, LoadedModule, embedded_modules, kernels_state};
 pub use plan::{Args, Plan, Workspace};
 pub use select::{

@@ -123,8 +123,12 @@ fn row<P: Operation>() -> Operator {
 pub fn operators() -> Vec<Operator> {
     vec![
         row::<ops::activation::ActivationProblem>(),
+        row::<ops::adam::AdamProblem>(),
         row::<ops::bias::BiasProblem>(),
         row::<ops::conv::ConvProblem>(),
+        row::<ops::crossentropy::CrossEntropyProblem>(),
+        row::<ops::ctc::CtcProblem>(),
+        row::<ops::dropout::DropoutProblem>(),
         row::<ops::lrn::LrnProblem>(),
         row::<ops::matmul::MatmulProblem>(),
         row::<ops::norm::NormProblem>(),

@@ -14,11 +14,14 @@ pub mod math;
 mod names;
 pub mod ops;
 pub mod store;
+pub mod tensor_list;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod desc;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod problem;
+#[cfg(not(target_arch = "nvptx64"))]
+mod step;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod text;
 
@@ -29,4 +32,4 @@ pub use math::Math;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use desc::{BadDescriptor, TensorDesc};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use problem::{Operand, Precision, Problem, Role};
+pub use problem::{Domain, Operand, Precision, Problem, Role};

@@ -4,9 +4,11 @@ use crate::desc::{BadDescriptor, TensorDesc};
 use crate::epilogue::Epilogue;
 use crate::text;
 use crate::{DType, Math};
+use std::collections::HashMap;
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
 use std::str::FromStr;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What a run does with an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,27 +33,65 @@ pub struct Operand {
     pub desc: TensorDesc,
     /// What is done with it.
     pub role: Role,
+    /// Which numbers it may hold.
+    pub domain: Domain,
+}
+
+/// Which numbers an operand may hold for its formula to make sense: what random ones are drawn from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Domain {
+    /// Any.
+    Real,
+    /// Any from 0 on, as sums of squares.
+    NonNegative,
+    /// Integers, as indices, lengths and counts; ends included.
+    Integers {
+        /// The least.
+        low: i64,
+        /// The largest.
+        high: i64,
+    },
+}
+
+impl Domain {
+    /// The number of this domain that stands for any number: spread evenly over integers, and a pure function.
+    pub fn map(self, value: f64) -> f64 {
+        match self {
+            Domain::Real => value,
+            Domain::NonNegative => value.abs(),
+            Domain::Integers { low, high } => {
+                // Multiples of an irrational number spread evenly over the fractions, integers' too.
+                let fraction = (value.abs() * 618.033_988_749_894_8).fract();
+                (low as f64 + (fraction * (high - low + 1) as f64).floor()).min(high as f64)
+            }
+        }
+    }
 }
 
 impl Operand {
     /// An operand that is only read.
     pub fn input(name: &'static str, desc: TensorDesc) -> Self {
-        Operand { name, desc, role: Role::Input }
+        Operand { name, desc, role: Role::Input, domain: Domain::Real }
     }
 
     /// An operand that is written as `alpha · result + beta · prior`.
     pub fn output(name: &'static str, desc: TensorDesc) -> Self {
-        Operand { name, desc, role: Role::Output }
+        Operand { name, desc, role: Role::Output, domain: Domain::Real }
     }
 
     /// An operand that is written by a formula that has alpha and beta in it.
     pub fn result(name: &'static str, desc: TensorDesc) -> Self {
-        Operand { name, desc, role: Role::Result }
+        Operand { name, desc, role: Role::Result, domain: Domain::Real }
     }
 
     /// An operand that is read and written.
     pub fn update(name: &'static str, desc: TensorDesc) -> Self {
-        Operand { name, desc, role: Role::Update }
+        Operand { name, desc, role: Role::Update, domain: Domain::Real }
+    }
+
+    /// The same operand, which holds only some numbers.
+    pub fn holding(self, domain: Domain) -> Self {
+        Operand { domain, ..self }
     }
 }
 
@@ -66,7 +106,8 @@ pub trait Problem: Clone + Eq + Hash + Debug + Display + FromStr<Err = BadDescri
     /// `fprop`, `dgrad`, `forward`, ….
     fn pass(&self) -> &'static str;
 
-    /// The tensors a run takes, in the order of the formula. At most [`MAX_OPERANDS`].
+    /// The tensors a run takes, in the order of the formula: more than [`USUAL_OPERANDS`] only of optimizers, which step
+    /// many tensors at once.
     fn operands(&self) -> Vec<Operand>;
 
     /// Floating-point operations of the formula, a multiply-add counted as two.
@@ -140,8 +181,19 @@ impl Precision {
     }
 }
 
-/// The most operands a problem may have.
-pub const MAX_OPERANDS: usize = 12;
+/// The name of an operand that there are `n` of: `w` alone, else `w0`, `w1`, ….
+pub fn list_name(name: &'static str, i: usize, n: usize) -> &'static str {
+    /// Names are few, and an operand's name outlives every problem: they are made once and kept.
+    static NAMES: OnceLock<Mutex<HashMap<(&'static str, usize), &'static str>>> = OnceLock::new();
+    if n == 1 {
+        return name;
+    }
+    let mut names = NAMES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    names.entry((name, i)).or_insert_with(|| Box::leak(format!("{name}{i}").into_boxed_str()))
+}
+
+/// As many operands as a run binds without an allocation on the host.
+pub const USUAL_OPERANDS: usize = 12;
 
 /// A real parameter of a problem, compared and hashed by its bits.
 #[derive(Clone, Copy, Debug)]

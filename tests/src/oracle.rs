@@ -1,7 +1,7 @@
 //! Runs every algorithm of an operator on a problem and compares it with the reference.
 
 use crate::fill::{Fill, round};
-use kernel_abi::{DType, Precision, Problem, Role, TensorDesc};
+use kernel_abi::{DType, Domain, Precision, Problem, Role, TensorDesc};
 use oxidnn::operators::Operation;
 use oxidnn::{Args, Context, Plan, Policy, Tensor, Verdict, Workspace};
 use oxidnn_reference::{Judge, tolerance};
@@ -102,7 +102,11 @@ pub fn check_case<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(), 
         .zip(0u64..)
         .map(|(operand, i)| {
             let seed = case.seed.wrapping_add(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let mut values = case.fill.values(operand.desc.n_elems() as usize, operand.desc.dtype(), seed);
+            let dtype = operand.desc.dtype();
+            let mut values = case.fill.values(operand.desc.n_elems() as usize, dtype, seed);
+            if operand.domain != Domain::Real {
+                values.iter_mut().for_each(|value| *value = round(operand.domain.map(*value), dtype));
+            }
             share(&operand.desc, &mut values);
             values
         })

@@ -1,8 +1,12 @@
 //! The tests of every operator and of the device prelude: one executable, so that the library and its kernels are linked once.
 
 mod activation;
+mod adam;
 mod bias;
 mod conv;
+mod crossentropy;
+mod ctc;
+mod dropout;
 mod epilogue;
 mod errors;
 mod goldens;

@@ -10,7 +10,7 @@ use oxidnn::ops::bias::BiasProblem;
 use oxidnn::ops::conv::{ConvDesc, ConvProblem};
 use oxidnn::ops::matmul::MatmulDesc;
 use oxidnn::ops::pool::{PoolDesc, PoolMode, PoolProblem};
-use oxidnn::ops::sgd::SgdProblem;
+use oxidnn::ops::sgd::{SgdDesc, SgdProblem, SgdTensors};
 use oxidnn::ops::softmax::{SoftmaxKind, SoftmaxMode, SoftmaxProblem};
 use oxidnn::{Args, Context, DType, Plan, Policy, Role, Stream, Tensor, TensorDesc, Workspace};
 use rand::RngExt as _;
@@ -211,7 +211,9 @@ impl Network {
         let (w, dw, v) = (self.tensor(desc)?, self.tensor(desc)?, self.tensor(desc)?);
         self.write(w, &values)?;
         let Optimizer { momentum, weight_decay } = self.optimizer;
-        let update = self.step(&SgdProblem::new(momentum, weight_decay, false, desc, desc, desc)?, &[dw, v, w])?;
+        let tensors = SgdTensors { dw: *desc, v: Some(*desc), master: None, w: *desc };
+        let step = SgdDesc::new().momentum(momentum).weight_decay(weight_decay);
+        let update = self.step(&SgdProblem::new(step, &[tensors])?, &[dw, v, w])?;
         self.updates.push(update);
         Ok((w, dw))
     }

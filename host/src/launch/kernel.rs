@@ -56,14 +56,24 @@ pub(crate) struct KernelLaunch<T> {
 
 impl<T: KernelParams + Send + Sync> Launch for KernelLaunch<T> {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let Some(stream) = stream.gpu_stream() else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
         let mut params = self.params;
         (self.bind)(&mut params, call);
-        launch(&self.function, &self.config, stream, &params)
-            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
+        launch_on(stream, &self.function, &self.config, &params)
     }
+}
+
+/// Queues a kernel whose parameters are complete.
+pub(crate) fn launch_on<T: KernelParams>(
+    stream: &Stream,
+    function: &Function,
+    config: &LaunchConfig,
+    params: &T,
+) -> Result<(), Error> {
+    let Some(stream) = stream.gpu_stream() else {
+        return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", function.name()) });
+    };
+    launch(function, config, stream, params)
+        .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
 }
 
 /// How kernels that store sums in several types write columns of this type and distance, but for what only a run knows.

@@ -2,11 +2,13 @@
 
 pub mod cpu_gemm;
 mod kernel;
+mod step;
 
 pub(crate) use kernel::{
-    KernelLaunch, KernelRow, channels_innermost, kernel_for, kernel_rows, linear_grid, scales_only, spatial_param,
-    store_params,
+    KernelLaunch, KernelRow, channels_innermost, kernel_for, kernel_rows, launch_on, linear_grid, scales_only,
+    spatial_param, store_params,
 };
+pub(crate) use step::{StepKernel, step_kernel, step_kernels};
 
 use crate::driver::{DriverError, Function, GpuStream};
 use cuda_loader::driver::{

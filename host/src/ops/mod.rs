@@ -1,8 +1,12 @@
 //! The operators: one folder each. Problems and formulas are those of `kernel-abi`.
 
 pub mod activation;
+pub mod adam;
 pub mod bias;
 pub mod conv;
+pub mod crossentropy;
+pub mod ctc;
+pub mod dropout;
 pub mod lrn;
 pub mod matmul;
 pub mod norm;

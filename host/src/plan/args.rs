@@ -1,19 +1,20 @@
 //! The tensors and scalars of one run, and the checks every run makes of them.
 
+use super::list::List;
 use super::{Plan, Workspace};
 use crate::tensor::{Region, RegionMut};
 use crate::{Error, Operand, Role, Stream, TensorDesc, TensorView, TensorViewMut};
 use arrayvec::ArrayVec;
-use kernel_abi::problem::MAX_OPERANDS;
+use kernel_abi::problem::USUAL_OPERANDS;
 
 /// The tensors and scalars of one run, tensors by the names of the formula.
 ///
 /// Every [`Output`](Role::Output) becomes `alpha · result + beta · prior`; by default alpha is 1 and beta 0, and
-/// the prior value is not read then. Makes no heap allocation.
+/// the prior value is not read then. Makes no heap allocation for up to 8 tensors; with more of them, it is best to name
+/// them in the order of [`Plan::operands`].
 #[derive(Debug)]
 pub struct Args<'a> {
-    slots: ArrayVec<Slot<'a>, MAX_OPERANDS>,
-    surplus: Option<&'a str>,
+    slots: List<Option<Slot<'a>>>,
     alpha: f64,
     beta: f64,
 }
@@ -33,7 +34,7 @@ enum Value<'a> {
 impl<'a> Args<'a> {
     /// No tensors, alpha 1, beta 0.
     pub fn new() -> Self {
-        Args { slots: ArrayVec::new(), surplus: None, alpha: 1.0, beta: 0.0 }
+        Args { slots: List::new(), alpha: 1.0, beta: 0.0 }
     }
 
     /// Adds a tensor that is read.
@@ -59,9 +60,7 @@ impl<'a> Args<'a> {
     }
 
     fn push(mut self, name: &'a str, value: Value<'a>) -> Self {
-        if self.slots.try_push(Slot { name, value }).is_err() {
-            self.surplus = Some(name);
-        }
+        self.slots.push(Some(Slot { name, value }));
         self
     }
 }
@@ -91,7 +90,7 @@ impl Bound<'_> {
 /// One run after all checks: memory in the order of the problem's operands.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
-    pub(crate) operands: ArrayVec<Bound<'a>, MAX_OPERANDS>,
+    pub(crate) operands: List<Bound<'a>>,
     pub(crate) workspace: RegionMut<'a>,
     pub(crate) alpha: f64,
     pub(crate) beta: f64,
@@ -101,6 +100,15 @@ impl Call<'_> {
     /// Device address of an operand.
     pub(crate) fn address(&self, operand: usize) -> u64 {
         self.operands[operand].range().0
+    }
+
+    /// Device address of the next operand, which `at` counts; 0 for one that is not there.
+    pub(crate) fn take_address(&self, at: &mut usize, is_there: bool) -> u64 {
+        if !is_there {
+            return 0;
+        }
+        *at += 1;
+        self.address(*at - 1)
     }
 
     /// Device address of the workspace.
@@ -125,15 +133,22 @@ impl Plan {
                 given_bytes: workspace.len_bytes(),
             });
         }
-        let Args { mut slots, surplus, alpha, beta } = args;
-        let mut operands = ArrayVec::new();
+        let Args { mut slots, alpha, beta } = args;
+        let n_slots = slots.len();
+        let mut operands = List::new();
+        let mut next = 0;
         for operand in &self.operands {
-            let Some(at) = slots.iter().position(|slot| slot.name == operand.name) else {
+            // Tensors named in the order of the operands are found at once.
+            let there = |at: &usize| slots[*at].as_ref().is_some_and(|slot| slot.name == operand.name);
+            let Some(at) = (next..n_slots).chain(0..next.min(n_slots)).find(there) else {
                 return Err(self.bad(operand.name, format!("expected a tensor {}, given none", operand.desc)));
             };
-            operands.push(self.bind_operand(operand, slots.swap_remove(at).value)?);
+            next = at + 1;
+            if let Some(slot) = slots[at].take() {
+                operands.push(self.bind_operand(operand, slot.value)?);
+            }
         }
-        if let Some(name) = slots.first().map(|slot| slot.name).or(surplus) {
+        if let Some(Slot { name, .. }) = slots.iter().flatten().next() {
             let known = self.operands.iter().map(|operand| operand.name).collect::<Vec<_>>().join(", ");
             return Err(self.bad(name, format!("expected only {known}, given also {name}")));
         }
@@ -173,27 +188,41 @@ impl Plan {
 
     /// Refuses an output that shares elements with any other operand, unless the operator can work in place and
     /// both are the same elements.
-    fn check_overlap(&self, operands: &[Bound<'_>]) -> Result<(), Error> {
-        for (i, a) in operands.iter().enumerate() {
-            for (j, b) in operands.iter().enumerate() {
-                let Bound::Write(_) = a else { continue };
-                if i == j || (matches!(b, Bound::Write(_)) && j < i) {
-                    continue;
-                }
-                let (a_desc, b_desc) = (&self.operands[i].desc, &self.operands[j].desc);
-                let (a_at, b_at) = (a.range().0, b.range().0);
-                let same = a_at == b_at && a_desc == b_desc && matches!(b, Bound::Read(_));
-                if (same && self.in_place) || !may_share(a_desc, a_at, b_desc, b_at) {
-                    continue;
-                }
-                let reason = format!(
-                    "expected memory of its own, given elements shared with {} (addresses {a_at:#x} and {b_at:#x})",
-                    self.operands[j].name
-                );
-                return Err(self.bad(self.operands[i].name, reason));
+    fn check_overlap(&self, operands: &List<Bound<'_>>) -> Result<(), Error> {
+        let n = operands.len();
+        if n <= USUAL_OPERANDS {
+            return (0..n).try_for_each(|i| (i + 1..n).try_for_each(|j| self.check_pair(operands, i, j)));
+        }
+        let mut order: Vec<usize> = (0..n).collect();
+        order.sort_unstable_by_key(|&i| operands[i].range().0);
+        // Only those that begin before another ends can share an element with it.
+        for (k, &i) in order.iter().enumerate() {
+            let end = operands[i].range().0 + self.operands[i].desc.span_bytes();
+            for &j in order[k + 1..].iter().take_while(|&&j| operands[j].range().0 < end) {
+                self.check_pair(operands, i.min(j), i.max(j))?;
             }
         }
         Ok(())
+    }
+
+    /// The same for two operands.
+    fn check_pair(&self, operands: &List<Bound<'_>>, i: usize, j: usize) -> Result<(), Error> {
+        let (i, j) = match (&operands[i], &operands[j]) {
+            (Bound::Read(_), Bound::Read(_)) => return Ok(()),
+            (Bound::Read(_), Bound::Write(_)) => (j, i),
+            (Bound::Write(_), _) => (i, j),
+        };
+        let (a_desc, b_desc) = (&self.operands[i].desc, &self.operands[j].desc);
+        let (a_at, b_at) = (operands[i].range().0, operands[j].range().0);
+        let same = a_at == b_at && a_desc == b_desc && matches!(operands[j], Bound::Read(_));
+        if (same && self.in_place) || !may_share(a_desc, a_at, b_desc, b_at) {
+            return Ok(());
+        }
+        let reason = format!(
+            "expected memory of its own, given elements shared with {} (addresses {a_at:#x} and {b_at:#x})",
+            self.operands[j].name
+        );
+        Err(self.bad(self.operands[i].name, reason))
     }
 
     fn same_device(&self, what: &str, given: &crate::Context) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! Plans: a problem with its algorithm chosen, ready to run.
 
 mod args;
+mod list;
 mod workspace;
 
 pub use args::Args;

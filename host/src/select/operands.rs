@@ -46,7 +46,9 @@ impl Operands {
         for operand in operands {
             let desc = TensorDesc::packed(operand.desc.dtype(), &[stride_elems(operand) * n_sets as i64])?;
             let mut tensor = context.tensor(&desc)?;
-            tensor.fill_repeating(stream, &drawn)?;
+            let domain = operand.domain;
+            let values: Vec<f32> = drawn.iter().map(|&value| domain.map(f64::from(value)) as f32).collect();
+            tensor.fill_repeating(stream, &values)?;
             memory.push(tensor);
             // The next operand shall not hold the same numbers.
             drawn.rotate_left(n_drawn / 3);
@@ -95,7 +97,7 @@ mod tests {
 
     fn sets_are_filled(context: &Context) {
         let stream = context.stream().unwrap();
-        let operand = |name, text: &str| Operand { name, role: Role::Input, desc: text.parse().unwrap() };
+        let operand = |name, text: &str| Operand::input(name, text.parse().unwrap());
         let operands = [operand("x", "3x1000:f32"), operand("w", "1500:bf16:s2")];
         let filled = Operands::with_sets(context, &stream, &operands, 3).unwrap();
         let values: Vec<Vec<f64>> = filled.memory.iter().map(|tensor| tensor.to_vec(&stream).unwrap()).collect();

@@ -172,16 +172,7 @@ impl Epilogue {
             same_dtype(op, "z", z, y_name, y)?;
         }
         if let Some((mode, coefficient)) = &mut self.activation {
-            if !ActivationMode::EPILOGUE.contains(mode) {
-                let known: Vec<&str> = ActivationMode::EPILOGUE.iter().map(|mode| mode.name()).collect();
-                let reason = format!("expected one of {} within a product, given {:?}", known.join(", "), mode.name());
-                return Err(BadDescriptor::new(op, "act", reason));
-            }
-            let given = coefficient.get();
-            if !given.is_finite() || (*mode == ActivationMode::ClippedRelu && given < 0.0) {
-                let reason = format!("expected a finite number, for clipped_relu at least 0, given {given}");
-                return Err(BadDescriptor::new(op, "coef", reason));
-            }
+            mode.check_fused(coefficient.get(), op)?;
             if !mode.has_coefficient() {
                 *coefficient = Coefficient::new(0.0);
             }

@@ -1,8 +1,12 @@
 //! The operators: one folder each.
 
 pub mod activation;
+pub mod adam;
 pub mod bias;
 pub mod conv;
+pub mod crossentropy;
+pub mod ctc;
+pub mod dropout;
 pub mod lrn;
 pub mod matmul;
 pub mod norm;
@@ -17,6 +21,9 @@ pub const LAYOUT_HASHES: &[u64] = &[
     crate::epilogue::EpilogueSumsParams::LAYOUT_HASH,
     crate::epilogue::SeparateEpilogueParams::LAYOUT_HASH,
     activation::ActivationParams::LAYOUT_HASH,
+    adam::AdamListParams::LAYOUT_HASH,
+    adam::AdamParams::LAYOUT_HASH,
+    adam::AdamStep::LAYOUT_HASH,
     bias::BiasParams::LAYOUT_HASH,
     conv::ConvParams::LAYOUT_HASH,
     conv::ConvPackRowsParams::LAYOUT_HASH,
@@ -42,6 +49,10 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::winograd::WinogradFilterParams::LAYOUT_HASH,
     conv::winograd::WinogradOutputParams::LAYOUT_HASH,
     conv::DepthwiseParams::LAYOUT_HASH,
+    crossentropy::CrossEntropyParams::LAYOUT_HASH,
+    crossentropy::CrossEntropySumParams::LAYOUT_HASH,
+    ctc::CtcParams::LAYOUT_HASH,
+    dropout::DropoutParams::LAYOUT_HASH,
     lrn::LrnParams::LAYOUT_HASH,
     matmul::MatmulBlockParams::LAYOUT_HASH,
     matmul::MatmulKMajorParams::LAYOUT_HASH,
@@ -53,9 +64,12 @@ pub const LAYOUT_HASHES: &[u64] = &[
     norm::NormParams::LAYOUT_HASH,
     pointwise::PointwiseParams::LAYOUT_HASH,
     pool::PoolParams::LAYOUT_HASH,
+    sgd::SgdListParams::LAYOUT_HASH,
     sgd::SgdParams::LAYOUT_HASH,
+    sgd::SgdStep::LAYOUT_HASH,
     softmax::SoftmaxParams::LAYOUT_HASH,
     transform::TransformParams::LAYOUT_HASH,
     transform::TransposeParams::LAYOUT_HASH,
     crate::store::StoreParams::LAYOUT_HASH,
+    crate::tensor_list::TensorList::LAYOUT_HASH,
 ];

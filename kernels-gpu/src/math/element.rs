@@ -510,3 +510,17 @@ pub unsafe fn blend<T: Element>(address: u64, offset: i64, result: T::Acc, alpha
     }
     *to = T::narrow(value);
 }
+
+/// [`blend`] to an element that is stored in the accumulator type.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub unsafe fn blend_sum<A: Accumulator>(address: u64, offset: i64, result: A, alpha: f64, beta: f64) {
+    let to = (address as *mut A).offset(offset as isize);
+    let mut value = A::from_f64(alpha) * result;
+    if beta != 0.0 {
+        value = A::from_f64(beta).mul_add(*to, value);
+    }
+    *to = value;
+}

@@ -16,8 +16,12 @@ macro_rules! naive_entries {
 }
 
 mod activation;
+mod adam;
 mod bias;
 mod conv;
+mod crossentropy;
+mod ctc;
+mod dropout;
 mod lrn;
 mod matmul;
 mod norm;

@@ -1,8 +1,12 @@
 //! The operators: one file each, or a folder where there are several passes of some length.
 
 pub mod activation;
+pub mod adam;
 pub mod bias;
 pub mod conv;
+pub mod crossentropy;
+pub mod ctc;
+pub mod dropout;
 pub mod lrn;
 pub mod matmul;
 pub mod norm;
@@ -16,8 +20,12 @@ pub mod transform;
 pub(crate) fn rows() -> Vec<crate::Row> {
     vec![
         crate::row::<kernel_abi::ops::activation::ActivationProblem>(),
+        crate::row::<kernel_abi::ops::adam::AdamProblem>(),
         crate::row::<kernel_abi::ops::bias::BiasProblem>(),
         crate::row::<kernel_abi::ops::conv::ConvProblem>(),
+        crate::row::<kernel_abi::ops::crossentropy::CrossEntropyProblem>(),
+        crate::row::<kernel_abi::ops::ctc::CtcProblem>(),
+        crate::row::<kernel_abi::ops::dropout::DropoutProblem>(),
         crate::row::<kernel_abi::ops::lrn::LrnProblem>(),
         crate::row::<kernel_abi::ops::matmul::MatmulProblem>(),
         crate::row::<kernel_abi::ops::norm::NormProblem>(),

@@ -2,7 +2,7 @@
 
 use super::activation::value;
 use crate::Judge;
-use kernel_abi::ops::activation::ActivationMode;
+use kernel_abi::ops::activation::{Activation, ActivationMode};
 use kernel_abi::ops::norm::{NormMode, NormPass, NormProblem};
 use kernel_abi::{DType, Problem, Role};
 
@@ -161,9 +161,9 @@ fn inference(problem: &NormProblem, tensors: &Named<'_>) -> Vec<f64> {
 
 /// act(x̂ · scale + bias + z).
 fn finish(problem: &NormProblem, tensors: &Named<'_>, i: usize, param: usize, normal: f64) -> f64 {
-    let (mode, coefficient) = problem.activation();
+    let activation = Activation::from(problem.activation());
     let sum = normal * tensors.at("scale", param, 1.0) + tensors.at("bias", param, 0.0) + tensors.at("z", i, 0.0);
-    value(mode, coefficient, sum)
+    value(&activation, sum)
 }
 
 /// dx; then dz, dscale and dbias, as far as the problem has them.
@@ -210,8 +210,6 @@ fn backward(problem: &NormProblem, tensors: &Named<'_>) -> Vec<Vec<f64>> {
 /// The activation's derivative from its value.
 fn slope(mode: ActivationMode, c: f64, y: f64) -> f64 {
     match mode {
-        // Refused backward.
-        ActivationMode::Identity | ActivationMode::Swish => 1.0,
         ActivationMode::Relu => f64::from(y > 0.0),
         ActivationMode::ClippedRelu => f64::from(y > 0.0 && y < c),
         ActivationMode::Elu => {
@@ -223,6 +221,8 @@ fn slope(mode: ActivationMode, c: f64, y: f64) -> f64 {
         }
         ActivationMode::Sigmoid => y * (1.0 - y),
         ActivationMode::Tanh => 1.0 - y * y,
+        // Identity; others are refused backward.
+        _ => 1.0,
     }
 }
 

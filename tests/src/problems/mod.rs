@@ -1,8 +1,12 @@
 //! Random problems, by operator.
 
 pub mod activation;
+pub mod adam;
 pub mod bias;
 pub mod conv;
+pub mod crossentropy;
+pub mod ctc;
+pub mod dropout;
 pub mod epilogue;
 pub mod lrn;
 pub mod matmul;

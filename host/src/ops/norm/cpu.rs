@@ -128,7 +128,7 @@ fn inference<A: Real>(problem: &NormProblem, given: &Given<'_, A>, wanted: Wante
 fn finish<A: Real>(problem: &NormProblem, given: &Given<'_, A>, y: &mut [A], normal: impl Fn(usize, A) -> A + Sync) {
     let rows = problem.sharing().packed_rows();
     let (mode, coefficient) = problem.activation();
-    let coefficient = A::real(coefficient);
+    let parameters = mode.with_coefficient(coefficient).map(A::real);
     let Some(x) = given.x else { return };
     y.par_chunks_mut(rows.n_inner).with_min_len(CHUNK.div_ceil(rows.n_inner)).enumerate().for_each(|(piece, y)| {
         let (row, first) = (piece % rows.n_rows, piece * rows.n_inner);
@@ -144,7 +144,7 @@ fn finish<A: Real>(problem: &NormProblem, given: &Given<'_, A>, y: &mut [A], nor
             if let Some(z) = given.z {
                 sum = sum + z[first + i];
             }
-            *y = value(mode, coefficient, sum);
+            *y = value(mode, parameters, sum);
         }
     });
 }
@@ -281,8 +281,6 @@ fn slope<A: Real>(mode: ActivationMode, c: A, y: A) -> A {
     let (zero, one) = (A::zero(), A::one());
     let step = |inside: bool| if inside { one } else { zero };
     match mode {
-        // Swish is refused backward.
-        ActivationMode::Identity | ActivationMode::Swish => one,
         ActivationMode::Relu => step(y > zero),
         ActivationMode::ClippedRelu => step(y > zero && y < c),
         ActivationMode::Elu => {
@@ -294,5 +292,7 @@ fn slope<A: Real>(mode: ActivationMode, c: A, y: A) -> A {
         }
         ActivationMode::Sigmoid => y * (one - y),
         ActivationMode::Tanh => one - y * y,
+        // Identity; others are refused backward.
+        _ => one,
     }
 }

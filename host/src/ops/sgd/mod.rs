@@ -4,4 +4,4 @@ mod algorithms;
 mod cpu;
 mod naive;
 
-pub use kernel_abi::ops::sgd::SgdProblem;
+pub use kernel_abi::ops::sgd::{SgdDesc, SgdProblem, SgdTensors};

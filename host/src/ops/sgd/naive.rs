@@ -1,17 +1,18 @@
 //! The sgd kernels that accept every legal problem.
 
-use super::SgdProblem;
-use crate::launch::{KernelLaunch, KernelRow, kernel_for, kernel_rows, linear_grid};
-use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, Error, Problem};
+use super::{SgdProblem, SgdTensors};
+use crate::driver::Function;
+use crate::launch::{LaunchConfig, StepKernel, launch_on, linear_grid, step_kernel, step_kernels};
+use crate::plan::{Call, Launch};
+use crate::select::{Algorithm, Config, Refusal, cost};
+use crate::{Context, DType, Error, Stream};
 use kernel_abi::desc::collapse;
-use kernel_abi::ops::sgd::SgdParams;
+use kernel_abi::ops::sgd::{SgdParams, SgdStep};
 
-const KERNELS: &[KernelRow] = kernel_abi::sgd_kernels!(kernel_rows);
+const KERNELS: &[StepKernel] = kernel_abi::sgd_kernels!(step_kernels);
 const BLOCK: u32 = 256;
 
-/// One thread an element, any strides.
+/// One thread an element, any strides, a launch a tensor.
 pub(super) struct Naive;
 
 impl Algorithm<SgdProblem> for Naive {
@@ -20,7 +21,7 @@ impl Algorithm<SgdProblem> for Naive {
     }
 
     fn configs(&self, problem: &SgdProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        kernel_for(KERNELS, problem.pass(), problem.w().dtype(), context)
+        step_kernel(KERNELS, dtypes(problem), context)
     }
 
     fn workspace_bytes(&self, _: &SgdProblem, _: Config) -> u64 {
@@ -28,32 +29,65 @@ impl Algorithm<SgdProblem> for Naive {
     }
 
     fn estimate_us(&self, problem: &SgdProblem, _: Config, context: &Context) -> f64 {
-        crate::select::cost::streaming_us(problem, context)
+        let more = problem.tensors().len() - 1;
+        cost::streaming_us(problem, context) + more as f64 * cost::LAUNCH_US
     }
 
     fn prepare(&self, problem: &SgdProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let [w, v, dw] = collapse([problem.w(), problem.v(), problem.dw()]);
-        let n_elems = problem.w().n_elems();
-        Ok(Box::new(KernelLaunch {
-            function: context.function(config.0)?,
-            config: linear_grid(n_elems, BLOCK),
-            params: SgdParams {
-                n_elems,
-                nesterov: u32::from(problem.nesterov()),
-                reserved: 0,
-                alpha: 1.0,
-                momentum: problem.momentum(),
-                weight_decay: problem.weight_decay(),
-                dw,
-                v,
-                w,
-            },
-            bind: |params, call| {
-                params.alpha = call.alpha;
-                params.dw.address = call.address(0);
-                params.v.address = call.address(1);
-                params.w.address = call.address(2);
-            },
-        }))
+        let tensors = problem.tensors().iter().map(|tensors| {
+            let SgdTensors { dw, v, master, w } = tensors;
+            let [w, master, v, dw] = collapse([w, master.as_ref().unwrap_or(w), v.as_ref().unwrap_or(w), dw]);
+            let n_elems = tensors.w.n_elems();
+            let params = SgdParams { n_elems, step: step(problem, 1.0), dw, v, master, w };
+            (linear_grid(n_elems, BLOCK), params, operands(tensors))
+        });
+        Ok(Box::new(Steps { function: context.function(config.0)?, tensors: tensors.collect() }))
+    }
+}
+
+/// Types of w, and of v; without a v, of the master.
+pub(super) fn dtypes(problem: &SgdProblem) -> [DType; 2] {
+    let SgdTensors { v, master, w, .. } = problem.tensors()[0];
+    [w.dtype(), v.or(master).unwrap_or(w).dtype()]
+}
+
+/// The numbers of a step.
+pub(super) fn step(problem: &SgdProblem, alpha: f64) -> SgdStep {
+    SgdStep {
+        alpha,
+        momentum: problem.momentum(),
+        gain: problem.gain(),
+        weight_decay: problem.weight_decay(),
+        nesterov: u32::from(problem.nesterov()),
+        reserved: 0,
+    }
+}
+
+/// Which of dw, v, master and w a tensor has.
+pub(super) fn operands(tensors: &SgdTensors) -> [bool; 4] {
+    [true, tensors.v.is_some(), tensors.master.is_some(), true]
+}
+
+struct Steps {
+    function: Function,
+    tensors: Vec<(LaunchConfig, SgdParams, [bool; 4])>,
+}
+
+impl Launch for Steps {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let mut at = 0;
+        for (config, params, there) in &self.tensors {
+            let [dw, v, master, w] = there.map(|there| call.take_address(&mut at, there));
+            let params = SgdParams {
+                step: SgdStep { alpha: call.alpha, ..params.step },
+                dw: params.dw.at(dw),
+                v: params.v.at(v),
+                master: params.master.at(master),
+                w: params.w.at(w),
+                ..*params
+            };
+            launch_on(stream, &self.function, config, &params)?;
+        }
+        Ok(())
     }
 }

@@ -132,6 +132,25 @@ impl ActivationMode {
         ActivationMode::Swish,
     ];
 
+    /// Checks that an activation within another operator's kernel is one of [`EPILOGUE`](Self::EPILOGUE), with a
+    /// coefficient that it can have.
+    ///
+    /// # Errors
+    /// `BadDescriptor` naming `act` or `coef`.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub fn check_fused(self, coefficient: f64, op: &'static str) -> Result<(), crate::BadDescriptor> {
+        if !Self::EPILOGUE.contains(&self) {
+            let known: Vec<&str> = Self::EPILOGUE.iter().map(|mode| mode.name()).collect();
+            let reason = format!("expected one of {} within an operator, given {self}", known.join(", "));
+            return Err(crate::BadDescriptor::new(op, "act", reason));
+        }
+        if !coefficient.is_finite() || (self == ActivationMode::ClippedRelu && coefficient < 0.0) {
+            let reason = format!("expected a finite number, for clipped_relu at least 0, given {coefficient}");
+            return Err(crate::BadDescriptor::new(op, "coef", reason));
+        }
+        Ok(())
+    }
+
     /// Its parameters with their defaults, by the names in problem texts.
     pub const fn parameters(self) -> &'static [(&'static str, f64)] {
         match self {

@@ -164,11 +164,6 @@ impl NormDesc {
         if !(0.0..=1.0).contains(&factor) {
             return Err(BadDescriptor::new(OP, "factor", format!("expected a number from 0 to 1, given {factor}")));
         }
-        let coefficient = self.coefficient.get();
-        if !coefficient.is_finite() || (self.activation == ActivationMode::ClippedRelu && coefficient < 0.0) {
-            let reason = format!("expected a finite number, for clipped_relu at least 0, given {coefficient}");
-            return Err(BadDescriptor::new(OP, "coef", reason));
-        }
-        Ok(())
+        self.activation.check_fused(self.coefficient.get(), OP)
     }
 }

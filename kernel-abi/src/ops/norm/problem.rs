@@ -4,7 +4,7 @@ use super::{NormDesc, NormMode, NormPass, OP, Sharing};
 use crate::DType;
 use crate::desc::{BadDescriptor, TensorDesc};
 use crate::ops::activation::ActivationMode;
-use crate::problem::{Operand, Problem, general_dtype, no_overlap, same_dims, same_dtype};
+use crate::problem::{Domain, Operand, Problem, general_dtype, no_overlap, same_dims, same_dtype};
 use crate::text::join;
 
 /// The tensors of a normalization that may be left out.
@@ -394,7 +394,9 @@ impl Problem for NormProblem {
         let statistic = self.statistic();
         let mean = self.desc.mode.has_mean().then_some(statistic);
         let running = |role: fn(&'static str, TensorDesc) -> Operand| {
-            t.running.into_iter().flat_map(move |desc| [role("running_mean", desc), role("running_var", desc)])
+            t.running.into_iter().flat_map(move |desc| {
+                [role("running_mean", desc), role("running_var", desc).holding(Domain::NonNegative)]
+            })
         };
         let input = |name, desc: Option<TensorDesc>| desc.map(|desc| Operand::input(name, desc));
         let output = |name, desc: Option<TensorDesc>| desc.map(|desc| Operand::output(name, desc));
@@ -420,14 +422,16 @@ impl Problem for NormProblem {
                 operands.push(Operand::input("x", self.x));
                 operands.extend(input("y", t.y).into_iter().chain(input("dy", self.dy)).chain(input("scale", t.scale)));
                 if t.statistics {
-                    operands.extend(input("mean", mean).into_iter().chain(input("inv_std", Some(statistic))));
+                    operands.extend(input("mean", mean));
+                    operands.push(Operand::input("inv_std", statistic).holding(Domain::NonNegative));
                 }
                 operands.push(Operand::output("dx", self.out));
                 operands.extend(output("dz", t.dz).into_iter().chain(output("dscale", t.dscale)));
                 operands.extend(output("dbias", t.dbias));
             }
             NormPass::Finalize => {
-                operands.extend([Operand::input("sum", self.x), Operand::input("sum_squares", self.x)]);
+                let squares = Operand::input("sum_squares", self.x).holding(Domain::NonNegative);
+                operands.extend([Operand::input("sum", self.x), squares]);
                 operands.extend(affine);
                 let written = ["mean", "inv_std", "eq_scale", "eq_bias"];
                 operands.extend(written.map(|name| Operand::result(name, self.out)));

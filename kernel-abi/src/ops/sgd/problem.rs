@@ -1,82 +1,128 @@
 //! The sgd problem and its text form.
 
 use crate::desc::{BadDescriptor, TensorDesc};
-use crate::problem::{Coefficient, Operand, Problem, general_dtype, no_overlap, same_dims, same_dtype};
+use crate::problem::{Coefficient, Operand, Problem, list_name};
+use crate::step::{self, Part};
 use crate::text::Fields;
 use std::fmt;
 use std::str::FromStr;
 
 const OP: &str = "sgd";
 
+/// What a step is told beside its tensors: by default nothing but the gradient counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SgdDesc {
+    momentum: Coefficient,
+    dampening: Coefficient,
+    weight_decay: Coefficient,
+    nesterov: bool,
+}
+
+impl Default for SgdDesc {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SgdDesc {
+    /// No momentum, no weight decay.
+    pub fn new() -> Self {
+        let zero = Coefficient::new(0.0);
+        SgdDesc { momentum: zero, dampening: zero, weight_decay: zero, nesterov: false }
+    }
+
+    /// Sets the share of the old velocity.
+    pub fn momentum(self, momentum: f64) -> Self {
+        SgdDesc { momentum: Coefficient::new(momentum), ..self }
+    }
+
+    /// Sets the share of the gradient that the velocity does not get.
+    pub fn dampening(self, dampening: f64) -> Self {
+        SgdDesc { dampening: Coefficient::new(dampening), ..self }
+    }
+
+    /// Sets the pull of the parameters to 0.
+    pub fn weight_decay(self, weight_decay: f64) -> Self {
+        SgdDesc { weight_decay: Coefficient::new(weight_decay), ..self }
+    }
+
+    /// Sets whether the step looks ahead.
+    pub fn nesterov(self, nesterov: bool) -> Self {
+        SgdDesc { nesterov, ..self }
+    }
+}
+
+/// The operands of one tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SgdTensors {
+    /// The gradient.
+    pub dw: TensorDesc,
+    /// The velocity; may be left out where there is no momentum.
+    pub v: Option<TensorDesc>,
+    /// The parameters in f32, where w has 16 bits.
+    pub master: Option<TensorDesc>,
+    /// The parameters.
+    pub w: TensorDesc,
+}
+
 /// One step. See the [module](super) for the formula.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SgdProblem {
-    momentum: Coefficient,
-    weight_decay: Coefficient,
-    nesterov: bool,
-    dw: TensorDesc,
-    v: TensorDesc,
-    w: TensorDesc,
+    desc: SgdDesc,
+    tensors: Vec<SgdTensors>,
 }
 
 impl SgdProblem {
-    /// A step of `w` and its velocity `v` by the gradient `dw`.
+    /// A step of every tensor.
     ///
     /// # Errors
-    /// `BadDescriptor` for a momentum or weight decay that is negative or not finite, extents or types that differ, or
-    /// a `v` or `w` that overlaps itself.
-    pub fn new(
-        momentum: f64,
-        weight_decay: f64,
-        nesterov: bool,
-        dw: &TensorDesc,
-        v: &TensorDesc,
-        w: &TensorDesc,
-    ) -> Result<Self, BadDescriptor> {
-        for (name, value) in [("momentum", momentum), ("weight_decay", weight_decay)] {
-            if !(value >= 0.0 && value.is_finite()) {
-                let reason = format!("expected a finite number of at least 0, given {value}");
-                return Err(BadDescriptor::new(OP, name, reason));
+    /// `BadDescriptor` for a coefficient that is negative or not finite, no tensors, extents or types that do not fit each
+    /// other, a missing velocity, or an output that overlaps itself.
+    pub fn new(desc: SgdDesc, tensors: &[SgdTensors]) -> Result<Self, BadDescriptor> {
+        let coefficients =
+            [("momentum", desc.momentum), ("dampening", desc.dampening), ("weight_decay", desc.weight_decay)];
+        for (name, value) in coefficients {
+            step::check_coefficient(OP, name, value.get())?;
+        }
+        let n = tensors.len();
+        step::check_tensors(OP, tensors, |i, tensors| {
+            let name = |name| list_name(name, i, n);
+            let SgdTensors { dw, v, master, w } = tensors;
+            if v.is_none() && desc.momentum.get() != 0.0 {
+                let reason = format!("expected a velocity for the momentum {}, given none", desc.momentum);
+                return Err(BadDescriptor::new(OP, name("v"), reason));
             }
-        }
-        general_dtype(OP, "dw", dw)?;
-        for (name, desc) in [("v", v), ("w", w)] {
-            same_dims(OP, name, desc, "dw", dw)?;
-            same_dtype(OP, name, desc, "dw", dw)?;
-            no_overlap(OP, name, desc)?;
-        }
-        let (momentum, weight_decay) = (Coefficient::new(momentum), Coefficient::new(weight_decay));
-        Ok(SgdProblem { momentum, weight_decay, nesterov, dw: *dw, v: *v, w: *w })
+            let mut parts = vec![Part::gradient(name("dw"), dw)];
+            parts.extend(v.as_ref().map(|v| Part::state(name("v"), v)));
+            parts.extend(master.as_ref().map(|master| Part::master(name("master"), master)));
+            Ok((name("w"), *w, parts))
+        })?;
+        Ok(SgdProblem { desc, tensors: tensors.to_vec() })
     }
 
     /// Share of the old velocity.
     pub fn momentum(&self) -> f64 {
-        self.momentum.get()
+        self.desc.momentum.get()
+    }
+
+    /// Share of the gradient that the velocity gets.
+    pub fn gain(&self) -> f64 {
+        1.0 - self.desc.dampening.get()
     }
 
     /// Pull of the parameters to 0.
     pub fn weight_decay(&self) -> f64 {
-        self.weight_decay.get()
+        self.desc.weight_decay.get()
     }
 
     /// Whether the step looks ahead.
     pub fn nesterov(&self) -> bool {
-        self.nesterov
+        self.desc.nesterov
     }
 
-    /// The gradient.
-    pub fn dw(&self) -> &TensorDesc {
-        &self.dw
-    }
-
-    /// The velocity.
-    pub fn v(&self) -> &TensorDesc {
-        &self.v
-    }
-
-    /// The parameters.
-    pub fn w(&self) -> &TensorDesc {
-        &self.w
+    /// The tensors, at least one.
+    pub fn tensors(&self) -> &[SgdTensors] {
+        &self.tensors
     }
 }
 
@@ -88,18 +134,33 @@ impl Problem for SgdProblem {
     }
 
     fn operands(&self) -> Vec<Operand> {
-        vec![Operand::input("dw", self.dw), Operand::update("v", self.v), Operand::update("w", self.w)]
+        let n = self.tensors.len();
+        let operands = self.tensors.iter().enumerate().flat_map(|(i, tensors)| {
+            let name = |name| list_name(name, i, n);
+            let w = if tensors.master.is_some() { Operand::result } else { Operand::update };
+            [
+                Some(Operand::input(name("dw"), tensors.dw)),
+                tensors.v.map(|v| Operand::update(name("v"), v)),
+                tensors.master.map(|master| Operand::update(name("master"), master)),
+                Some(w(name("w"), tensors.w)),
+            ]
+        });
+        operands.flatten().collect()
     }
 
     fn flops(&self) -> f64 {
-        6.0 * self.w.n_elems() as f64
+        self.tensors.iter().map(|tensors| 6.0 * tensors.w.n_elems() as f64).sum()
     }
 }
 
 impl fmt::Display for SgdProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (momentum, decay, nesterov) = (self.momentum, self.weight_decay, u32::from(self.nesterov));
-        write!(f, "{OP}:update momentum={momentum} weight_decay={decay} nesterov={nesterov}")?;
+        let SgdDesc { momentum, dampening, weight_decay, nesterov } = self.desc;
+        write!(f, "{OP}:update momentum={momentum}")?;
+        if dampening.get() != 0.0 {
+            write!(f, " dampening={dampening}")?;
+        }
+        write!(f, " weight_decay={weight_decay} nesterov={}", u32::from(nesterov))?;
         crate::problem::write_operands(f, self)
     }
 }
@@ -107,23 +168,24 @@ impl fmt::Display for SgdProblem {
 impl FromStr for SgdProblem {
     type Err = BadDescriptor;
 
-    /// Coefficients are 0 unless given; a left-out `v` or `dw` is like `w`.
+    /// Coefficients are 0 unless given; a left-out dw is like w, and so is a left-out v where there is momentum.
     fn from_str(text: &str) -> Result<Self, BadDescriptor> {
         let mut fields = Fields::parse(OP, text)?;
-        if fields.pass() != "update" {
-            let reason = format!("expected update, given {:?}", fields.pass());
-            return Err(BadDescriptor::new(OP, "pass", reason));
-        }
-        let momentum = fields.take_optional("momentum")?.unwrap_or(0.0);
-        let weight_decay = fields.take_optional("weight_decay")?.unwrap_or(0.0);
-        let nesterov: u32 = fields.take_optional("nesterov")?.unwrap_or(0);
-        if nesterov > 1 {
-            return Err(BadDescriptor::new(OP, "nesterov", format!("expected 0 or 1, given {nesterov}")));
-        }
-        let w = fields.take_tensor("w")?;
-        let dw = fields.take_optional("dw")?.unwrap_or(w);
-        let v = fields.take_optional("v")?.unwrap_or(w);
+        step::check_pass(OP, &fields)?;
+        let mut number = |key| Ok(fields.take_optional(key)?.unwrap_or(0.0));
+        let (momentum, dampening, weight_decay) = (number("momentum")?, number("dampening")?, number("weight_decay")?);
+        let nesterov = step::take_flag(OP, &mut fields, "nesterov", false)?;
+        let desc = SgdDesc::new().momentum(momentum).dampening(dampening).weight_decay(weight_decay).nesterov(nesterov);
+        let tensors = step::take_tensors(&mut fields, |fields, w, name| {
+            let v = fields.take_optional(name("v"))?;
+            Ok(SgdTensors {
+                dw: fields.take_optional(name("dw"))?.unwrap_or(w),
+                v: v.or((momentum != 0.0).then_some(w)),
+                master: fields.take_optional(name("master"))?,
+                w,
+            })
+        })?;
         fields.finish()?;
-        Self::new(momentum, weight_decay, nesterov == 1, &dw, &v, &w)
+        Self::new(desc, &tensors)
     }
 }

@@ -1,7 +1,19 @@
-//! Sgd kernels: the rows of `sgd_kernels!`.
+//! Sgd kernels: the rows of the lists in `kernel_abi::ops::sgd`.
 
 use super::naive;
 use crate::math::element::{bf16, f16};
-use kernel_abi::ops::sgd::SgdParams as Params;
+use cuda_std::kernel;
+use kernel_abi::ops::sgd::SgdParams;
 
-kernel_abi::sgd_kernels!(naive_entries);
+macro_rules! naive_updates {
+    ($(($symbol:ident, $dtype:ident, $state:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`.
+        #[kernel(threads = 256, min_blocks = 1)]
+        pub unsafe fn $symbol(params: SgdParams) {
+            naive::update::<$dtype, $state>(&params)
+        }
+    )* };
+}
+
+kernel_abi::sgd_kernels!(naive_updates);

@@ -1,0 +1,17 @@
+//! The ordered list of adam algorithms.
+
+use super::{AdamProblem, cpu, naive};
+use crate::DType;
+use crate::cpu::CpuAlgorithm;
+use crate::operators::Operation;
+use crate::select::Algorithm;
+
+#[allow(private_interfaces)]
+impl Operation for AdamProblem {
+    const PASSES: &'static [&'static str] = &["update"];
+    const DTYPES: &'static [DType] = &DType::GENERAL;
+
+    fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
+        &[&CpuAlgorithm(cpu::Elementwise), &naive::Naive]
+    }
+}

@@ -1,0 +1,7 @@
+//! Adam and AdamW: formula in [`kernel_abi::ops::adam`].
+
+mod algorithms;
+mod cpu;
+mod naive;
+
+pub use kernel_abi::ops::adam::{AdamDesc, AdamMode, AdamProblem, AdamTensors};

@@ -1,0 +1,4 @@
+//! Adam, formula in `kernel_abi::ops::adam`.
+
+mod entry;
+mod naive;

@@ -1,0 +1,4 @@
+//! Cross-entropy, formula in `kernel_abi::ops::crossentropy`.
+
+mod entry;
+mod naive;

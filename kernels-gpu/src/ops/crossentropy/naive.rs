@@ -1,0 +1,233 @@
+//! One warp a row, any strides; and one block that adds up what the rows' warps or blocks leave.
+
+use crate::math::element::{Accumulator, Element, blend, blend_sum, load};
+use crate::math::index::offsets;
+use cuda_std::{thread, warp};
+use kernel_abi::ops::crossentropy::{CrossEntropyParams, CrossEntropySumParams, LossReduction, target};
+
+const LANES: i64 = 32;
+
+/// What a row's target asks for.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    /// The class does not count.
+    Nothing,
+    /// A class that there is not.
+    Illegal,
+    /// One class.
+    Class,
+    /// A probability of each.
+    Probabilities,
+}
+
+/// A row's target.
+#[derive(Clone, Copy)]
+pub(super) struct Target<A> {
+    pub(super) kind: Kind,
+    pub(super) class: i64,
+    /// Of the row: what the mean divides by.
+    pub(super) weight: A,
+}
+
+/// The target at this offset.
+#[inline(always)]
+pub(super) unsafe fn target_of<A: Accumulator>(p: &CrossEntropyParams, at: i64) -> Target<A> {
+    if p.target_kind == target::PROBABILITIES {
+        return Target { kind: Kind::Probabilities, class: -1, weight: A::ONE };
+    }
+    let class = if p.target_kind == target::I32 {
+        i64::from(*(p.target.address as *const i32).offset(at as isize))
+    } else {
+        *(p.target.address as *const i64).offset(at as isize)
+    };
+    if p.has_ignore_index != 0 && class == p.ignore_index {
+        Target { kind: Kind::Nothing, class, weight: A::ZERO }
+    } else if class < 0 || class >= p.n_classes {
+        // 0 / 0 of numbers that the compiler does not see.
+        Target { kind: Kind::Illegal, class, weight: A::from_f64(f64::NAN) }
+    } else {
+        Target { kind: Kind::Class, class, weight: class_weight(p, class) }
+    }
+}
+
+/// w_c.
+#[inline(always)]
+pub(super) unsafe fn class_weight<A: Accumulator>(p: &CrossEntropyParams, c: i64) -> A {
+    if p.weight == 0 { A::ONE } else { *(p.weight as *const A).offset((c * p.weight_stride) as isize) }
+}
+
+/// a_c, of a row that counts and whose class there is.
+#[inline(always)]
+unsafe fn coefficient<T: Element>(p: &CrossEntropyParams, target: &Target<T::Acc>, target_at: i64, c: i64) -> T::Acc {
+    let named = if target.kind == Kind::Probabilities {
+        load::<T>(p.target.address, target_at + c * p.target_class_stride)
+    } else if target.class == c {
+        T::Acc::ONE
+    } else {
+        T::Acc::ZERO
+    };
+    class_weight::<T::Acc>(p, c) * smoothed(p, named)
+}
+
+/// (1 - s) t + s / C.
+#[inline(always)]
+pub(super) fn smoothed<A: Accumulator>(p: &CrossEntropyParams, named: A) -> A {
+    A::from_f64(1.0 - p.smoothing).mul_add(named, A::from_f64(p.smoothing / p.n_classes as f64))
+}
+
+/// What becomes of a row's loss, in one thread: stored, or left to be added up.
+#[inline(always)]
+pub(super) unsafe fn give_loss<A: Accumulator>(p: &CrossEntropyParams, row: i64, loss_at: i64, loss: A, weight: A) {
+    if p.reduction == LossReduction::None as u32 {
+        blend_sum(p.loss.address, loss_at, loss, p.alpha, p.beta);
+    } else {
+        let pair = (p.partials as *mut A).offset((2 * row) as isize);
+        *pair = loss;
+        *pair.add(1) = weight;
+    }
+}
+
+/// The gradient of a row's loss.
+#[inline(always)]
+pub(super) unsafe fn row_gradient<A: Accumulator>(p: &CrossEntropyParams, loss_at: i64) -> A {
+    let g = *(p.loss.address as *const A).offset(loss_at as isize);
+    if p.reduction != LossReduction::Mean as u32 {
+        g
+    } else if p.total != 0 {
+        g / *(p.total as *const A)
+    } else {
+        g / A::from_i64(p.n_rows)
+    }
+}
+
+/// loss and lse.
+pub unsafe fn forward<T: Element>(p: &CrossEntropyParams) {
+    for_each_row(p, |row, [x_at, target_at, loss_at, lse_at, _]| {
+        let x = |c: i64| load::<T>(p.x.address, x_at + c * p.x_class_stride);
+        let (mut max, mut ln_sum) = (T::Acc::ZERO, T::Acc::ZERO);
+        if p.log_probs == 0 {
+            max = reduce(p, T::Acc::NEG_INFINITY, x, |a, b| a.max(b));
+            ln_sum = reduce(p, T::Acc::ZERO, |c| (x(c) - max).exp(), |a, b| a + b).ln();
+        }
+        let target = target_of::<T::Acc>(p, target_at);
+        let term = |c: i64| {
+            let a = coefficient::<T>(p, &target, target_at, c);
+            // What no coefficient asks for does not count, be it infinite.
+            if a == T::Acc::ZERO { a } else { a * ((max - x(c)) + ln_sum) }
+        };
+        let loss = match target.kind {
+            // 0, or NaN.
+            Kind::Nothing | Kind::Illegal => target.weight,
+            Kind::Class if p.smoothing == 0.0 => term(target.class),
+            Kind::Class | Kind::Probabilities => reduce(p, T::Acc::ZERO, term, |a, b| a + b),
+        };
+        if thread::lane_id() == 0 {
+            give_loss(p, row, loss_at, loss, target.weight);
+            if p.lse.address != 0 {
+                *(p.lse.address as *mut T::Acc).offset(lse_at as isize) = max + ln_sum;
+            }
+        }
+    });
+}
+
+/// dx.
+pub unsafe fn backward<T: Element>(p: &CrossEntropyParams) {
+    for_each_row(p, |_, [x_at, target_at, loss_at, lse_at, dx_at]| {
+        let target = target_of::<T::Acc>(p, target_at);
+        let counts = target.kind == Kind::Class || target.kind == Kind::Probabilities;
+        let (mut sum, mut lse) = (T::Acc::ZERO, T::Acc::ZERO);
+        if counts && p.log_probs == 0 {
+            sum = reduce(p, T::Acc::ZERO, |c| coefficient::<T>(p, &target, target_at, c), |a, b| a + b);
+            lse = *(p.lse.address as *const T::Acc).offset(lse_at as isize);
+        }
+        let g = row_gradient::<T::Acc>(p, loss_at);
+        for_each_lane_class(p, |c| {
+            let result = if counts {
+                let mut share = T::Acc::ZERO;
+                if p.log_probs == 0 {
+                    share = (load::<T>(p.x.address, x_at + c * p.x_class_stride) - lse).exp() * sum;
+                }
+                g * (share - coefficient::<T>(p, &target, target_at, c))
+            } else {
+                // 0, or NaN.
+                target.weight
+            };
+            blend::<T>(p.dx.address, dx_at + c * p.dx_class_stride, result, p.alpha, p.beta);
+        });
+    });
+}
+
+/// Calls `body` with each row that is this warp's, and its offsets in x, target, loss, lse and dx.
+#[inline(always)]
+unsafe fn for_each_row(p: &CrossEntropyParams, mut body: impl FnMut(i64, [i64; 5])) {
+    let n_warps = thread::grid_threads_1d() as i64 / LANES;
+    // The same in all lanes, so the warp stays together for the shuffles.
+    let mut row = thread::index_1d() as i64 / LANES;
+    while row < p.n_rows {
+        body(row, offsets([&p.x, &p.target, &p.loss, &p.lse, &p.dx], row));
+        row += n_warps;
+    }
+}
+
+/// Combines a value of each class, in every lane.
+#[inline(always)]
+unsafe fn reduce<A: Accumulator>(
+    p: &CrossEntropyParams,
+    start: A,
+    value: impl Fn(i64) -> A,
+    join: impl Fn(A, A) -> A,
+) -> A {
+    let mut result = start;
+    for_each_lane_class(p, |c| result = join(result, value(c)));
+    let mut lane = 16;
+    while lane > 0 {
+        result = join(result, result.shuffle_xor(lane));
+        lane /= 2;
+    }
+    result
+}
+
+#[inline(always)]
+unsafe fn for_each_lane_class(p: &CrossEntropyParams, mut body: impl FnMut(i64)) {
+    let mut c = i64::from(thread::lane_id());
+    while c < p.n_classes {
+        body(c);
+        c += LANES;
+    }
+    // Lanes leave the loop at different times.
+    warp::sync_warp();
+}
+
+/// Adds losses and weights up in a fixed order, in f64: a block of 1024 threads, `sums` having room for two numbers each.
+pub unsafe fn sum<A: Accumulator>(p: &CrossEntropySumParams, sums: *mut f64) {
+    let threads = thread::block_dim_x() as usize;
+    let me = thread::thread_idx_x() as usize;
+    let (mut loss, mut weight) = (0.0, 0.0);
+    let mut i = me as i64;
+    while i < p.n_partials {
+        let pair = (p.partials as *const A).offset((2 * i) as isize);
+        loss += (*pair).to_f64();
+        weight += (*pair.add(1)).to_f64();
+        i += threads as i64;
+    }
+    *sums.add(me) = loss;
+    *sums.add(threads + me) = weight;
+    thread::sync_threads();
+    let mut half = threads / 2;
+    while half > 0 {
+        if me < half {
+            *sums.add(me) += *sums.add(me + half);
+            *sums.add(threads + me) += *sums.add(threads + me + half);
+        }
+        thread::sync_threads();
+        half /= 2;
+    }
+    if me == 0 {
+        let (loss, weight) = (*sums, *sums.add(threads));
+        let mean = if p.reduction == LossReduction::Mean as u32 { loss / weight } else { loss };
+        blend_sum(p.loss, 0, A::from_f64(mean), p.alpha, p.beta);
+        if p.total != 0 {
+            *(p.total as *mut A) = A::from_f64(weight);
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Dropout, formula in `kernel_abi::ops::dropout`.
+
+mod entry;
+mod naive;

@@ -1,0 +1,82 @@
+//! Random cross-entropies.
+
+use super::tensors::{Layout, dims, dtype, layout};
+use kernel_abi::ops::crossentropy::{
+    CrossEntropyDesc, CrossEntropyInput, CrossEntropyPass, CrossEntropyProblem, LossReduction,
+};
+use kernel_abi::{DType, TensorDesc};
+use proptest::prelude::*;
+
+/// Any cross-entropy.
+pub fn any() -> impl Strategy<Value = CrossEntropyProblem> {
+    let extents = prop_oneof![
+        2 => dims(5, 2000).prop_map(|mut dims| {
+            dims.insert(0, 2);
+            dims
+        }),
+        1 => (1i64..6, 1i64..400).prop_map(|(n, c)| vec![n, c]),
+    ];
+    of(extents, dtype(), [layout(), layout(), layout(), layout()])
+}
+
+/// Packed ones with any number of classes, some beyond what a block holds.
+pub fn rows() -> impl Strategy<Value = CrossEntropyProblem> {
+    let extents = prop_oneof![
+        3 => (1i64..40, 1i64..700).prop_map(|(n, c)| vec![n, c]),
+        2 => (1i64..4, 700i64..9000).prop_map(|(n, c)| vec![n, c]),
+        1 => (1i64..3, 1i64..30, 1i64..200).prop_map(|(n, c, inner)| vec![n, c, inner]),
+    ];
+    let packed = || Just(Layout::Packed);
+    of(extents, dtype(), [packed(), packed(), packed(), packed()])
+}
+
+fn of(
+    extents: impl Strategy<Value = Vec<i64>>,
+    dtype: impl Strategy<Value = DType>,
+    layouts: [impl Strategy<Value = Layout>; 4],
+) -> impl Strategy<Value = CrossEntropyProblem> {
+    let words = (
+        prop::sample::select(CrossEntropyPass::ALL),
+        prop::sample::select(CrossEntropyInput::ALL),
+        prop::sample::select(LossReduction::ALL),
+        prop::sample::select(&[0.0, 0.0, 0.25, 1.0][..]),
+        prop::option::of(-1i64..4),
+    );
+    let targets = prop::sample::select(&[Some(DType::I32), Some(DType::I64), None][..]);
+    (words, targets, any_weight(), dtype, extents, layouts).prop_map(
+        |((pass, input, reduction, smoothing, ignored), target, has_weight, dtype, dims, layouts)| {
+            let mut desc = CrossEntropyDesc::new().input(input).reduction(reduction).label_smoothing(smoothing);
+            if let (Some(class), Some(_)) = (ignored, target) {
+                desc = desc.ignore_index(class);
+            }
+            let positions = [&dims[..1], &dims[2..]].concat();
+            let sums = dtype.accumulator();
+            let one = TensorDesc::packed(sums, &[1]).expect("one number is legal");
+            let x = layouts[0].apply(dtype, &dims);
+            let target_desc = match target {
+                Some(class) => layouts[1].apply(class, &positions),
+                None => layouts[1].apply(dtype, &dims),
+            };
+            let weight =
+                has_weight.then(|| TensorDesc::strided(sums, &[dims[1]], &[2]).expect("a stride of 2 is legal"));
+            let loss = if reduction == LossReduction::None { layouts[2].apply(sums, &positions) } else { one };
+            let lse = (input == CrossEntropyInput::Logits).then(|| layouts[3].apply(sums, &positions));
+            let total = (reduction == LossReduction::Mean && target.is_some()).then_some(one);
+            let (weight, lse, total) = (weight.as_ref(), lse.as_ref(), total.as_ref());
+            match pass {
+                CrossEntropyPass::Forward => {
+                    CrossEntropyProblem::forward(desc, &x, &target_desc, weight, &loss, lse, total)
+                }
+                CrossEntropyPass::Backward => {
+                    let dx = layouts[3].apply(dtype, &dims);
+                    CrossEntropyProblem::backward(desc, &x, &target_desc, weight, lse, total, &loss, &dx)
+                }
+            }
+            .expect("a random problem is legal")
+        },
+    )
+}
+
+fn any_weight() -> impl Strategy<Value = bool> {
+    proptest::bool::ANY
+}
