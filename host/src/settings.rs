@@ -33,7 +33,8 @@ fn parse_device(text: &str) -> Option<DeviceChoice> {
     }
 }
 
-/// `OXIDNN_PTX_DIR`: a folder written by `cargo xtask build-ptx` whose files replace the embedded kernels.
+/// `OXIDNN_PTX_DIR`: a folder written by `cargo xtask build-ptx` whose files replace the embedded kernels of their
+/// families, or add to them.
 pub(crate) fn ptx_dir() -> Option<PathBuf> {
     std::env::var_os("OXIDNN_PTX_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }

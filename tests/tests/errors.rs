@@ -158,17 +158,18 @@ fn problems_of_no_operator_are_refused() {
 fn devices_do_not_mix() {
     let Some(gpu) = gpu("devices_do_not_mix") else { return };
     let cpu = Context::cpu();
+    let name = gpu.info().name.clone();
     let (plan, x, mut y) = relu(&gpu, "4x5:f32");
     let cpu_x = cpu.tensor(&desc("4x5:f32")).unwrap();
     let stream = gpu.stream().unwrap();
     let mut workspace = plan.workspace().unwrap();
     let outcome = plan.run(&stream, Args::new().input("x", &cpu_x).output("y", &mut y), &mut workspace);
-    refused(&gpu, &y, outcome, "x: expected memory of NVIDIA");
+    refused(&gpu, &y, outcome, &format!("x: expected memory of {name}"));
     let outcome = plan.run(&cpu.stream().unwrap(), Args::new().input("x", &x).output("y", &mut y), &mut workspace);
-    refused(&gpu, &y, outcome, "stream: expected memory of NVIDIA");
+    refused(&gpu, &y, outcome, &format!("stream: expected memory of {name}"));
     let mut cpu_workspace = Workspace::none(&cpu).unwrap();
     let outcome = plan.run(&stream, Args::new().input("x", &x).output("y", &mut y), &mut cpu_workspace);
-    refused(&gpu, &y, outcome, "workspace: expected memory of NVIDIA");
+    refused(&gpu, &y, outcome, &format!("workspace: expected memory of {name}"));
 }
 
 #[test]

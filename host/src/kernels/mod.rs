@@ -5,10 +5,10 @@
 //! ([`excerpt`]).
 
 mod excerpt;
+mod replacement;
 
 use crate::driver::{Function, GpuContext, Module};
 use crate::{Error, settings};
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -139,7 +139,10 @@ pub fn embedded_modules() -> &'static [EmbeddedModule] {
 
 /// Whether kernels are embedded.
 pub fn kernels_state() -> KernelsState {
-    embedded::KERNELS_STATE
+    match replacement::modules() {
+        Ok([_, ..]) if embedded::KERNELS_STATE.is_err() => Ok("OXIDNN_PTX_DIR"),
+        _ => embedded::KERNELS_STATE,
+    }
 }
 
 /// What in this binary the time of an algorithm depends on: hashes of the kernels' and the host's sources.
@@ -174,12 +177,12 @@ impl LoadedKernels {
             None => self.load(embedded, Some(symbol), || {
                 let (ptx, image) = text(embedded)?;
                 let name = file_name(embedded);
-                let part = excerpt::of_kernel(&ptx, symbol).map(|part| load_text(gpu, &name, &part));
+                let part = excerpt::of_kernel(ptx, symbol).map(|part| load_text(gpu, &name, &part));
                 match part {
                     Some(Ok(module)) => Ok((module, image)),
                     Some(Err(stale @ Error::StaleKernels { .. })) => Err(stale),
                     // A text that is laid out in another way is loaded as a whole.
-                    _ => Ok((load_text(gpu, &name, &ptx)?, image)),
+                    _ => Ok((load_text(gpu, &name, ptx)?, image)),
                 }
             })?,
         };
@@ -190,12 +193,12 @@ impl LoadedKernels {
 
     /// Loads every kernel that runs on the device.
     pub(crate) fn load_all(&self, gpu: &GpuContext) -> Result<(), Error> {
-        for embedded in embedded_modules().iter().filter(|module| module.runs_on(gpu.compute_capability())) {
+        for embedded in taken()?.filter(|module| module.runs_on(gpu.compute_capability())) {
             let module = match self.machine_code(gpu, embedded) {
                 Some(module) => module,
                 None => self.load(embedded, None, || {
                     let (ptx, image) = text(embedded)?;
-                    Ok((load_text(gpu, &file_name(embedded), &ptx)?, image))
+                    Ok((load_text(gpu, &file_name(embedded), ptx)?, image))
                 })?,
             };
             for symbol in embedded.kernels {
@@ -247,23 +250,25 @@ impl LoadedKernels {
     }
 }
 
-/// The PTX of a module: the embedded text, or the file in its place.
-fn text(embedded: &'static EmbeddedModule) -> Result<(Cow<'static, str>, Image), Error> {
-    let Some(dir) = settings::ptx_dir() else { return Ok((Cow::Borrowed(embedded.ptx()?), Image::Ptx)) };
-    let path = dir.join(file_name(embedded));
-    let text = std::fs::read_to_string(&path).map_err(|e| Error::StaleKernels {
-        expected: format!("{} (OXIDNN_PTX_DIR)", path.display()),
-        found: format!("{e}; run `cargo xtask build-ptx`"),
-    })?;
-    Ok((Cow::Owned(text), Image::Replacement(path)))
+/// A module's text, and where it comes from.
+fn text(module: &'static EmbeddedModule) -> Result<(&'static str, Image), Error> {
+    let image = match settings::ptx_dir() {
+        Some(dir) if replacement::modules()?.iter().any(|other| std::ptr::eq(other, module)) => {
+            Image::Replacement(dir.join(file_name(module)))
+        }
+        _ => Image::Ptx,
+    };
+    Ok((module.ptx()?, image))
 }
 
-/// A lock whose holder panicked guards only caches here: their content stays usable.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn find(symbol: &str) -> Result<&'static EmbeddedModule, Error> {
+    if let Some(module) = replacement::modules()?.iter().find(|module| module.kernels.contains(&symbol)) {
+        return Ok(module);
+    }
     let origin = kernels_state().map_err(|reason| Error::StaleKernels {
         expected: format!("a PTX file with the kernel {symbol}"),
         found: reason.to_owned(),
@@ -272,6 +277,14 @@ fn find(symbol: &str) -> Result<&'static EmbeddedModule, Error> {
         expected: format!("the kernel {symbol}"),
         found: format!("{origin} without it; run `cargo xtask build-ptx`"),
     })
+}
+
+/// Every module that takes part: those of `OXIDNN_PTX_DIR`, then the embedded ones that it does not replace.
+fn taken() -> Result<impl Iterator<Item = &'static EmbeddedModule>, Error> {
+    let instead = replacement::modules()?;
+    let is_kept =
+        |module: &&EmbeddedModule| !instead.iter().any(|other| (other.name, other.arch) == (module.name, module.arch));
+    Ok(instead.iter().chain(embedded_modules().iter().filter(is_kept)))
 }
 
 fn load_text(gpu: &GpuContext, name: &str, ptx: &str) -> Result<Module, Error> {

@@ -1,0 +1,145 @@
+//! Contexts. There is one device and one memory, so they are only names, current on threads.
+
+use super::errors::{INVALID_CONTEXT, INVALID_VALUE};
+use super::{api, device, driver, lock, put};
+use std::cell::RefCell;
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, Mutex};
+
+/// A context.
+pub(super) struct Context;
+
+thread_local! {
+    /// The contexts that this thread pushed; the last is current.
+    static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The device's own context, and how often it was retained.
+static PRIMARY: Mutex<(usize, usize)> = Mutex::new((0, 0));
+
+fn current() -> *mut c_void {
+    STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0)) as *mut c_void
+}
+
+/// An error where no context is current.
+pub(super) fn needed() -> super::Outcome {
+    if current().is_null() { Err(INVALID_CONTEXT) } else { Ok(()) }
+}
+
+api! {
+    #[always]
+    fn cuCtxGetCurrent(context: *mut *mut c_void) {
+        unsafe { put(context, current()) }
+    }
+
+    #[always]
+    fn cuCtxSetCurrent(context: *mut c_void) {
+        if !context.is_null() {
+            driver().contexts.get(context).map_err(|_| INVALID_CONTEXT)?;
+        }
+        STACK.with_borrow_mut(|stack| {
+            stack.pop();
+            if !context.is_null() {
+                stack.push(context as usize);
+            }
+        });
+        Ok(())
+    }
+
+    #[always]
+    fn cuCtxPushCurrent_v2(context: *mut c_void) {
+        driver().contexts.get(context).map_err(|_| INVALID_CONTEXT)?;
+        STACK.with_borrow_mut(|stack| stack.push(context as usize));
+        Ok(())
+    }
+
+    #[always]
+    fn cuCtxPopCurrent_v2(context: *mut *mut c_void) {
+        let popped = STACK.with_borrow_mut(|stack| stack.pop()).ok_or(INVALID_CONTEXT)?;
+        if context.is_null() {
+            return Ok(());
+        }
+        unsafe { put(context, popped as *mut c_void) }
+    }
+
+    fn cuCtxCreate_v2(context: *mut *mut c_void, flags: u32, number: c_int) {
+        let _ = flags;
+        device::known(number)?;
+        let handle = driver().contexts.add(Arc::new(Context));
+        STACK.with_borrow_mut(|stack| stack.push(handle as usize));
+        unsafe { put(context, handle) }
+    }
+
+    fn cuCtxDestroy_v2(context: *mut c_void) {
+        driver().contexts.remove(context).map_err(|_| INVALID_CONTEXT)?;
+        STACK.with_borrow_mut(|stack| stack.retain(|&other| other != context as usize));
+        Ok(())
+    }
+
+    fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, number: c_int) {
+        device::known(number)?;
+        let mut primary = lock(&PRIMARY);
+        if primary.0 == 0 {
+            primary.0 = driver().contexts.add(Arc::new(Context)) as usize;
+        }
+        primary.1 += 1;
+        unsafe { put(context, primary.0 as *mut c_void) }
+    }
+
+    // The context stays, so that memory and modules of other holders are never lost.
+    #[always]
+    fn cuDevicePrimaryCtxRelease_v2(number: c_int) {
+        device::known(number)?;
+        let mut primary = lock(&PRIMARY);
+        primary.1 = primary.1.checked_sub(1).ok_or(INVALID_CONTEXT)?;
+        Ok(())
+    }
+
+    #[always]
+    fn cuDevicePrimaryCtxSetFlags_v2(number: c_int, flags: u32) {
+        let _ = flags;
+        device::known(number)
+    }
+
+    fn cuCtxGetDevice(number: *mut c_int) {
+        needed()?;
+        unsafe { put(number, 0) }
+    }
+
+    #[always]
+    fn cuCtxGetFlags(flags: *mut u32) {
+        needed()?;
+        unsafe { put(flags, 0) }
+    }
+
+    #[always]
+    fn cuCtxGetApiVersion(context: *mut c_void, version: *mut u32) {
+        let _ = context;
+        unsafe { put(version, 13_000) }
+    }
+
+    fn cuCtxSynchronize() {
+        needed()
+    }
+
+    fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) {
+        if !least.is_null() {
+            unsafe { put(least, 0) }?;
+        }
+        if greatest.is_null() { Ok(()) } else { unsafe { put(greatest, -5) } }
+    }
+
+    fn cuCtxGetLimit(value: *mut usize, limit: u32) {
+        match limit {
+            0 => unsafe { put(value, 1024) },
+            1 => unsafe { put(value, 1 << 20) },
+            2 => unsafe { put(value, 8 << 20) },
+            _ => Err(INVALID_VALUE),
+        }
+    }
+
+    fn cuCtxSetLimit(limit: u32, value: usize) {
+        let _ = (limit, value);
+        Ok(())
+    }
+}

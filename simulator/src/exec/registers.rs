@@ -1,0 +1,202 @@
+//! The registers of a warp: 32 lanes each, and how instructions read and write them.
+
+use half::{bf16, f16};
+use std::sync::Arc;
+
+/// Lanes of a warp.
+pub const LANES: usize = 32;
+
+/// Marks the index of a register as that of a constant.
+pub const CONSTANT: u32 = 1 << 31;
+
+/// The constants of a kernel, each repeated for every lane.
+#[derive(Debug, Default)]
+pub struct Constants {
+    /// Those of up to 32 bits.
+    pub w32: Vec<[u32; LANES]>,
+    /// Those of 64 bits.
+    pub w64: Vec<[u64; LANES]>,
+}
+
+/// The registers of a warp.
+#[derive(Debug, Default)]
+pub struct Registers {
+    w32: Vec<[u32; LANES]>,
+    w64: Vec<[u64; LANES]>,
+    /// A bit per lane.
+    predicates: Vec<u32>,
+    constants: Arc<Constants>,
+}
+
+impl Registers {
+    /// As many registers of each kind, with a pattern that no program expects.
+    pub fn new(n32: usize, n64: usize, n_predicates: usize, constants: Arc<Constants>) -> Self {
+        Registers {
+            w32: vec![[0x7FBA_DBAD; LANES]; n32],
+            w64: vec![[0x7FF4_BADB_AD7F_BADB; LANES]; n64],
+            predicates: vec![0; n_predicates],
+            constants,
+        }
+    }
+
+    /// The lanes of a register or constant of 32 bits.
+    #[inline]
+    pub fn w32(&self, at: u32) -> &[u32; LANES] {
+        if at & CONSTANT == 0 { &self.w32[at as usize] } else { &self.constants.w32[(at ^ CONSTANT) as usize] }
+    }
+
+    /// The lanes of a register or constant of 64 bits.
+    #[inline]
+    pub fn w64(&self, at: u32) -> &[u64; LANES] {
+        if at & CONSTANT == 0 { &self.w64[at as usize] } else { &self.constants.w64[(at ^ CONSTANT) as usize] }
+    }
+
+    /// The lanes of a register, to be written.
+    #[inline]
+    pub fn w32_mut(&mut self, at: u32) -> &mut [u32; LANES] {
+        &mut self.w32[at as usize]
+    }
+
+    /// The lanes of a register, to be written.
+    #[inline]
+    pub fn w64_mut(&mut self, at: u32) -> &mut [u64; LANES] {
+        &mut self.w64[at as usize]
+    }
+
+    /// The lanes in which a predicate holds.
+    #[inline]
+    pub fn predicate(&self, at: u32) -> u32 {
+        self.predicates[at as usize]
+    }
+
+    /// Sets a predicate in the lanes of `mask`.
+    #[inline]
+    pub fn set_predicate(&mut self, at: u32, mask: u32, value: u32) {
+        let place = &mut self.predicates[at as usize];
+        *place = *place & !mask | value & mask;
+    }
+}
+
+/// The numbers of the lanes in a mask.
+pub fn lanes(mut mask: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lane = mask.trailing_zeros() as usize;
+        (mask != 0).then(|| {
+            mask &= mask - 1;
+            lane
+        })
+    })
+}
+
+/// A type that an instruction computes with; narrow ones lie in the low bits of a register, zeros above.
+pub trait Lane: Copy + 'static {
+    /// Whether it lies in a register of 64 bits.
+    const IS_WIDE: bool;
+    /// All lanes of a register.
+    fn read(registers: &Registers, at: u32) -> [Self; LANES];
+    /// Writes the lanes of `mask`.
+    fn write(registers: &mut Registers, at: u32, mask: u32, values: [Self; LANES]);
+}
+
+macro_rules! lane {
+    ($($ty:ty: $get:ident $place:ident $wide:literal, $from:expr, $to:expr;)*) => { $(
+        impl Lane for $ty {
+            const IS_WIDE: bool = $wide;
+
+            #[inline]
+            fn read(registers: &Registers, at: u32) -> [Self; LANES] {
+                registers.$get(at).map($from)
+            }
+
+            #[inline]
+            fn write(registers: &mut Registers, at: u32, mask: u32, values: [Self; LANES]) {
+                let place = registers.$place(at);
+                let bits = values.map($to);
+                if mask == u32::MAX {
+                    *place = bits;
+                } else {
+                    for i in 0..LANES {
+                        place[i] = if mask >> i & 1 == 1 { bits[i] } else { place[i] };
+                    }
+                }
+            }
+        }
+    )* };
+}
+
+lane! {
+    u8: w32 w32_mut false, |bits| bits as u8, u32::from;
+    i8: w32 w32_mut false, |bits| bits as i8, |value| u32::from(value as u8);
+    u16: w32 w32_mut false, |bits| bits as u16, u32::from;
+    i16: w32 w32_mut false, |bits| bits as i16, |value| u32::from(value as u16);
+    u32: w32 w32_mut false, |bits| bits, |value| value;
+    i32: w32 w32_mut false, |bits| bits as i32, |value| value as u32;
+    f32: w32 w32_mut false, f32::from_bits, f32::to_bits;
+    f16: w32 w32_mut false, |bits| f16::from_bits(bits as u16), |value| u32::from(value.to_bits());
+    bf16: w32 w32_mut false, |bits| bf16::from_bits(bits as u16), |value| u32::from(value.to_bits());
+    [f16; 2]: w32 w32_mut false,
+        |bits| [f16::from_bits(bits as u16), f16::from_bits((bits >> 16) as u16)],
+        |[low, high]| u32::from(low.to_bits()) | u32::from(high.to_bits()) << 16;
+    [bf16; 2]: w32 w32_mut false,
+        |bits| [bf16::from_bits(bits as u16), bf16::from_bits((bits >> 16) as u16)],
+        |[low, high]| u32::from(low.to_bits()) | u32::from(high.to_bits()) << 16;
+    u64: w64 w64_mut true, |bits| bits, |value| value;
+    i64: w64 w64_mut true, |bits| bits as i64, |value| value as u64;
+    f64: w64 w64_mut true, f64::from_bits, f64::to_bits;
+}
+
+/// Indices of an instruction's registers: results first, then operands.
+pub type At = [u32; 6];
+
+/// What an instruction does that only reads and writes registers, in the lanes of a mask.
+pub type Compute = Box<dyn Fn(&mut Registers, u32, &At) + Send + Sync>;
+
+/// `at[0] = f(at[1])`.
+pub fn unary<A: Lane, D: Lane>(f: impl Fn(A) -> D + Send + Sync + 'static) -> Compute {
+    Box::new(move |registers, mask, at| {
+        let a = A::read(registers, at[1]);
+        D::write(registers, at[0], mask, std::array::from_fn(|i| f(a[i])));
+    })
+}
+
+/// `at[0] = f(at[1], at[2])`.
+pub fn binary<A: Lane, B: Lane, D: Lane>(f: impl Fn(A, B) -> D + Send + Sync + 'static) -> Compute {
+    Box::new(move |registers, mask, at| {
+        let a = A::read(registers, at[1]);
+        let b = B::read(registers, at[2]);
+        D::write(registers, at[0], mask, std::array::from_fn(|i| f(a[i], b[i])));
+    })
+}
+
+/// `at[0] = f(at[1], at[2], at[3])`.
+pub fn ternary<A: Lane, B: Lane, C: Lane, D: Lane>(f: impl Fn(A, B, C) -> D + Send + Sync + 'static) -> Compute {
+    Box::new(move |registers, mask, at| {
+        let a = A::read(registers, at[1]);
+        let b = B::read(registers, at[2]);
+        let c = C::read(registers, at[3]);
+        D::write(registers, at[0], mask, std::array::from_fn(|i| f(a[i], b[i], c[i])));
+    })
+}
+
+/// `at[0] = f(at[1], at[2], at[3], at[4])`.
+pub fn quaternary<A: Lane, B: Lane, C: Lane, E: Lane, D: Lane>(
+    f: impl Fn(A, B, C, E) -> D + Send + Sync + 'static,
+) -> Compute {
+    Box::new(move |registers, mask, at| {
+        let a = A::read(registers, at[1]);
+        let b = B::read(registers, at[2]);
+        let c = C::read(registers, at[3]);
+        let e = E::read(registers, at[4]);
+        D::write(registers, at[0], mask, std::array::from_fn(|i| f(a[i], b[i], c[i], e[i])));
+    })
+}
+
+/// The lanes in which `f(at[a], at[b])` holds.
+pub fn compare<T: Lane>(registers: &Registers, a: u32, b: u32, f: impl Fn(T, T) -> bool) -> u32 {
+    let (a, b) = (T::read(registers, a), T::read(registers, b));
+    let mut holds = 0;
+    for i in 0..LANES {
+        holds |= u32::from(f(a[i], b[i])) << i;
+    }
+    holds
+}
