@@ -57,7 +57,7 @@ pub(super) fn owner(config: Config) -> &'static dyn Algorithm<ConvProblem> {
         &halo_wgmma_split::HaloWgmmaSplit
     } else if im2col_wgmma::KERNELS.iter().any(|row| names(row.symbol)) {
         &im2col_wgmma::Gather
-    } else if im2col_wgmma::WGRAD_KERNELS.iter().any(|row| names(row.symbol)) {
+    } else if im2col_wgmma::wgrad_row(config).is_some() {
         &im2col_wgmma::Wgrad
     } else {
         &im2col_wgmma::Cluster
@@ -93,6 +93,7 @@ mod tests {
         assert_eq!(owner(Config(halo_wgmma_split::KERNELS[0].0)).name(), "halo_wgmma_split");
         assert_eq!(owner(Config(im2col_wgmma::KERNELS[0].symbol)).name(), "im2col_wgmma");
         assert_eq!(owner(Config(im2col_wgmma::WGRAD_KERNELS[0].symbol)).name(), "im2col_wgmma_split");
+        assert_eq!(owner(Config("wgrad_im2col_wgmma_bf16_128x64_sm90+half")).name(), "im2col_wgmma_split");
         assert_eq!(owner(Config("convcluster_fprop_wgmma_bf16_64x64_sm90+cluster2")).name(), "im2col_wgmma_cluster");
     }
 }

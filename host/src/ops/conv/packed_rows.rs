@@ -12,7 +12,7 @@
 
 use super::im2col_wgmma::{
     AxisClass, Class, Filter, KERNELS, Positions, Product, Row, SplitSum, Spread, View, WGRAD_KERNELS, WgradRow,
-    WgradView, Window, check_address, check_device, check_window, classes, row, tma_type, unsupported, wgrad_row,
+    WgradView, Window, check_address, check_device, check_window, classes, row, tma_type, unsupported,
 };
 use super::{ConvMode, ConvPass, ConvProblem, halo_wgmma};
 use crate::driver::Function;
@@ -79,7 +79,10 @@ impl Algorithm<ConvProblem> for PackedRows {
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
         let Ok(packing) = Packing::of(problem) else { return 0 };
         let behind = match packing.wgrad_view(problem) {
-            Ok(view) if problem.conv_pass() == ConvPass::Wgrad => view.partials_bytes(wgrad_row(config).tile),
+            Ok(view) if problem.conv_pass() == ConvPass::Wgrad => {
+                let (row, cut) = view.chosen(config);
+                view.partials_bytes(row.tile, cut)
+            }
             _ => packing.w.bytes(),
         };
         packing.behind_x() + behind
@@ -91,8 +94,8 @@ impl Algorithm<ConvProblem> for PackedRows {
         let Ok(packing) = Packing::of(problem) else { return f64::INFINITY };
         let products_us = if problem.conv_pass() == ConvPass::Wgrad {
             let Ok(view) = packing.wgrad_view(problem) else { return f64::INFINITY };
-            let tile = wgrad_row(config).tile;
-            view.time_us(tile, view.cut(tile))
+            let (row, cut) = view.chosen(config);
+            view.time_us(row.tile, cut)
         } else {
             let Ok(view) = packing.view(problem) else { return f64::INFINITY };
             match halo_wgmma::KERNELS.iter().find(|row| row.symbol == config.0) {

@@ -47,7 +47,9 @@ impl Algorithm<ConvProblem> for Wgrad {
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
-        Sides::of(problem).map_or(0, |sides| sides.partials_at() + sides.view.partials_bytes(tile_of(config)))
+        let tile = tile_of(config);
+        Sides::of(problem)
+            .map_or(0, |sides| sides.partials_at() + sides.view.partials_bytes(tile, sides.view.cut(tile)))
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
@@ -59,7 +61,9 @@ impl Algorithm<ConvProblem> for Wgrad {
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let Sides { x, dy, view } = Sides::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
-        let sum = SplitSum::new(view, tile_of(config), [config.0, side("sum")], context)?;
+        let tile = tile_of(config);
+        let cut = view.cut(tile);
+        let sum = SplitSum::new(view, (tile, cut), [config.0, side("sum")], context)?;
         Ok(Box::new(SidesLaunch { pack: context.function(side("pack"))?, x, dy, sum }))
     }
 }

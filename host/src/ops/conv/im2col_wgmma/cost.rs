@@ -3,9 +3,10 @@
 //! The figures were fitted to 2,800 times of tiles on an H200 (deepbench_conv and _server, resnet18 and 50, vgg, unet3d
 //! and others, by `compare --verbose`); three of four estimates are within 10 % of the times.
 
+use super::cuts::{Cut, MULTIPROCESSORS};
 use super::gather::View;
 use super::tensors::Positions;
-use super::wgrad::{Cut, MULTIPROCESSORS, WgradView};
+use super::wgrad::WgradView;
 use crate::Context;
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ROW_BYTES};
 
@@ -112,6 +113,8 @@ mod wgrad {
     pub(super) const SECOND_US: f64 = 1.84;
     pub(super) const PARTIALS: f64 = 2.05e6;
     pub(super) const MEMORY: f64 = 15.5e6;
+    /// Bytes a microsecond of the memory, when nothing else takes longer.
+    pub(super) const ALL_MEMORY: f64 = 4.2e6;
 }
 
 impl WgradView {
@@ -126,11 +129,7 @@ impl WgradView {
             extent * (1.0 + positions.misalignment(wgrad::ACROSS_LINES, wgrad::ACROSS_SECTORS))
         };
         let (tiles, clusters) = (self.tiles(tile), MULTIPROCESSORS / u64::from(tile.cluster));
-        let active = match cut {
-            Cut::Splits(splits) => (tiles * splits).min(clusters),
-            Cut::Evenly { workers } => workers,
-        };
-        let blocks = active as f64 * f64::from(tile.cluster);
+        let blocks = self.active(tile, cut) as f64;
         let loads = blocks * (rows(m, &self.dy) + rows(n, &self.x)) * f64::from(ROW_BYTES) / wgrad::CACHE;
         // Each consumer reads its rows and its columns.
         let instructions = (m / 64.0).max(2.0);
@@ -157,6 +156,6 @@ impl WgradView {
         };
         let partials = (self.slots(tile, cut) * u64::from(tile.partials()) * 4) as f64;
         let second = if partials > 0.0 { wgrad::SECOND_US + partials / wgrad::PARTIALS } else { 0.0 };
-        wgrad::ENDS_US + sums + second + bytes / wgrad::MEMORY
+        wgrad::ENDS_US + (sums + bytes / wgrad::MEMORY).max(bytes / wgrad::ALL_MEMORY) + second
     }
 }

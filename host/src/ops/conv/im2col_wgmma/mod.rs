@@ -8,6 +8,7 @@
 mod classes;
 mod cluster;
 mod cost;
+mod cuts;
 mod epilogue;
 mod gather;
 mod tensors;
@@ -15,9 +16,10 @@ mod wgrad;
 
 pub(super) use classes::{AxisClass, Class, classes};
 pub(super) use cluster::Cluster;
+pub(super) use cuts::MULTIPROCESSORS;
 pub(super) use gather::{Gather, KERNELS, Product, Row, Spread, View, row};
 pub(super) use tensors::{Filter, Positions, Window, check_window, five};
-pub(super) use wgrad::{MULTIPROCESSORS, SplitSum, WGRAD_KERNELS, Wgrad, WgradRow, WgradView, wgrad_row};
+pub(super) use wgrad::{SplitSum, WGRAD_KERNELS, Wgrad, WgradRow, WgradView, wgrad_row};
 
 use super::ConvProblem;
 use crate::driver::TmaType;

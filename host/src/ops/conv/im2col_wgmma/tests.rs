@@ -1,9 +1,12 @@
 //! Geometry against a plain search.
 
 use super::classes::classes;
+use super::cuts::{Cut, MULTIPROCESSORS, Rule};
 use super::tensors::{Filter, Positions};
-use super::wgrad::{Cut, WGRAD_KERNELS, WgradView};
+use super::wgrad::{WGRAD_KERNELS, Wgrad, WgradView, wgrad_row};
 use crate::ops::conv::ConvProblem;
+use crate::select::{Algorithm, Config};
+use crate::{Context, DeviceInfo};
 use std::collections::{HashMap, HashSet};
 
 fn problem(text: &str) -> ConvProblem {
@@ -97,6 +100,8 @@ fn wgrad_is_cut_without_gaps() {
         for tile in WGRAD_KERNELS.iter().map(|row| row.tile) {
             let cuts = [1, 2, 5].map(Cut::Splits).into_iter();
             let cuts = cuts.chain([1, 2, 3, 7, 66, 132].map(|workers| Cut::Evenly { workers }));
+            let rules = [Rule::Evenly, Rule::Half, Rule::Once, Rule::Twice];
+            let cuts = cuts.chain(rules.into_iter().filter_map(|rule| view.cut_by(tile, rule)));
             for cut in cuts {
                 let p = view.params(tile, cut);
                 let (tiles, k_blocks) = (view.tiles(tile) as u32, view.k_blocks() as u32);
@@ -138,5 +143,44 @@ fn wgrad_is_cut_without_gaps() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn cuts_have_names_of_their_own() {
+    let mut names = HashSet::new();
+    for row in WGRAD_KERNELS {
+        assert!(names.insert(row.symbol));
+        for (name, _) in row.cuts {
+            assert!(names.insert(name));
+            assert_eq!(wgrad_row(Config(name)).map(|row| row.symbol), Some(row.symbol));
+        }
+    }
+}
+
+/// A sum that waits for the memory keeps enough blocks at work to wait for it.
+#[test]
+fn cuts_count_the_blocks_at_work() {
+    let context = Context::described(DeviceInfo::h200());
+    let problem = problem("conv:wgrad x=256x256x56x56:bf16:nhwc dw=128x256x1x1:bf16:nhwc");
+    let view = WgradView::of(&problem).unwrap();
+    for row in WGRAD_KERNELS.iter().filter(|row| view.fits(row.tile)) {
+        let active = view.active(row.tile, view.cut(row.tile));
+        assert!((66..=MULTIPROCESSORS).contains(&active), "{}: {active} blocks", row.symbol);
+    }
+    let configs = Wgrad.configs(&problem, &context).unwrap();
+    let halves: Vec<_> = configs.iter().filter(|config| config.0.ends_with("+half")).collect();
+    assert_eq!(halves.len(), 3, "{configs:?}");
+    for &&config in &halves {
+        let (row, cut) = view.chosen(config);
+        assert_eq!(cut, Cut::Evenly { workers: MULTIPROCESSORS / u64::from(row.tile.cluster) / 2 });
+        assert_eq!(Wgrad.workspace_bytes(&problem, config), view.partials_bytes(row.tile, cut));
+        let plain = Wgrad.estimate_us(&problem, Config(row.symbol), &context);
+        assert!(Wgrad.estimate_us(&problem, config, &context) >= plain);
+    }
+    // Where there are few stages, nobody is left without one.
+    let short = WgradView::of(&self::problem("conv:wgrad x=1x64x8x8:bf16:nhwc dw=64x64x1x1:bf16:nhwc")).unwrap();
+    for row in WGRAD_KERNELS {
+        assert!([Rule::Evenly, Rule::Half].iter().all(|rule| short.cut_by(row.tile, *rule).is_none()));
     }
 }

@@ -1,7 +1,8 @@
 //! `wgrad`.
 
+use super::cuts::{Cut, Rule};
 use super::tensors::{Filter, Positions, Window, check_window};
-use super::{CYCLES_PER_US, ENDS_US, check_addresses, check_device, parts_cycles, stage_cycles, tma_type, unsupported};
+use super::{check_addresses, check_device, tma_type, unsupported};
 use crate::driver::{Function, GpuContext, TmaType};
 use crate::launch::{LaunchConfig, launch, linear_grid};
 use crate::ops::conv::{ConvMode, ConvPass, ConvProblem};
@@ -18,6 +19,8 @@ pub(in crate::ops::conv) struct WgradRow {
     pub(in crate::ops::conv) symbol: &'static str,
     pub(in crate::ops::conv) dtype: DType,
     pub(in crate::ops::conv) tile: ConvTile,
+    /// Its names with other cuts than the one that is chosen without measuring.
+    pub(super) cuts: [(&'static str, Rule); 4],
 }
 
 macro_rules! rows {
@@ -26,6 +29,12 @@ macro_rules! rows {
             symbol: stringify!($symbol),
             dtype: kernel_abi::dtype_of!($dtype),
             tile: kernel_abi::ops::conv::im2col_wgmma::$tile,
+            cuts: [
+                (concat!(stringify!($symbol), "+evenly"), Rule::Evenly),
+                (concat!(stringify!($symbol), "+half"), Rule::Half),
+                (concat!(stringify!($symbol), "+once"), Rule::Once),
+                (concat!(stringify!($symbol), "+twice"), Rule::Twice),
+            ],
         }),*]
     };
 }
@@ -37,6 +46,9 @@ macro_rules! sum_rows {
 }
 
 pub(in crate::ops::conv) const WGRAD_KERNELS: &[WgradRow] = kernel_abi::conv_im2col_wgrad_kernels!(rows);
+
+/// Tiles, the best by estimate, that are offered with other cuts too.
+const CUT_TILES: usize = 3;
 
 /// The kernels that add partial sums.
 const SUMS: &[(&str, DType)] = kernel_abi::conv_im2col_sum_kernels!(sum_rows);
@@ -57,19 +69,33 @@ impl Algorithm<ConvProblem> for Wgrad {
         let view = WgradView::of(problem)?;
         let dtype = problem.x().dtype();
         let fits = |row: &&WgradRow| row.dtype == dtype && view.fits(row.tile);
-        Ok(WGRAD_KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect())
+        let mut rows: Vec<_> = WGRAD_KERNELS.iter().filter(fits).collect();
+        let mut configs: Vec<_> = rows.iter().map(|row| Config(row.symbol)).collect();
+        let estimate_us = |row: &WgradRow| view.estimate_us(row.tile, view.cut(row.tile));
+        rows.sort_by(|a, b| estimate_us(a).total_cmp(&estimate_us(b)));
+        for row in rows.into_iter().take(CUT_TILES) {
+            let mut known = vec![view.cut(row.tile)];
+            for (name, rule) in row.cuts {
+                if let Some(cut) = view.cut_by(row.tile, rule).filter(|cut| !known.contains(cut)) {
+                    known.push(cut);
+                    configs.push(Config(name));
+                }
+            }
+        }
+        Ok(configs)
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
         let Ok(view) = WgradView::of(problem) else { return 0 };
-        let tile = wgrad_row(config).tile;
-        view.partials_bytes(tile)
+        let (row, cut) = view.chosen(config);
+        view.partials_bytes(row.tile, cut)
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, _: &Context) -> f64 {
         let Ok(view) = WgradView::of(problem) else { return f64::INFINITY };
-        let tile = wgrad_row(config).tile;
-        view.estimate_us(tile, view.cut(tile))
+        let (row, cut) = view.chosen(config);
+        // Other cuts are for who measures: none is estimated below the one that is chosen without.
+        view.estimate_us(row.tile, view.cut(row.tile)).max(view.estimate_us(row.tile, cut))
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -78,25 +104,10 @@ impl Algorithm<ConvProblem> for Wgrad {
     }
 }
 
-/// How the sums of all tiles are shared out.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::ops::conv) enum Cut {
-    /// Every tile's sum is cut into so many parts.
-    Splits(u64),
-    /// So many workers take the same number of stages each, one tile after the other (stream-K: Osama et al.,
-    /// "Stream-K", PPoPP 2023).
-    Evenly {
-        /// Clusters.
-        workers: u64,
-    },
-}
-
-/// Blocks at work at once on the devices the kernels run on: the splits, and so the order of the additions and the
-/// workspace, are the same on all of them.
-pub(in crate::ops::conv) const MULTIPROCESSORS: u64 = 132;
-
-pub(in crate::ops::conv) fn wgrad_row(config: Config) -> &'static WgradRow {
-    WGRAD_KERNELS.iter().find(|row| row.symbol == config.0).expect("configs come from the kernel list")
+/// The row of a config, whatever its cut.
+pub(in crate::ops::conv) fn wgrad_row(config: Config) -> Option<&'static WgradRow> {
+    let names = |row: &&WgradRow| row.symbol == config.0 || row.cuts.iter().any(|(name, _)| *name == config.0);
+    WGRAD_KERNELS.iter().find(names)
 }
 
 /// A problem as the kernels see it.
@@ -121,6 +132,14 @@ pub(in crate::ops::conv) struct WgradView {
 }
 
 impl WgradView {
+    /// What a config stands for.
+    pub(in crate::ops::conv) fn chosen(&self, config: Config) -> (&'static WgradRow, Cut) {
+        let row = wgrad_row(config).expect("configs come from the kernel list");
+        let rule = row.cuts.iter().find(|(name, _)| *name == config.0).map(|(_, rule)| *rule);
+        let cut = rule.and_then(|rule| self.cut_by(row.tile, rule));
+        (row, cut.unwrap_or_else(|| self.cut(row.tile)))
+    }
+
     pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
         let data_type = tma_type(problem.x().dtype())?;
         let shape = problem.shape();
@@ -208,87 +227,6 @@ impl WgradView {
         rows && (columns == 1 || self.n_panels() > columns / 2) && self.tiles(tile) < 1 << 24
     }
 
-    /// How the sum is cut: what is fastest by `time_us`.
-    pub(in crate::ops::conv) fn cut(&self, tile: ConvTile) -> Cut {
-        let (tiles, clusters) = (self.tiles(tile), MULTIPROCESSORS / u64::from(tile.cluster));
-        // A part has some stages at least, and all parts are at work at once, or there is only one. Stages of parts take
-        // six times as long, so that rounds that leave no multiprocessor idle are worth more partial sums.
-        let (stages, rounds) = if tile.converted > 0 { (12, 16) } else { (4, 2) };
-        let most = (self.k_blocks() / stages).min(rounds * clusters / tiles.max(1)).max(1);
-        let evenly = tile.converted == 0
-            && tiles * self.k_blocks() >= stages * clusters
-            && tiles * self.k_blocks() < u64::from(u32::MAX);
-        let cuts = (1..=most).map(Cut::Splits).chain(evenly.then_some(Cut::Evenly { workers: clusters }));
-        let time = |cut: &Cut| self.time_us(tile, *cut);
-        cuts.min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(Cut::Splits(1))
-    }
-
-    /// Time with the given cut, by which it is chosen.
-    pub(in crate::ops::conv) fn time_us(&self, tile: ConvTile, cut: Cut) -> f64 {
-        /// Bytes of partial sums that are written or read in a microsecond, from and to the second-level cache.
-        const PARTIALS: f64 = 3.0e6;
-        /// From the end of the first kernel to that of the second, without its work.
-        const SECOND_KERNEL_US: f64 = 2.5;
-        /// Cycles from a tile's last product to its last store, when sums are stored as they are.
-        const EPILOGUE: f64 = 1500.0;
-        /// Cycles for a column of a tile that goes to dw by pairs of elements.
-        const PAIRS: f64 = 20.0;
-        /// Bytes from memory in a microsecond.
-        const MEMORY: f64 = 4.0e6;
-        /// Bytes of operands that stay in the second-level cache while workers at unlike places of the sum come by.
-        const CACHED: f64 = 30e6;
-        let stage = if tile.converted > 0 {
-            parts_cycles(tile, tile.consumer_columns())
-        } else {
-            let shared = tile.a_bytes() + tile.b_bytes() / tile.cluster;
-            stage_cycles(tile, tile.consumer_columns(), shared)
-        };
-        let (tiles, clusters) = (self.tiles(tile), MULTIPROCESSORS / u64::from(tile.cluster));
-        let (rounds, stages) = match cut {
-            Cut::Splits(splits) => {
-                ((tiles * splits).div_ceil(clusters) as f64, self.k_blocks().div_ceil(splits) as f64)
-            }
-            // Every worker ends one tile and begins another.
-            Cut::Evenly { workers } => {
-                let stages = (tiles * self.k_blocks()).div_ceil(workers) as f64;
-                let parts = 1.0 + (tiles as f64 / workers as f64).max(1.0);
-                (parts, stages / parts)
-            }
-        };
-        let pairs = if cut == Cut::Splits(1) { PAIRS * f64::from(tile.consumer_columns()) } else { 0.0 };
-        let products = rounds * (stages * stage + EPILOGUE + pairs) / CYCLES_PER_US;
-        let mut bytes = self.x.element_bytes as f64
-            * (self.x.count() * self.x.channels + self.dy.count() * self.dy.channels) as f64;
-        if matches!(cut, Cut::Evenly { .. }) && bytes > CACHED {
-            // Tiles that read the same do so at other times.
-            let each = f64::from(tile.a_bytes() * tile.cluster + tile.b_bytes());
-            bytes = bytes.max(each * (tiles * self.k_blocks()) as f64);
-        }
-        let sums = match self.slots(tile, cut) {
-            0 => 0.0,
-            slots => {
-                let bytes = (slots * u64::from(tile.partials()) * 4) as f64;
-                SECOND_KERNEL_US + 2.0 * bytes / PARTIALS
-            }
-        };
-        ENDS_US + products.max(bytes / MEMORY) + sums
-    }
-
-    /// Places for partial sums of a block's tile.
-    pub(super) fn slots(&self, tile: ConvTile, cut: Cut) -> u64 {
-        let of_clusters = match cut {
-            Cut::Splits(1) => 0,
-            Cut::Splits(splits) => splits * self.tiles(tile),
-            Cut::Evenly { workers } => 2 * workers,
-        };
-        of_clusters * u64::from(tile.cluster)
-    }
-
-    /// Workspace for the partial sums.
-    pub(in crate::ops::conv) fn partials_bytes(&self, tile: ConvTile) -> u64 {
-        self.slots(tile, self.cut(tile)) * u64::from(tile.partials()) * 4
-    }
-
     pub(super) fn params(&self, tile: ConvTile, cut: Cut) -> ConvWgradParams {
         let (splits, workers) = match cut {
             Cut::Splits(splits) => (splits, 0),
@@ -373,19 +311,19 @@ impl SplitSum {
     ) -> Result<Self, Error> {
         let dtype = problem.x().dtype();
         let (sum, _) = SUMS.iter().find(|(_, of)| *of == dtype).expect("configs are of the types of the list");
-        SplitSum::new(view, wgrad_row(config).tile, [config.0, sum], context)
+        let (row, cut) = view.chosen(config);
+        SplitSum::new(view, (row.tile, cut), [row.symbol, sum], context)
     }
 
-    /// The launches of a view: by the kernel of a tile, and the one that adds its parts.
+    /// The launches of a view: by the kernel of a tile with sums cut so, and the one that adds its parts.
     pub(in crate::ops::conv) fn new(
         view: WgradView,
-        tile: ConvTile,
+        (tile, cut): (ConvTile, Cut),
         [symbol, sum]: [&'static str; 2],
         context: &Context,
     ) -> Result<Self, Error> {
         let function = context.function(symbol)?;
         function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
-        let cut = view.cut(tile);
         let cluster = u64::from(tile.cluster);
         let (workers, parts) = match cut {
             Cut::Splits(splits) => {

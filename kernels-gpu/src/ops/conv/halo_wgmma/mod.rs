@@ -1,13 +1,14 @@
 //! Tensor-core convolution for Hopper that reads every tile with its halo once: see
 //! [`kernel_abi::ops::conv::halo_wgmma`].
 //!
-//! Grid: any number of blocks, which share the tiles round-robin. Block: 384 threads. Two threads of warpgroup 0 load
+//! Grid: any number of blocks, which share the tiles round-robin. Block: 384 threads. Two warps of warpgroup 0 load
 //! what is read, rows of positions with the padding as zeros, and the filter; warpgroups 1 and 2 compute. The product
 //! instruction takes positions from wherever a tap's shift has them begin. Shared memory: dynamic, [`HaloShared`].
 //!
-//! Where consumers share tiles, each computes half of the positions or of the channels, one thread loads positions into
+//! Where consumers share tiles, each computes half of the positions or of the channels, one warp loads positions into
 //! two buffers and the other one the filter, tap after tap, into a ring. Where the filter is resident, each consumer has
-//! its own tiles, buffer and loading thread.
+//! its own tiles, buffer and loading warp. All threads of such a warp compute where, so that addresses are computed once
+//! for all of them, and one queues the copies.
 //!
 //! The product's rows are channels that are written, its columns positions: an instruction of 64 × 256 reads 10 KB from
 //! shared memory where four of 64 × 64 with the roles exchanged read 16, and reading is what limits them. For up to 16
@@ -172,20 +173,22 @@ unsafe fn run<P: Product<R, S>, E: Half, const R: usize, const S: usize>(p: &Con
     sync_threads();
     schedule::wait_for_predecessors();
     let warpgroup = warp::uniform(thread_idx_x() / WARPGROUP);
+    let warp = warp::uniform(thread_idx_x() / 32);
     if warpgroup > 0 {
         consume::<P, E, R, S>(p, base, halo, filter, warpgroup - 1);
     } else if P::RESIDENT {
-        if thread_idx_x() == 0 {
-            mbarrier::arrive_expect_bytes(filter.full(), p.shared.stages * p.shared.stage_bytes);
+        if warp == 0 {
+            if warp::elect() {
+                mbarrier::arrive_expect_bytes(filter.full(), p.shared.stages * p.shared.stage_bytes);
+            }
             load_filter::<P, R, S>(p, maps[1], filter);
         }
-        let consumer = thread_idx_x() / 32;
-        if thread_idx_x() % 32 == 0 && consumer < CONSUMERS {
-            load_positions::<P, R, S>(p, maps[0], halo.part(consumer), Tiles::new::<P, R, S>(consumer));
+        if warp < CONSUMERS {
+            load_positions::<P, R, S>(p, maps[0], halo.part(warp), Tiles::new::<P, R, S>(warp));
         }
-    } else if thread_idx_x() == 0 {
+    } else if warp == 0 {
         load_positions::<P, R, S>(p, maps[0], halo, Tiles::new::<P, R, S>(0));
-    } else if thread_idx_x() == 32 {
+    } else if warp == 1 {
         load_filter::<P, R, S>(p, maps[1], filter);
     }
 }
@@ -220,7 +223,7 @@ impl Tiles {
 /// Loads positions for tile after tile: for every plane that a tap reads, and every panel of channels, one buffer.
 ///
 /// # Safety
-/// As [`run`]; one thread.
+/// As [`run`]; all threads of one warp.
 #[inline(always)]
 unsafe fn load_positions<P: Product<R, S>, const R: usize, const S: usize>(
     p: &ConvHaloParams,
@@ -238,8 +241,11 @@ unsafe fn load_positions<P: Product<R, S>, const R: usize, const S: usize>(
             let mut panel = 0;
             while panel < p.panels {
                 mbarrier::wait(halo.empty(), halo.parity ^ 1);
-                mbarrier::arrive_expect_bytes(halo.full(), bytes);
-                tma::load_5d(halo.at(), map, halo.full(), [(panel * PANEL) as i32, w, h, d, place.image as i32]);
+                if warp::elect() {
+                    let bar = halo.full();
+                    mbarrier::arrive_expect_bytes(bar, bytes);
+                    tma::load_5d(halo.at(), map, bar, [(panel * PANEL) as i32, w, h, d, place.image as i32]);
+                }
                 halo.advance();
                 panel += 1;
             }
@@ -251,7 +257,7 @@ unsafe fn load_positions<P: Product<R, S>, const R: usize, const S: usize>(
 /// Loads the filter in the order in which taps are multiplied: for tile after tile, or once.
 ///
 /// # Safety
-/// As [`run`]; one thread.
+/// As [`run`]; all threads of one warp.
 #[inline(always)]
 unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
     p: &ConvHaloParams,
@@ -275,18 +281,22 @@ unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
                         let bar = if P::RESIDENT { resident } else { filter.full() };
                         if !P::RESIDENT {
                             mbarrier::wait(filter.empty(), filter.parity ^ 1);
-                            mbarrier::arrive_expect_bytes(bar, p.shared.stage_bytes);
                         }
-                        if P::FILTER_IS_MN_MAJOR {
-                            let mut column = 0;
-                            while column < P::CHANNELS {
-                                // A panel of columns holds all 64 rows of the sum.
-                                let to = filter.at() + column * (PANEL * 2);
-                                tma::load_3d(to, map, bar, [n + column as i32, tap, c]);
-                                column += PANEL;
+                        if warp::elect() {
+                            if !P::RESIDENT {
+                                mbarrier::arrive_expect_bytes(bar, p.shared.stage_bytes);
                             }
-                        } else {
-                            tma::load_3d(filter.at(), map, bar, [c, tap, n]);
+                            if P::FILTER_IS_MN_MAJOR {
+                                let mut column = 0;
+                                while column < P::CHANNELS {
+                                    // A panel of columns holds all 64 rows of the sum.
+                                    let to = filter.at() + column * (PANEL * 2);
+                                    tma::load_3d(to, map, bar, [n + column as i32, tap, c]);
+                                    column += PANEL;
+                                }
+                            } else {
+                                tma::load_3d(filter.at(), map, bar, [c, tap, n]);
+                            }
                         }
                         filter.advance();
                         tap += p.tap_step[2];

@@ -1,6 +1,6 @@
 //! `wgrad` for Hopper that reads every strip with its halo once: see [`kernel_abi::ops::conv::halo_wgmma_split`].
 //!
-//! Grid: any number of blocks, which share parts of the sums of tiles round-robin. Block: 512 threads. One thread of
+//! Grid: any number of blocks, which share parts of the sums of tiles round-robin. Block: 512 threads. One warp of
 //! warpgroup 0 loads rows of dy and x, positions of 64 channels with zeros where there is nothing, into a ring of stages;
 //! each other warpgroup computes the taps of one row of the filter. Both operands are read transposed, since positions
 //! are summed over, from wherever a strip begins, and x a tap's shift behind. Shared memory: dynamic, [`StripStage`].
@@ -142,7 +142,7 @@ unsafe fn run<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvHaloWgra
     let warpgroup = warp::uniform(thread_idx_x() / WARPGROUP);
     if warpgroup == 0 {
         schedule::release_registers::<PRODUCER_REGISTERS>();
-        if thread_idx_x() == 0 {
+        if warp::uniform(thread_idx_x() / 32) == 0 {
             produce(p, maps, ring);
         }
     } else {
@@ -169,8 +169,10 @@ unsafe fn zero(at: u32, positions: u32) {
 
 /// Loads strip after strip, of unit after unit.
 ///
+/// All threads of a warp compute where, so that addresses are computed once for all of them, and one queues the copies.
+///
 /// # Safety
-/// As [`run`]; one thread.
+/// As [`run`]; all threads of one warp.
 #[inline(always)]
 unsafe fn produce(p: &ConvHaloWgradParams, [dy_map, dy_last_map, x_map]: [MapAddress; 3], mut ring: Ring) {
     let [dy_bytes, x_bytes] = p.stage.loaded_bytes();
@@ -186,16 +188,18 @@ unsafe fn produce(p: &ConvHaloWgradParams, [dy_map, dy_last_map, x_map]: [MapAdd
             let (image, z, row) = (place.image as i32, place.z as i32, place.p as i32);
             let column = (place.part * p.part_w) as i32;
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
-            let full = ring.full();
-            mbarrier::arrive_expect_bytes(full, dy_bytes + x_bytes);
-            if place.part + 1 < p.row_parts.divisor {
-                let plane = image * p.planes.divisor as i32 + z;
-                tma::load_5d(ring.at(), dy_map, full, [k, 0, place.part as i32, row, plane]);
-            } else {
-                tma::load_5d(ring.at(), dy_last_map, full, [k, column, row, z, image]);
+            if warp::elect() {
+                let full = ring.full();
+                mbarrier::arrive_expect_bytes(full, dy_bytes + x_bytes);
+                if place.part + 1 < p.row_parts.divisor {
+                    let plane = image * p.planes.divisor as i32 + z;
+                    tma::load_5d(ring.at(), dy_map, full, [k, 0, place.part as i32, row, plane]);
+                } else {
+                    tma::load_5d(ring.at(), dy_last_map, full, [k, column, row, z, image]);
+                }
+                let at = [c, column + p.base[2], row + p.base[1], z + from_z, image];
+                tma::load_5d(ring.at() + p.stage.x_at, x_map, full, at);
             }
-            let at = [c, column + p.base[2], row + p.base[1], z + from_z, image];
-            tma::load_5d(ring.at() + p.stage.x_at, x_map, full, at);
             ring.advance();
             strip += 1;
         }

@@ -4,7 +4,9 @@
 //! panels of `[64 of the sum][64 columns]`, which the product reads transposed.
 
 use super::epilogue::{Out, subtile};
-use super::{CONSUMER_REGISTERS, Half, PRODUCER_REGISTERS, Product, Ring, SWIZZLE_PERIOD, WARPGROUP, warpgroup};
+use super::{
+    CONSUMER_REGISTERS, Half, PRODUCER_REGISTERS, Product, Ring, SWIZZLE_PERIOD, WARPGROUP, warp_of_block, warpgroup,
+};
 use core::mem::offset_of;
 use cuda_std::barrier::{arrive_named, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
@@ -73,7 +75,7 @@ pub(super) unsafe fn run<P: Product<R, S>, E: Half, const R: usize, const S: usi
     let warpgroup = warpgroup();
     if warpgroup == 0 {
         schedule::release_registers::<PRODUCER_REGISTERS>();
-        if thread_idx_x() == 0 {
+        if warp_of_block() == 0 {
             produce::<P, R, S>(p, at, ring);
         }
     } else {
@@ -179,8 +181,10 @@ impl Panel {
 
 /// Loads stage after stage, of tile after tile.
 ///
+/// All threads of a warp compute where, so that addresses are computed once for all of them, and one queues the copies.
+///
 /// # Safety
-/// As [`run`]; one thread.
+/// As [`run`]; all threads of one warp.
 #[inline(always)]
 unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvGatherParams, at: Address, mut ring: Ring) {
     let tile = P::TILE;
@@ -202,25 +206,30 @@ unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvGath
         let mut i = 0;
         while i < n_panels {
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
-            mbarrier::arrive_expect_bytes(ring.full(), tile.stage_bytes());
+            let leads = warp::elect();
             let bar = ring.full();
+            if leads {
+                mbarrier::arrive_expect_bytes(bar, tile.stage_bytes());
+            }
             let mut k = 0;
             while k < tile.k_panels() {
                 // Behind the last panel there are only zeros.
                 let c = (first_channel + panel.channel) as i32;
                 let to = ring.a() + k * tile.a_panel_bytes();
                 let offset = |axis: usize| (panel.tap[axis] * class.tap_offset[axis]) as u16;
-                match p.a_access {
-                    access::LINEAR => tma::load_2d(to, a_map, bar, [c, place.m as i32]),
-                    access::IM2COL_2D => {
-                        tma::load_im2col_4d(to, a_map, bar, [c, w, h, n as i32], [offset(2), offset(1)])
+                if leads {
+                    match p.a_access {
+                        access::LINEAR => tma::load_2d(to, a_map, bar, [c, place.m as i32]),
+                        access::IM2COL_2D => {
+                            tma::load_im2col_4d(to, a_map, bar, [c, w, h, n as i32], [offset(2), offset(1)])
+                        }
+                        _ => {
+                            let offsets = [offset(2), offset(1), offset(0)];
+                            tma::load_im2col_5d(to, a_map, bar, [c, w, h, d, n as i32], offsets)
+                        }
                     }
-                    _ => {
-                        let offsets = [offset(2), offset(1), offset(0)];
-                        tma::load_im2col_5d(to, a_map, bar, [c, w, h, d, n as i32], offsets)
-                    }
+                    load_filter::<P, R, S>(&ring, at.b_map(), &panel, part, col, first_k, k);
                 }
-                load_filter::<P, R, S>(&ring, at.b_map(), &panel, part, col, first_k, k);
                 panel.advance(&class, tile.panel_k);
                 k += 1;
             }

@@ -1,7 +1,7 @@
 //! Tensor-core convolution for Hopper: an implicit matrix product, warp-specialized and persistent.
 //!
 //! Grid: any number of clusters, which share the tiles round-robin. Block: 384 threads. Warpgroup 0 is the producer: one
-//! of its threads loads tiles of both operands into a ring of stages, running ahead into the next tile. Warpgroups 1
+//! of its warps loads tiles of both operands into a ring of stages, running ahead into the next tile. Warpgroups 1
 //! and 2 compute. Shared memory: dynamic, `ConvTile::smem_bytes`: the stages, panels of the result on their way out,
 //! and a full and an empty barrier a stage.
 //!
@@ -211,6 +211,12 @@ impl Ring {
             mbarrier::arrive(empty);
         }
     }
+}
+
+/// The number of this thread's warp, uniform.
+#[inline(always)]
+pub(super) fn warp_of_block() -> u32 {
+    warp::uniform(thread_idx_x() / 32)
 }
 
 /// The number of this thread's warpgroup, uniform, so that addresses made of it are computed once a warp.

@@ -9,7 +9,9 @@
 //! The blocks of a cluster compute neighbours along the rows: both need the same part of x, each loads half of it, and
 //! the copy engine delivers it to both. Without that, the second-level cache limits 1x1 filters.
 
-use super::{CONSUMER_REGISTERS, Half, PRODUCER_REGISTERS, Product, Ring, SWIZZLE_PERIOD, WARPGROUP, warpgroup};
+use super::{
+    CONSUMER_REGISTERS, Half, PRODUCER_REGISTERS, Product, Ring, SWIZZLE_PERIOD, WARPGROUP, warp_of_block, warpgroup,
+};
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
@@ -41,7 +43,7 @@ pub(super) unsafe fn run<P: Product<R, 1>, E: Half, const R: usize>(p: &ConvWgra
     let warpgroup = warpgroup();
     if warpgroup == 0 {
         schedule::release_registers::<PRODUCER_REGISTERS>();
-        if thread_idx_x() == 0 {
+        if warp_of_block() == 0 {
             produce::<P, R>(p, &maps, ring);
         }
     } else {
@@ -149,8 +151,10 @@ impl Panel {
 
 /// Loads stage after stage, of tile after tile.
 ///
+/// All threads of a warp compute where, so that addresses are computed once for all of them, and one queues the copies.
+///
 /// # Safety
-/// As [`run`]; one thread.
+/// As [`run`]; all threads of one warp.
 #[inline(always)]
 unsafe fn produce<P: Product<R, 1>, const R: usize>(p: &ConvWgradParams, maps: &Maps, mut ring: Ring) {
     let tile = P::TILE;
@@ -168,33 +172,35 @@ unsafe fn produce<P: Product<R, 1>, const R: usize>(p: &ConvWgradParams, maps: &
             let first = block * GEMM_K;
             let window = Window::new(p, first);
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
-            mbarrier::arrive_expect_bytes(ring.full(), tile.a_bytes() + n_panels * PANEL_BYTES);
-            let bar = ring.full();
-            let mut i = 0;
-            while i < tile.gemm_m / PANEL {
-                let k = first_k + (i * PANEL) as i32;
-                tma::load_2d(ring.a() + i * PANEL_BYTES, maps.dy, bar, [k, first as i32]);
-                i += 1;
-            }
-            // The blocks of a cluster take the panels in turn.
-            let load = |i: u32, panel: &Panel| {
-                let to = ring.b() + i * PANEL_BYTES;
-                if tile.cluster == 1 {
-                    panel.load(p, maps.x, to, bar, &window);
-                } else if i % tile.cluster == rank {
-                    panel.load_for_all(p, maps.x, to, bar, &window, (1 << tile.cluster) - 1);
+            if warp::elect() {
+                let bar = ring.full();
+                mbarrier::arrive_expect_bytes(bar, tile.a_bytes() + n_panels * PANEL_BYTES);
+                let mut i = 0;
+                while i < tile.gemm_m / PANEL {
+                    let k = first_k + (i * PANEL) as i32;
+                    tma::load_2d(ring.a() + i * PANEL_BYTES, maps.dy, bar, [k, first as i32]);
+                    i += 1;
                 }
-            };
-            let [panel0, panel1, panel2, panel3] = &panels;
-            load(0, panel0);
-            if n_panels > 1 {
-                load(1, panel1);
-            }
-            if n_panels > 2 {
-                load(2, panel2);
-            }
-            if n_panels > 3 {
-                load(3, panel3);
+                // The blocks of a cluster take the panels in turn.
+                let load = |i: u32, panel: &Panel| {
+                    let to = ring.b() + i * PANEL_BYTES;
+                    if tile.cluster == 1 {
+                        panel.load(p, maps.x, to, bar, &window);
+                    } else if i % tile.cluster == rank {
+                        panel.load_for_all(p, maps.x, to, bar, &window, (1 << tile.cluster) - 1);
+                    }
+                };
+                let [panel0, panel1, panel2, panel3] = &panels;
+                load(0, panel0);
+                if n_panels > 1 {
+                    load(1, panel1);
+                }
+                if n_panels > 2 {
+                    load(2, panel2);
+                }
+                if n_panels > 3 {
+                    load(3, panel3);
+                }
             }
             ring.advance();
             block += 1;

@@ -1,7 +1,7 @@
 //! Tensor-core matmul for Hopper: warp-specialized, persistent.
 //!
 //! Grid: any number of clusters, which share the units of work round-robin: the slices of tiles, a slice being a part
-//! of the sums. Block: 384 threads. Warpgroup 0 is the producer: one of its threads loads tiles of a and b into a ring
+//! of the sums. Block: 384 threads. Warpgroup 0 is the producer: one of its warps loads tiles of a and b into a ring
 //! of stages, running ahead into the next unit. Warpgroups 1 and 2 each compute half of the tile's rows: 64 × N sums in
 //! N/2 registers a thread. Shared memory: dynamic, `MatmulTile::smem_bytes`: the stages, per consumer one or two panels
 //! of 64 × 64 elements of c on their way out, and a full and an empty barrier a stage.
@@ -163,7 +163,7 @@ pub(super) unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulTmaParams, map
     let shares = P::TILE.splits_in_clusters() && p.output == OUTPUT_CLUSTER;
     if warpgroup == 0 {
         schedule::release_registers::<PRODUCER_REGISTERS>();
-        if thread_idx_x() == 0 {
+        if warp::uniform(thread_idx_x() / 32) == 0 {
             produce::<P, R>(p, &maps, raster, ring);
         }
         if shares {
@@ -237,8 +237,10 @@ impl Units {
 
 /// Loads stage after stage, of tile after tile.
 ///
+/// All threads of a warp compute where, so that addresses are computed once for all of them, and one queues the copies.
+///
 /// # Safety
-/// As [`run`]; one thread.
+/// As [`run`]; all threads of one warp.
 #[inline(always)]
 unsafe fn produce<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: &Maps, raster: Raster, mut ring: Ring) {
     let part = rank(P::TILE);
@@ -255,11 +257,13 @@ unsafe fn produce<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: &Map
             let b_batch = [b_batch[0] + (outer * p.b_outer_batch) as i32, b_batch[1], b_batch[2]];
             let b_col = place.n + part * P::TILE.b_part();
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
-            mbarrier::arrive_expect_bytes(ring.full(), P::TILE.loaded_bytes(P::B_IS_MN_MAJOR));
-            let (a, b) = (ring.a(), ring.a() + P::TILE.a_bytes() + part * P::TILE.b_part_bytes());
-            let bar = ring.full();
-            load(P::A_IS_MN_MAJOR, P::TILE.gemm_m, 1, a, maps.a, bar, place.m, k, a_batch);
-            load(P::B_IS_MN_MAJOR, P::TILE.b_part(), P::TILE.cluster, b, maps.b, bar, b_col, k, b_batch);
+            if warp::elect() {
+                let (a, b) = (ring.a(), ring.a() + P::TILE.a_bytes() + part * P::TILE.b_part_bytes());
+                let bar = ring.full();
+                mbarrier::arrive_expect_bytes(bar, P::TILE.loaded_bytes(P::B_IS_MN_MAJOR));
+                load(P::A_IS_MN_MAJOR, P::TILE.gemm_m, 1, a, maps.a, bar, place.m, k, a_batch);
+                load(P::B_IS_MN_MAJOR, P::TILE.b_part(), P::TILE.cluster, b, maps.b, bar, b_col, k, b_batch);
+            }
             ring.advance();
             inner += 1;
             if inner == p.outer_blocks {

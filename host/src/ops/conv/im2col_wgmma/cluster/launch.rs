@@ -1,8 +1,9 @@
 //! Launches that are complete but for addresses, and so maps, and scalars.
 
 use super::super::check_addresses;
+use super::super::cuts::Cut;
 use super::super::gather::View;
-use super::super::wgrad::{Cut, WgradView};
+use super::super::wgrad::WgradView;
 use super::Variant;
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
