@@ -40,6 +40,9 @@ for test in bin/test-*; do
     echo "$(basename "$test"): $word: ${counts:-no result}" | tee -a "$report"
     [ "$word" = ok ] || tail -n 60 "$log"
 done
+if bin/oxidnn-onnx --device gpu --cases onnx.zip --docs onnx.md >onnx.log 2>&1; then word=ok; else word=FAILED; failed=1; fi
+echo "onnx: $word: $(grep '^gpu: ' onnx.log || echo no result)" | tee -a "$report"
+[ "$word" = ok ] || grep -v -e '  passed ' -e '  refused ' onnx.log | tail -n 60
 skipped=0
 [ -f "$OXIDNN_SKIPPED" ] && skipped=$(wc -l <"$OXIDNN_SKIPPED")
 echo "skipped: $skipped" | tee -a "$report"

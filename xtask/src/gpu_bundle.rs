@@ -10,8 +10,9 @@ const MAX_BYTES: u64 = 60_000_000;
 
 /// Writes `gpu-bundle/` in the workspace's root.
 ///
-/// `bin/` holds test executables (`test-*`), benchmarks (`bench-*`) and `oxidnn`, stripped, with PTX embedded;
-/// `run.sh` runs all tests and exits non-zero on any failure; `judge_pytorch.py` times problems through PyTorch.
+/// `bin/` holds test executables (`test-*`), benchmarks (`bench-*`), `oxidnn` and `oxidnn-onnx`, stripped, with PTX
+/// embedded; `onnx.zip` has ONNX's cases; `run.sh` runs all tests, ONNX's too, and exits non-zero on any failure;
+/// `judge_pytorch.py` times problems through PyTorch.
 pub fn run(root: &Path, cubin: bool) -> Result<()> {
     let bundle = root.join("gpu-bundle");
     if bundle.exists() {
@@ -26,9 +27,10 @@ pub fn run(root: &Path, cubin: bool) -> Result<()> {
             std::fs::copy(&artifact.executable, bin.join(format!("test-{name}")))?;
         }
     }
-    let programs = ["-p", "oxidnn-cli", "-p", "oxidnn-benches", "--bins"];
+    let programs = ["-p", "oxidnn-cli", "-p", "oxidnn-benches", "-p", "oxidnn-conformance", "--bins"];
     for artifact in build(root, "build", &[&programs, features].concat())? {
-        let name = if artifact.target == "oxidnn" { artifact.target } else { format!("bench-{}", artifact.target) };
+        let has_name = artifact.target.starts_with("oxidnn");
+        let name = if has_name { artifact.target } else { format!("bench-{}", artifact.target) };
         std::fs::copy(&artifact.executable, bin.join(name))?;
     }
     let mut total_bytes = 0;
@@ -37,7 +39,11 @@ pub fn run(root: &Path, cubin: bool) -> Result<()> {
         process::run(Command::new("strip").arg(&path))?;
         total_bytes += path.metadata()?.len();
     }
-    for script in ["xtask/gpu-bundle/run.sh", "benches/judge_pytorch.py", "benches/torch_operators.py"] {
+    let cases = bundle.join("onnx.zip");
+    crate::onnx::write_cases(root, &cases)?;
+    total_bytes += cases.metadata()?.len();
+    for script in ["xtask/gpu-bundle/run.sh", "docs/onnx.md", "benches/judge_pytorch.py", "benches/torch_operators.py"]
+    {
         let from = root.join(script);
         let name = from.file_name().with_context(|| format!("expected a file, given {script}"))?;
         std::fs::copy(&from, bundle.join(name)).with_context(|| format!("copying {script}"))?;

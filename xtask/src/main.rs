@@ -3,6 +3,7 @@
 mod build_ptx;
 mod demo;
 mod gpu_bundle;
+mod onnx;
 mod process;
 mod setup;
 mod test;
@@ -22,7 +23,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Install what building kernels needs: a rustc with the source of core, LLVM's tools, ptxas
+    /// Install what building kernels needs: a rustc with the source of core, LLVM's tools, ptxas; fetch ONNX's cases
     Setup,
     /// Compile the kernels into kernels-gpu/ptx, checking every one, and print what each needs
     BuildPtx {
@@ -48,6 +49,12 @@ enum Chore {
         #[arg(long)]
         no_kernels: bool,
     },
+    /// Run ONNX's node tests on every device and hold the results against docs/onnx.md
+    Onnx {
+        /// Passed on: words that cases' names contain, --device, --write-docs
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Train the digits network on the best device and write a report
     Demo {
         /// Passed on to `oxidnn train`
@@ -72,6 +79,7 @@ fn main() -> Result<()> {
         Chore::BuildPtx { check: true, .. } => build_ptx::check(root),
         Chore::Ptx { symbol } => build_ptx::show(root, &symbol),
         Chore::Test { no_kernels } => test::run(root, !no_kernels),
+        Chore::Onnx { args } => onnx::run(root, &args),
         Chore::Demo { args } => demo::run(root, &args),
         Chore::GpuBundle { cubin } => gpu_bundle::run(root, cubin),
         Chore::Tidy => tidy::run(root),

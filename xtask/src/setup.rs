@@ -1,9 +1,9 @@
-//! `cargo xtask setup`: installs what building kernels needs.
+//! `cargo xtask setup`: installs what building kernels needs, and fetches ONNX's node tests.
 
 use crate::process;
 use anyhow::{Context as _, Result, bail};
 use cuda_builder::toolchain;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The assembler's package and version: that of CUDA 13.0. Later ones drop no architecture that is built here.
@@ -12,7 +12,10 @@ const PTXAS_PACKAGE: &str = "nvidia-cuda-nvcc==13.0.88";
 /// Where the assembler lies in its package.
 const PTXAS_MEMBER: &str = "nvidia/cu13/bin/ptxas";
 
-/// Installs a kernel compiler and `ptxas`, where they are missing.
+/// The package that has ONNX's node tests as files; later versions make them up when they run.
+const ONNX_PACKAGE: &str = "onnx==1.22.0";
+
+/// Installs a kernel compiler and `ptxas`, and fetches ONNX's cases, where they are missing.
 pub fn run(root: &Path) -> Result<()> {
     if let Err(missing) = toolchain::discover() {
         println!("setup: {missing}");
@@ -29,7 +32,35 @@ pub fn run(root: &Path) -> Result<()> {
     if let Some(ptxas) = toolchain::ptxas() {
         println!("setup: and checked by ptxas {}", ptxas.version);
     }
+    println!("setup: ONNX's node tests are in {}", onnx_cases(root)?.display());
     Ok(())
+}
+
+/// The package with ONNX's node tests, fetched with pip where it is missing.
+pub fn onnx_cases(root: &Path) -> Result<PathBuf> {
+    let folder = root.join("target/onnx");
+    std::fs::create_dir_all(&folder)?;
+    if let Some(wheel) = wheel_in(&folder)? {
+        return Ok(wheel);
+    }
+    install_pip()?;
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", ONNX_PACKAGE, "-d"]).arg(&folder);
+    process::run(&mut pip).with_context(|| format!("fetching {ONNX_PACKAGE}"))?;
+    wheel_in(&folder)?.with_context(|| format!("expected {ONNX_PACKAGE} in {}, given nothing", folder.display()))
+}
+
+/// The version of [`ONNX_PACKAGE`] that lies in a folder.
+fn wheel_in(folder: &Path) -> Result<Option<PathBuf>> {
+    let prefix = format!("{}-", ONNX_PACKAGE.replace("==", "-"));
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with(&prefix) && name.ends_with(".whl") {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
 }
 
 /// Debian's packages where there is apt, else rustup's nightly.
@@ -63,13 +94,19 @@ fn apt(args: &[&str]) -> Result<()> {
     process::run(command.args(args).args(["-q"]).env("DEBIAN_FRONTEND", "noninteractive"))
 }
 
-/// Fetches the package with pip and unpacks the one file.
-fn install_ptxas(root: &Path) -> Result<()> {
+/// pip, where it is missing and apt has it.
+fn install_pip() -> Result<()> {
     if Command::new("pip3").arg("--version").output().map_or(true, |output| !output.status.success())
         && Path::new("/usr/bin/apt-get").exists()
     {
         apt(&["install", "-y", "--no-install-recommends", "python3-pip"])?;
     }
+    Ok(())
+}
+
+/// Fetches the package with pip and unpacks the one file.
+fn install_ptxas(root: &Path) -> Result<()> {
+    install_pip()?;
     let tools = root.join("target/tools");
     std::fs::create_dir_all(&tools)?;
     let script = format!(

@@ -17,9 +17,11 @@ pub fn run(root: &Path, kernels: bool) -> Result<()> {
     }
     let mut command = process::cargo(root);
     command.args(["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"]);
-    let outcome = process::run(command.env("OXIDNN_SKIPPED", &skipped));
+    let tests = process::run(command.env("OXIDNN_SKIPPED", &skipped));
+    let onnx = crate::onnx::command(root).and_then(|mut runner| process::run(runner.env("OXIDNN_SKIPPED", &skipped)));
     let n_skipped = std::fs::read_to_string(&skipped).map_or(0, |text| text.lines().count());
     println!("skipped: no GPU: {n_skipped} tests");
-    outcome?;
+    tests?;
+    onnx?;
     process::run(process::cargo(root).args(["test", "--workspace", "--doc"]))
 }

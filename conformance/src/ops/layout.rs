@@ -1,0 +1,180 @@
+//! Operators that move elements, or store them as another type.
+
+use super::{Op, op};
+use crate::device::{Array, Device};
+use crate::layout::Layout;
+use crate::node::{Node, axis_of};
+use crate::stop::Stop;
+use crate::value::{ElementType, Value};
+
+pub const OPS: &[Op] = &[
+    op("Cast", "transform", cast),
+    op("CastLike", "transform", cast_like),
+    op("Concat", "transform", concat),
+    op("DepthToSpace", "transform", depth_to_space),
+    op("Expand", "transform", expand),
+    op("Identity", "transform", identity),
+    op("Slice", "transform", slice),
+    op("SpaceToDepth", "transform", space_to_depth),
+    op("Split", "transform", split),
+    op("Tile", "transform", tile),
+    op("Transpose", "transform", transpose),
+];
+
+/// A view of the first input, as a tensor of these extents.
+fn moved(device: &Device, x: &Array, layout: &Layout, dims: &[i64]) -> Result<Vec<Value>, Stop> {
+    Ok(vec![device.value(&device.packed((x, layout), dims)?)?])
+}
+
+fn identity(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
+    let x = device.array(node.input(0)?)?;
+    moved(device, &x, &x.layout(), x.dims())
+}
+
+fn transpose(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
+    let x = device.array(node.input(0)?)?;
+    let rank = x.dims().len();
+    let order = match node.ints("perm") {
+        Some(order) => order.iter().map(|&axis| axis_of(axis, rank)).collect::<Result<_, _>>()?,
+        None => (0..rank).rev().collect::<Vec<_>>(),
+    };
+    let layout = x.layout().permuted(&order)?;
+    moved(device, &x, &layout, layout.dims())
+}
+
+fn expand(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
+    let x = device.array(node.input(0)?)?;
+    let dims = crate::layout::broadcast_dims([x.dims(), &node.input(1)?.ints()?])?;
+    moved(device, &x, &x.layout().broadcast(&dims)?, &dims)
+}
+
+/// Each axis has its repeats in front, along a stride of 0.
+fn tile(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
+    let (x, repeats) = (device.array(node.input(0)?)?, node.input(1)?.ints()?);
+    let (mut layout, mut apart) = (x.layout(), Vec::new());
+    for (axis, (&dim, &repeats)) in x.dims().iter().zip(&repeats).enumerate() {
+        layout = layout.split(2 * axis, &[1, dim])?;
+        apart.extend([repeats, dim]);
+    }
+    let dims: Vec<i64> = x.dims().iter().zip(&repeats).map(|(dim, repeats)| dim * repeats).collect();
+    moved(device, &x, &layout.broadcast(&apart)?, &dims)
+}
+
+/// `[N, C, H, W]` to `[N, C b b, H / b, W / b]`.
+fn space_to_depth(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
+    let x = device.array(node.input(0)?)?;
+    let (block, [n, c, h, w]) = (node.int("blocksize", 1), image(&x)?);
+    let apart = x.layout().split(3, &[w / block, block])?.split(2, &[h / block, block])?;
+    let layout = apart.permuted(&[0, 3, 5, 1, 2, 4])?;
+    moved(device, &x, &layout, &[n, c * block * block, h / block, w / block])
+}
+
+/// `[N, C, H, W]` to `[N, C / (b b), H b, W b]`; blocks are the outer part of the channels (`DCR`) or the inner (`CRD`).
+fn depth_to_space(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
+    let x = device.array(node.input(0)?)?;
+    let (block, [n, c, h, w]) = (node.int("blocksize", 1), image(&x)?);
+    let depth = c / (block * block);
+    let layout = match node.word("mode", "DCR")? {
+        "DCR" => x.layout().split(1, &[block, block, depth])?.permuted(&[0, 3, 4, 1, 5, 2])?,
+        _ => x.layout().split(1, &[depth, block, block])?.permuted(&[0, 1, 4, 2, 5, 3])?,
+    };
+    moved(device, &x, &layout, &[n, depth, h * block, w * block])
+}
+
+fn image(x: &Array) -> Result<[i64; 4], Stop> {
+    x.dims().try_into().map_err(|_| Stop::failed(format!("expected 4 dimensions, given {:?}", x.dims())))
+}
+
+fn concat(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
+    let parts: Vec<Array> = node.inputs()?.into_iter().map(|part| device.array(part)).collect::<Result<_, _>>()?;
+    let first = parts.first().ok_or_else(|| Stop::failed("expected inputs, given none"))?;
+    let axis = node.axis(0, first.dims().len())?;
+    let mut dims = first.dims().to_vec();
+    dims[axis] = parts.iter().map(|part| part.dims()[axis]).sum();
+    let mut y = device.zeros(first.dtype(), &dims)?;
+    let mut start = 0;
+    for part in &parts {
+        let to = y.layout().part(axis, start, part.dims()[axis], 1)?;
+        device.copy((part, &part.layout()), (&mut y, &to))?;
+        start += part.dims()[axis];
+    }
+    Ok(vec![device.value(&y)?])
+}
+
+fn split(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
+    let x = device.array(node.input(0)?)?;
+    let axis = node.axis(0, x.dims().len())?;
+    let extent = x.dims()[axis];
+    let n_parts = node.int("num_outputs", node.n_outputs() as i64);
+    let share = (extent + n_parts - 1) / n_parts;
+    let lens = match (node.optional(1), node.ints("split")) {
+        (Some(lens), _) => lens.ints()?,
+        (None, Some(lens)) => lens.to_vec(),
+        (None, None) => (0..n_parts).map(|i| share.min(extent - i * share)).collect(),
+    };
+    let (mut start, mut outputs) = (0, Vec::new());
+    for len in lens {
+        if len < 1 {
+            return Err(Stop::refused(format!(
+                "tensors have elements, and dimension {axis} would have the extent {len}"
+            )));
+        }
+        let layout = x.layout().part(axis, start, len, 1)?;
+        outputs.extend(moved(device, &x, &layout, layout.dims())?);
+        start += len;
+    }
+    Ok(outputs)
+}
+
+fn slice(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
+    let x = device.array(node.input(0)?)?;
+    let (starts, ends) = (node.input(1)?.ints()?, node.input(2)?.ints()?);
+    let axes = node.axes(3, x.dims().len())?.unwrap_or_else(|| (0..starts.len()).collect());
+    let steps = node.optional(4).map_or(Ok(vec![1; starts.len()]), Value::ints)?;
+    let mut layout = x.layout();
+    for (i, &axis) in axes.iter().enumerate() {
+        let dim = x.dims()[axis];
+        if steps[i] < 1 {
+            return Err(Stop::refused(format!("strides are at least 0, and a step is {}", steps[i])));
+        }
+        let place = |at: i64| if at < 0 { at.saturating_add(dim) } else { at }.clamp(0, dim);
+        let (start, end) = (place(starts[i]), place(ends[i]));
+        let len = (end - start + steps[i] - 1) / steps[i];
+        if len < 1 {
+            return Err(Stop::refused(format!("tensors have elements, and dimension {axis} would have the extent 0")));
+        }
+        layout = layout.part(axis, start, len, steps[i])?;
+    }
+    moved(device, &x, &layout, layout.dims())
+}
+
+fn cast(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
+    let to = node.int("to", 0);
+    converted(node, device, ElementType::of(to as i32)?)
+}
+
+fn cast_like(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
+    converted(node, device, node.input(1)?.element)
+}
+
+fn converted(node: &Node<'_>, device: &Device, to: ElementType) -> Result<Vec<Value>, Stop> {
+    let (from, to) = (node.input(0)?.element.dtype()?, to.dtype()?);
+    let (saturates, rounding) = (node.int("saturate", 1) != 0, node.word("round_mode", "up")?);
+    if to.is_fp8() && !saturates {
+        return Err(Stop::refused("transform saturates 8-bit floating-point numbers, and saturate is 0"));
+    }
+    if to.is_integer() && !from.is_integer() {
+        return Err(Stop::refused("transform rounds to the nearest integer, and Cast cuts off"));
+    }
+    if rounding != "up" {
+        return Err(Stop::refused(format!("transform rounds to nearest, and round_mode is {rounding}")));
+    }
+    if from.is_integer() && to.is_integer() && to.size_bytes() < from.size_bytes() {
+        return Err(Stop::refused("transform saturates integers, and Cast keeps their low bits"));
+    }
+    let x = device.array(node.input(0)?)?;
+    let mut y = device.zeros(to, x.dims())?;
+    let (x_layout, y_layout) = (x.layout(), y.layout());
+    device.copy((&x, &x_layout), (&mut y, &y_layout))?;
+    Ok(vec![device.value(&y)?])
+}
