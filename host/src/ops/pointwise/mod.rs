@@ -5,4 +5,6 @@ mod cpu;
 mod cpu_operation;
 mod naive;
 
-pub use kernel_abi::ops::pointwise::{Argument, PointwisePass, PointwiseProblem, Step, StepOp};
+pub use kernel_abi::ops::pointwise::{
+    Argument, INPUT_NAMES, MAX_INPUTS, PointwisePass, PointwiseProblem, Step, StepOp,
+};
