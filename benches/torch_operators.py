@@ -68,6 +68,67 @@ def softmax(torch, direction, keys, tensors):
     return (lambda y, dy: function(dy, y, 1, dtype_of(torch, dtype))), ["y", "dy"]
 
 
+def crossentropy(torch, direction, keys, tensors):
+    aten, functional = torch.ops.aten, torch.nn.functional
+    reduction = keys.get("reduction", "none")
+    if direction == "forward":
+        return (lambda x, target: functional.cross_entropy(x, target, reduction=reduction)), ["x", "target"]
+    from judge_pytorch import dtype_of
+
+    # What forward leaves for backward: logarithms of probabilities and the sum of weights.
+    x = empty(torch, dtype_of, tensors["x"]).normal_()
+    target = empty(torch, dtype_of, tensors["target"]).random_(0, 8)
+    logs, code = aten._log_softmax(x, 1, False), {"none": 0, "mean": 1, "sum": 2}[reduction]
+    total = aten.nll_loss_forward(logs, target, None, code, -100)[1]
+
+    def run(target, dloss):
+        dlogs = aten.nll_loss_backward(dloss.reshape(()), logs, target, None, code, -100, total)
+        return aten._log_softmax_backward_data(dlogs, logs, 1, logs.dtype)
+
+    return run, ["target", "dloss"]
+
+
+def dropout(torch, direction, keys, tensors):
+    aten, p = torch.ops.aten, float(keys["p"])
+    if direction == "forward":
+        return (lambda x: aten.native_dropout(x, p, True)), ["x"]
+    from judge_pytorch import dtype_of
+
+    mask = empty(torch, dtype_of, tensors["dy"]).normal_() > 0
+    return (lambda dy: aten.native_dropout_backward(dy, mask, 1.0 / (1.0 - p))), ["dy"]
+
+
+def adam(torch, direction, keys, tensors):
+    if "master" in tensors or "w0" in tensors:
+        raise ValueError("no call for 16-bit parameters with masters, or for a list here")
+    step, decay = torch.ones((), device="cuda"), float(keys["weight_decay"])
+    function = torch.ops.aten._fused_adamw_ if keys["mode"] == "adamw" else torch.ops.aten._fused_adam_
+    numbers_of = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "weight_decay": decay, "eps": 1e-8}
+    off = {"amsgrad": False, "maximize": False}
+    return (lambda dw, m, v, w: function([w], [dw], [m], [v], [], [step], **numbers_of, **off)), ["dw", "m", "v", "w"]
+
+
+def sgd(torch, direction, keys, tensors):
+    if "master" in tensors or "w0" in tensors:
+        raise ValueError("no call for 16-bit parameters with masters, or for a list here")
+    momentum = float(keys.get("momentum", "0"))
+    rest = {"weight_decay": 0.0, "momentum": momentum, "lr": 1e-3, "dampening": 0.0, "nesterov": False}
+    off = {"maximize": False, "is_first_step": False}
+    function = torch.ops.aten._fused_sgd_
+    return (lambda dw, v, w: function([w], [dw], [v], **rest, **off)), ["dw", "v", "w"]
+
+
+def pointwise(torch, direction, keys, tensors):
+    single = {"add": torch.add, "mul": torch.mul, "div": torch.div, "max": torch.maximum, "exp": torch.exp}
+    single |= {"sqrt": torch.sqrt, "erf": torch.erf}
+    if direction in single:
+        return single[direction], [name for name in ["a", "b"] if name in tensors]
+    if direction == "chain" and keys["steps"] == "add:b,relu,add:t":
+        # One call each; a compiler of PyTorch's would make one kernel of them.
+        return (lambda a, b, t: torch.relu(a + b) + t), ["a", "b", "t"]
+    raise ValueError(f"no call for {direction}")
+
+
 def transform(torch, direction, keys, tensors):
     return (lambda x, y: y.copy_(x)), ["x", "y"]
 
@@ -137,4 +198,16 @@ def lrn(torch, direction, keys, tensors):
     return (lambda x: torch.nn.functional.local_response_norm(x, n, alpha, beta, k)), ["x"]
 
 
-OPERATORS = {"activation": activation, "lrn": lrn, "norm": norm, "pool": pool, "softmax": softmax, "transform": transform}
+OPERATORS = {
+    "activation": activation,
+    "adam": adam,
+    "crossentropy": crossentropy,
+    "dropout": dropout,
+    "lrn": lrn,
+    "norm": norm,
+    "pointwise": pointwise,
+    "pool": pool,
+    "sgd": sgd,
+    "softmax": softmax,
+    "transform": transform,
+}

@@ -263,7 +263,7 @@ impl Row<'_> {
 }
 
 /// Every suite.
-pub const SUITES: [Suite; 24] = [
+pub const SUITES: [Suite; 30] = [
     conv("resnet50", shapes!("resnet50")).of("v1.5"),
     conv("resnet50_n1", shapes!("resnet50")).of("v1.5").with_batch(1).as_chain(),
     conv("resnet50_v1", shapes!("resnet50")).of("v1"),
@@ -285,6 +285,12 @@ pub const SUITES: [Suite; 24] = [
     gemm("deepbench_gemm_server", shapes!("deepbench_gemm")).of("inference_server"),
     gemm("deepbench_gemm_device", shapes!("deepbench_gemm")).of("inference_device"),
     problems("memory_activation", shapes!("memory_activation")),
+    problems("memory_crossentropy", shapes!("memory_crossentropy")),
+    problems("memory_dropout", shapes!("memory_dropout")),
+    problems("memory_lrn", shapes!("memory_lrn")),
+    problems("memory_norm", shapes!("memory_norm")),
+    problems("memory_optimizer", shapes!("memory_optimizer")),
+    problems("memory_pointwise", shapes!("memory_pointwise")),
     problems("memory_pool", shapes!("memory_pool")),
     problems("memory_softmax", shapes!("memory_softmax")),
     problems("memory_transform", shapes!("memory_transform")),
@@ -330,6 +336,12 @@ mod tests {
             ("deepbench_gemm_server", 75),
             ("deepbench_gemm_device", 13),
             ("memory_activation", 108),
+            ("memory_crossentropy", 10),
+            ("memory_dropout", 8),
+            ("memory_lrn", 8),
+            ("memory_norm", 181),
+            ("memory_optimizer", 16),
+            ("memory_pointwise", 35),
             ("memory_pool", 52),
             ("memory_softmax", 48),
             ("memory_transform", 102),
