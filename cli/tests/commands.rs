@@ -40,19 +40,23 @@ fn one_problem_of_every_operator_is_verified() {
     let problems = [
         "activation:forward mode=tanh x=3x5:f32",
         "adam:update mode=adamw weight_decay=0.01 w=100:bf16 m=100:f32 v=100:f32 master=100:f32",
+        "affinegrid:backward dgrid=1x4x5x2:f32",
         "bias:backward dy=4x3x5:f16",
         "conv:fprop pad=1x1 x=2x3x9x9:f32 w=4x3x3x3:f32",
         "crossentropy:forward smoothing=0.1 x=7x10:f32 target=7:i32 lse=7:f32",
         "ctc:backward zero_infinity=1 x=12x3x9:f32 target=3x4:i64",
         "dropout:forward p=0.25 x=7x50:bf16 mask=11:i32",
+        "gridsample:forward mode=linear x=1x3x6x5:f32 grid=1x4x4x2:f32",
         "lrn:forward n=3 alpha=0.5 k=1 x=2x6x5x5:bf16:nhwc",
         "matmul:forward a=17x9:f64 b=9x11:f64 c=17x11:f64",
         "norm:forward mode=batch act=relu x=4x6x5x5:f16:nhwc scale=6:f32 bias=6:f32 mean=6:f32 inv_std=6:f32 running_mean=6:f32",
         "pointwise:mul a=3x4:bf16 b=1x4:bf16 c=3x4:bf16",
         "pool:backward mode=max window=2x2 x=1x3x6x6:f32",
+        "resample:backward mode=linear dx=1x3x4x4:f32 dy=1x3x7x6:f32",
         "sgd:update momentum=0.9 w=100:f32",
         "softmax:forward kind=log x=4x10:f32",
         "transform:forward x=2x3x4x5:f32 y=2x3x4x5:f16:nhwc",
+        "unpool:forward window=2x2 x=1x2x3x3:f32 index=1x2x3x3:i32",
     ];
     let covered: Vec<&str> = problems.iter().filter_map(|problem| problem.split(':').next()).collect();
     let known: Vec<&str> = oxidnn::operators::operators().iter().map(|op| op.name).collect();

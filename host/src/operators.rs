@@ -124,19 +124,23 @@ pub fn operators() -> Vec<Operator> {
     vec![
         row::<ops::activation::ActivationProblem>(),
         row::<ops::adam::AdamProblem>(),
+        row::<ops::affinegrid::AffineGridProblem>(),
         row::<ops::bias::BiasProblem>(),
         row::<ops::conv::ConvProblem>(),
         row::<ops::crossentropy::CrossEntropyProblem>(),
         row::<ops::ctc::CtcProblem>(),
         row::<ops::dropout::DropoutProblem>(),
+        row::<ops::gridsample::GridSampleProblem>(),
         row::<ops::lrn::LrnProblem>(),
         row::<ops::matmul::MatmulProblem>(),
         row::<ops::norm::NormProblem>(),
         row::<ops::pointwise::PointwiseProblem>(),
         row::<ops::pool::PoolProblem>(),
+        row::<ops::resample::ResampleProblem>(),
         row::<ops::sgd::SgdProblem>(),
         row::<ops::softmax::SoftmaxProblem>(),
         row::<ops::transform::TransformProblem>(),
+        row::<ops::unpool::UnpoolProblem>(),
     ]
 }
 

@@ -21,6 +21,21 @@ pub fn split(text: &str) -> Result<Vec<i64>, String> {
         .collect()
 }
 
+/// Joins numbers with `x`, as in `2x0.5`.
+pub fn join_reals(numbers: impl IntoIterator<Item = f64>) -> String {
+    numbers.into_iter().map(|number| number.to_string()).collect::<Vec<_>>().join("x")
+}
+
+/// Splits what [`join_reals`] made.
+///
+/// # Errors
+/// A sentence naming the word that is no number.
+pub fn split_reals(text: &str) -> Result<Vec<f64>, String> {
+    text.split('x')
+        .map(|word| word.parse().map_err(|_| format!("expected numbers joined by x, given {text:?}")))
+        .collect()
+}
+
 /// The words of a problem text while a problem is read from it.
 ///
 /// Every key must be taken exactly once; [`Fields::finish`] refuses what is left over.
@@ -110,6 +125,18 @@ impl<'a> Fields<'a> {
     /// `BadDescriptor` when they cannot be read.
     pub fn take_numbers(&mut self, key: &'static str) -> Result<Option<Vec<i64>>, BadDescriptor> {
         self.take_word(key).map(|word| split(word).map_err(|e| BadDescriptor::new(self.op, key, e))).transpose()
+    }
+
+    /// Takes a switch: 0, also if it is not there, or 1.
+    ///
+    /// # Errors
+    /// `BadDescriptor` for anything else.
+    pub fn take_switch(&mut self, key: &'static str) -> Result<bool, BadDescriptor> {
+        match self.take_word(key) {
+            None | Some("0") => Ok(false),
+            Some("1") => Ok(true),
+            Some(other) => Err(BadDescriptor::new(self.op, key, format!("expected 0 or 1, given {other}"))),
+        }
     }
 
     /// Ends the reading.

@@ -23,8 +23,8 @@ pub trait Judge: Problem {
         self.judge(operands)
     }
 
-    /// Changes random operands where they are outside of the formula's domain, as a variance below 0 is; to numbers that
-    /// their element types store exactly.
+    /// Changes random operands, which are each within their [`Domain`](kernel_abi::Domain), where they do not fit one
+    /// another, as a sum and the sum of squares, or indices and windows; to numbers that their element types store exactly.
     fn make_admissible(&self, operands: &mut [Vec<f64>]) {
         let _ = operands;
     }

@@ -107,11 +107,11 @@ pub fn check_case<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(), 
             if operand.domain != Domain::Real {
                 values.iter_mut().for_each(|value| *value = round(operand.domain.map(*value), dtype));
             }
-            share(&operand.desc, &mut values);
             values
         })
         .collect();
     Judge::make_admissible(problem, &mut values);
+    operands.iter().zip(&mut values).for_each(|(operand, values)| share(&operand.desc, values));
     let bare = Judge::judge_scaled(problem, &values, case.alpha, case.beta);
     let mut expected = Vec::new();
     let written = operands.iter().zip(&values).filter(|(operand, _)| operand.role != Role::Input);

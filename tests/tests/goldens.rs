@@ -8,7 +8,9 @@ use safetensors::SafeTensors;
 use std::collections::BTreeSet;
 
 /// Made by `tests/goldens/make.py`.
-static FILE: &[u8] = include_bytes!("../goldens/goldens.safetensors");
+static GENERAL: &[u8] = include_bytes!("../goldens/goldens.safetensors");
+/// Made by `tests/goldens/images.py`: pooling and resampling.
+static IMAGES: &[u8] = include_bytes!("../goldens/images.safetensors");
 
 /// Both sides compute in f64, in other orders; values are of the order of 1.
 const LIMIT: f64 = 1e-12;
@@ -20,11 +22,21 @@ fn values(file: &SafeTensors<'_>, name: &str) -> Option<Vec<f64>> {
 
 #[test]
 fn reference_and_algorithms_agree_with_pytorch() {
-    let file = SafeTensors::deserialize(FILE).unwrap();
+    agree(GENERAL, 6);
+}
+
+#[test]
+fn pooling_and_resampling_agree_with_pytorch() {
+    agree(IMAGES, 5);
+}
+
+/// Of a file whose problems are of at least so many operators.
+fn agree(file: &[u8], n_operators: usize) {
+    let file = SafeTensors::deserialize(file).unwrap();
     let names = file.names();
     let problems: BTreeSet<&str> = names.iter().filter_map(|name| name.split('|').next()).collect();
     let covered: BTreeSet<&str> = problems.iter().filter_map(|text| text.split([':', ' ']).next()).collect();
-    assert!(covered.len() >= 6, "only {covered:?}");
+    assert!(covered.len() >= n_operators, "only {covered:?}");
     for text in problems {
         let problem = parse_problem(text).unwrap();
         let operands = problem.operands();

@@ -2,6 +2,7 @@
 
 mod activation;
 mod adam;
+mod affinegrid;
 mod bias;
 mod conv;
 mod crossentropy;
@@ -10,6 +11,7 @@ mod dropout;
 mod epilogue;
 mod errors;
 mod goldens;
+mod gridsample;
 mod lrn;
 mod matmul;
 mod narrow;
@@ -17,7 +19,9 @@ mod norm;
 mod pointwise;
 mod pool;
 mod registry;
+mod resample;
 mod sgd;
 mod sharing;
 mod softmax;
 mod transform;
+mod unpool;

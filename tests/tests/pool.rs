@@ -2,8 +2,9 @@
 
 use kernel_abi::ops::pool::{PoolDesc, PoolMode, PoolPass, PoolProblem};
 use kernel_abi::{DType, TensorDesc};
-use oxidnn_reference::ops::pool::{backward_average, forward};
-use oxidnn_tests::{Fill, check, check_exact, problems};
+use oxidnn::{Args, Policy};
+use oxidnn_reference::ops::pool::{backward_average, backward_lp, forward, index};
+use oxidnn_tests::{Fill, check, check_exact, contexts, problems};
 use proptest::prelude::*;
 
 proptest! {
@@ -24,7 +25,8 @@ proptest! {
 
     #[test]
     fn the_average_passes_are_adjoint(problem in problems::pool::any(), seed in any::<u64>()) {
-        if problem.mode() != PoolMode::Max && problem.pool_pass() == PoolPass::Forward {
+        let average = matches!(problem.mode(), PoolMode::AverageIncludePadding | PoolMode::AverageExcludePadding);
+        if average && problem.pool_pass() == PoolPass::Forward {
             let x = Fill::Normal.values(problem.x().n_elems() as usize, DType::F64, seed);
             let dy = Fill::Normal.values(problem.y().n_elems() as usize, DType::F64, !seed);
             let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
@@ -34,11 +36,79 @@ proptest! {
     }
 }
 
+/// The slope of norms, against differences.
 #[test]
-fn a_nan_is_a_maximum() {
-    let problem: PoolProblem = "pool:forward mode=max window=2 x=1x1x4:f64".parse().unwrap();
-    let y = forward(&problem, &[1.0, f64::NAN, 3.0, 2.0]);
-    assert!(y[0].is_nan() && y[1] == 3.0);
+fn the_gradient_of_norms_is_their_slope() {
+    for p in [1.0, 1.5, 2.0, 3.0, 4.5] {
+        let text = format!("pool:forward mode=lp p={p} window=3 stride=2 pad=1 x=1x2x7:f64");
+        let problem: PoolProblem = text.parse().unwrap();
+        let x = Fill::Normal.values(14, DType::F64, 7);
+        let dy = Fill::Normal.values(problem.y().n_elems() as usize, DType::F64, 8);
+        let value = |x: &[f64]| forward(&problem, x).iter().zip(&dy).map(|(y, dy)| y * dy).sum::<f64>();
+        for (i, slope) in backward_lp(&problem, &x, &dy).into_iter().enumerate() {
+            let at = |step: f64| {
+                value(&x.iter().enumerate().map(|(j, x)| x + if i == j { step } else { 0.0 }).collect::<Vec<_>>())
+            };
+            let difference = (at(1e-6) - at(-1e-6)) / 2e-6;
+            assert!((difference - slope).abs() < 1e-7, "p = {p}, {i}: {difference} and {slope}");
+        }
+    }
+}
+
+/// Every device's maxima beside NaNs.
+#[test]
+fn what_a_nan_counts_as() {
+    let nan = f64::NAN;
+    let x = [1.0, nan, 3.0, 2.0, nan, nan, nan, -1.0];
+    for (nan, expected, places) in
+        [("propagate", [nan, 3.0, nan, nan], [1, 2, 4, 6]), ("ignore", [1.0, 3.0, nan, -1.0], [0, 2, 4, 7])]
+    {
+        let text = format!("pool:forward mode=max window=2 nan={nan} x=1x1x8:f64 index=1x1x4:i32");
+        let problem: PoolProblem = text.parse().unwrap();
+        let same = |y: &[f64]| y.iter().zip(&expected).all(|(a, b)| a == b || (a.is_nan() && b.is_nan()));
+        assert!(same(&forward(&problem, &x)));
+        assert_eq!(index(&problem, &x), places.map(f64::from));
+        for context in contexts() {
+            let stream = context.stream().unwrap();
+            let plan = context.plan(&problem, Policy::Heuristic).unwrap();
+            let x = context.tensor_from(problem.x(), &x).unwrap();
+            let mut y = context.tensor(problem.y()).unwrap();
+            let mut index = context.tensor(problem.index().unwrap()).unwrap();
+            let args = Args::new().input("x", &x).output("y", &mut y).output("index", &mut index);
+            plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
+            assert!(same(&y.to_vec::<f64>(&stream).unwrap()), "{nan}");
+            assert_eq!(index.to_vec::<i32>(&stream).unwrap(), places, "{nan}");
+        }
+    }
+}
+
+/// Norms of numbers whose powers overflow, and of nothing but zeros.
+#[test]
+fn norms_neither_overflow_nor_divide_by_zero() {
+    for context in contexts() {
+        let stream = context.stream().unwrap();
+        let run = |text: &str, operands: &[&[f32]]| {
+            let problem: PoolProblem = text.parse().unwrap();
+            let plan = context.plan(&problem, Policy::Heuristic).unwrap();
+            let mut tensors: Vec<_> =
+                plan.operands().iter().map(|operand| context.tensor(&operand.desc).unwrap()).collect();
+            let mut out = tensors.pop().unwrap();
+            let mut args = Args::new();
+            for ((tensor, values), operand) in tensors.iter_mut().zip(operands).zip(plan.operands()) {
+                tensor.write(&stream, values).unwrap();
+                args = args.input(operand.name, &*tensor);
+            }
+            let name = plan.operands().last().unwrap().name;
+            plan.run(&stream, args.output(name, &mut out), &mut plan.workspace().unwrap()).unwrap();
+            out.to_vec::<f32>(&stream).unwrap()
+        };
+        let x = [3e30, 4e30, 0.0, 0.0, 3e-30, -4e-30];
+        let y = run("pool:forward mode=lp window=2 x=1x1x6:f32", &[&x]);
+        assert!((y[0] / 5e30 - 1.0).abs() < 1e-6 && y[1] == 0.0 && (y[2] / 5e-30 - 1.0).abs() < 1e-6, "{y:?}");
+        let dx = run("pool:backward mode=lp window=2 x=1x1x6:f32", &[&x, &[1.0; 3]]);
+        let near = |a: f32, b: f32| (a - b).abs() < 1e-6;
+        assert!(near(dx[0], 0.6) && near(dx[1], 0.8) && dx[2] == 0.0 && near(dx[5], -0.8), "{dx:?}");
+    }
 }
 
 #[test]
@@ -49,17 +119,31 @@ fn refusals_name_argument_expected_and_given() {
         text("pool:forward mode=max window=2x2x2 x=1x1x4x4:f32")
             .contains("bad window: expected 1 or 2 values, given 3")
     );
-    assert!(text("pool:forward mode=max window=0x2 x=1x1x4x4:f32").contains("at least 1, given 0 for axis 0"));
+    assert!(text("pool:forward mode=max window=0x2 x=1x1x4x4:f32").contains("given 0 for axis 0"));
     assert!(text("pool:forward mode=max window=2x2 stride=1x-1 x=1x1x4x4:f32").contains("bad stride"));
     assert!(
         text("pool:forward mode=max window=2x2 pad=2x0 x=1x1x4x4:f32").contains("less than the window, 2, given 2")
     );
-    assert!(text("pool:forward mode=max window=2x2 pad=-1x0 x=1x1x4x4:f32").contains("at least 0, given -1"));
+    assert!(text("pool:forward mode=max window=2x2 pad=-1x0 x=1x1x4x4:f32").contains("given -1"));
     assert!(text("pool:forward mode=max window=5x2 x=1x1x4x4:f32").contains("padded image, 4"));
     assert!(text("pool:forward mode=max window=2x2 x=1x1x4x4:f32 y=1x1x3x2:f32").contains("extents 1x1x2x2"));
     assert!(text("pool:forward mode=max window=2x2 x=1x1x4x4:f32 y=1x1x2x2:f16").contains("element type f32"));
     assert!(text("pool:forward mode=max window=2x2 x=1x1x4x4:f32 y=1x1x2x2:f32:s4x4x0x1").contains("do not overlap"));
     assert!(text("pool:backward mode=max window=2x2").contains("expected x="));
+    assert!(text("pool:forward mode=max window=2x2 dil=0 x=1x1x4x4:f32").contains("bad dil"));
+    assert!(text("pool:forward mode=max window=2 dil=4 pad=2 stride=1 x=1x1x1:f32").contains("some of the image"));
+    assert!(text("pool:forward mode=max window=2 ceil=2 x=1x1x4:f32").contains("0 or 1, given 2"));
+    assert!(text("pool:forward mode=max bins=0 x=1x1x4:f32").contains("bad bins"));
+    assert!(text("pool:forward mode=max bins=2 window=2 x=1x1x4:f32").contains("given both"));
+    assert!(text("pool:forward mode=lp p=0.5 window=2 x=1x1x4:f32").contains("at least 1, given 0.5"));
+    assert!(text("pool:forward mode=lp window=2 x=1x1x4:f32 index=1x1x2:i32").contains("mode=max only, given lp"));
+    assert!(text("pool:forward mode=max window=2 x=1x1x4:f32 index=1x1x2:f32").contains("i32 or i64, given f32"));
+    assert!(text("pool:forward mode=max window=2 x=1x1x4:f32 index=1x1x3:i32").contains("bad index"));
+    assert!(text("pool:forward mode=max window=2 x=1x1x4:f32 index=1x1x2:i64:s2x2x0").contains("do not overlap"));
+    assert!(
+        text("pool:backward mode=max bins=1 dx=1x1x65536x65536:f32 index=1x1x1x1:i32")
+            .contains("numbers up to 4294967295, given i32")
+    );
     let x = TensorDesc::nchw(DType::F32, 1, 1, 4, 4).unwrap();
     let wrong = TensorDesc::nchw(DType::F32, 1, 1, 4, 5).unwrap();
     let desc = PoolDesc::new(PoolMode::Max, &[2]);

@@ -113,6 +113,17 @@ pub(crate) fn spatial_param(desc: &TensorDesc) -> TensorParam {
     param
 }
 
+/// A grid as `[N, Z, P, Q, axes]`, at address 0; absent spatial axes have extent 1.
+pub(crate) fn grid_param(grid: &TensorDesc) -> TensorParam {
+    let (mut param, absent, last) = (grid.param(0), 5 - grid.rank(), grid.rank() - 1);
+    param.dims[1..4].fill(1);
+    param.strides[1..4].fill(0);
+    param.dims[1 + absent..4].copy_from_slice(&grid.dims()[1..last]);
+    param.strides[1 + absent..4].copy_from_slice(&grid.strides()[1..last]);
+    (param.dims[4], param.strides[4]) = (grid.dims()[last], grid.strides()[last]);
+    param
+}
+
 /// Whether neighbouring channels lie closer in memory than neighbouring positions.
 pub(crate) fn channels_innermost(desc: &TensorDesc) -> bool {
     let nearest = (2..desc.rank()).filter(|&i| desc.dims()[i] > 1).map(|i| desc.strides()[i]).min();

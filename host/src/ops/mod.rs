@@ -2,16 +2,20 @@
 
 pub mod activation;
 pub mod adam;
+pub mod affinegrid;
 pub mod bias;
 pub mod conv;
 pub mod crossentropy;
 pub mod ctc;
 pub mod dropout;
+pub mod gridsample;
 pub mod lrn;
 pub mod matmul;
 pub mod norm;
 pub mod pointwise;
 pub mod pool;
+pub mod resample;
 pub mod sgd;
 pub mod softmax;
 pub mod transform;
+pub mod unpool;

@@ -2,19 +2,23 @@
 
 pub mod activation;
 pub mod adam;
+pub mod affinegrid;
 pub mod bias;
 pub mod conv;
 pub mod crossentropy;
 pub mod ctc;
 pub mod dropout;
+pub mod gridsample;
 pub mod lrn;
 pub mod matmul;
 pub mod norm;
 pub mod pointwise;
 pub mod pool;
+pub mod resample;
 pub mod sgd;
 pub mod softmax;
 pub mod transform;
+pub mod unpool;
 
 /// Layout hashes of every launch-parameter struct, in a fixed order (see [`crate::abi_fingerprint`]).
 pub const LAYOUT_HASHES: &[u64] = &[
@@ -24,6 +28,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     adam::AdamListParams::LAYOUT_HASH,
     adam::AdamParams::LAYOUT_HASH,
     adam::AdamStep::LAYOUT_HASH,
+    affinegrid::AffineGridParams::LAYOUT_HASH,
     bias::BiasParams::LAYOUT_HASH,
     conv::ConvParams::LAYOUT_HASH,
     conv::ConvPackRowsParams::LAYOUT_HASH,
@@ -53,6 +58,8 @@ pub const LAYOUT_HASHES: &[u64] = &[
     crossentropy::CrossEntropySumParams::LAYOUT_HASH,
     ctc::CtcParams::LAYOUT_HASH,
     dropout::DropoutParams::LAYOUT_HASH,
+    gridsample::GridSampleParams::LAYOUT_HASH,
+    gridsample::Sampler::LAYOUT_HASH,
     lrn::LrnParams::LAYOUT_HASH,
     matmul::MatmulBlockParams::LAYOUT_HASH,
     matmul::MatmulKMajorParams::LAYOUT_HASH,
@@ -63,13 +70,18 @@ pub const LAYOUT_HASHES: &[u64] = &[
     norm::NormFinalizeParams::LAYOUT_HASH,
     norm::NormParams::LAYOUT_HASH,
     pointwise::PointwiseParams::LAYOUT_HASH,
+    pool::PoolAxis::LAYOUT_HASH,
     pool::PoolParams::LAYOUT_HASH,
+    resample::ResampleAxis::LAYOUT_HASH,
+    resample::ResampleFilter::LAYOUT_HASH,
+    resample::ResampleParams::LAYOUT_HASH,
     sgd::SgdListParams::LAYOUT_HASH,
     sgd::SgdParams::LAYOUT_HASH,
     sgd::SgdStep::LAYOUT_HASH,
     softmax::SoftmaxParams::LAYOUT_HASH,
     transform::TransformParams::LAYOUT_HASH,
     transform::TransposeParams::LAYOUT_HASH,
+    unpool::UnpoolParams::LAYOUT_HASH,
     crate::store::StoreParams::LAYOUT_HASH,
     crate::tensor_list::TensorList::LAYOUT_HASH,
 ];

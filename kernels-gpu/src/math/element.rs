@@ -524,3 +524,29 @@ pub unsafe fn blend_sum<A: Accumulator>(address: u64, offset: i64, result: A, al
     }
     *to = value;
 }
+
+/// Element `offset` of a tensor of i32 or i64, whose elements have so many bytes.
+///
+/// # Safety
+/// The element exists.
+#[inline(always)]
+pub unsafe fn load_index(address: u64, bytes: u32, offset: i64) -> i64 {
+    if bytes == 4 {
+        *(address as *const i32).offset(offset as isize) as i64
+    } else {
+        *(address as *const i64).offset(offset as isize)
+    }
+}
+
+/// Writes element `offset` of such a tensor.
+///
+/// # Safety
+/// The element exists and no other thread touches it.
+#[inline(always)]
+pub unsafe fn store_index(address: u64, bytes: u32, offset: i64, value: i64) {
+    if bytes == 4 {
+        *(address as *mut i32).offset(offset as isize) = value as i32;
+    } else {
+        *(address as *mut i64).offset(offset as isize) = value;
+    }
+}

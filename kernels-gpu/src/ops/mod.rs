@@ -17,16 +17,20 @@ macro_rules! naive_entries {
 
 mod activation;
 mod adam;
+mod affinegrid;
 mod bias;
 mod conv;
 mod crossentropy;
 mod ctc;
 mod dropout;
+mod gridsample;
 mod lrn;
 mod matmul;
 mod norm;
 mod pointwise;
 mod pool;
+mod resample;
 mod sgd;
 mod softmax;
 mod transform;
+mod unpool;

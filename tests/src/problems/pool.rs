@@ -1,38 +1,65 @@
 //! Random poolings.
 
 use super::tensors::{dtype, layout};
-use kernel_abi::ops::pool::{PoolDesc, PoolMode, PoolPass, PoolProblem};
+use kernel_abi::DType;
+use kernel_abi::ops::pool::{IndexBase, PoolDesc, PoolMode, PoolNan, PoolPass, PoolProblem};
 use proptest::prelude::*;
 
-/// An axis: image, window, padding, padding at the end, stride.
-fn axis() -> impl Strategy<Value = [i64; 5]> {
-    (1i64..=11, 1i64..=5, 0i64..=4, 0i64..=4, 1i64..=4)
-        .prop_map(|(image, window, padding, padding_end, stride)| {
-            let (padding, padding_end) = (padding.min(window - 1), padding_end.min(window - 1));
-            [image, window.min(image + padding + padding_end), padding, padding_end, stride]
-        })
-        .prop_map(|[image, window, padding, padding_end, stride]| {
-            [image, window, padding.min(window - 1), padding_end.min(window - 1), stride]
-        })
-        .prop_filter("the window fits", |[image, window, padding, padding_end, _]| {
-            *window <= image + padding + padding_end
-        })
+/// An axis: image, window, padding, padding at the end, stride, dilation.
+fn axis() -> impl Strategy<Value = [i64; 6]> {
+    let dilation = prop_oneof![2 => Just(1i64), 1 => 1i64..=3];
+    (1i64..=11, 1i64..=5, 0i64..=6, 0i64..=6, 1i64..=4, dilation).prop_map(
+        |(image, window, padding, padding_end, stride, dilation)| {
+            // Steps larger than an image could leave it out.
+            let dilation = dilation.min(image);
+            let paddings = |window: i64| [padding, padding_end].map(|padding| padding.min((window - 1) * dilation));
+            let fits = |window: i64| (window - 1) * dilation < image + paddings(window).iter().sum::<i64>();
+            let window = (1..=window).rev().find(|&window| fits(window)).unwrap_or(1);
+            let [padding, padding_end] = paddings(window);
+            [image, window, padding, padding_end, stride, dilation]
+        },
+    )
+}
+
+/// Windows or bins, and the image's spatial extents.
+pub(super) fn desc(mode: PoolMode) -> impl Strategy<Value = (PoolDesc, Vec<i64>)> {
+    let sliding = (prop::collection::vec(axis(), 1..=3), prop::bool::ANY).prop_map(move |(axes, ceil)| {
+        let column = |i: usize| axes.iter().map(|axis| axis[i]).collect::<Vec<_>>();
+        let desc = PoolDesc::new(mode, &column(1)).padding(&column(2)).padding_end(&column(3));
+        let desc = desc.stride(&column(4)).dilation(&column(5));
+        (if ceil { desc.ceil() } else { desc }, column(0))
+    });
+    let bins = prop::collection::vec((1i64..=9, 1i64..=7), 1..=3).prop_map(move |axes| {
+        let (image, bins): (Vec<i64>, Vec<i64>) = axes.into_iter().unzip();
+        (PoolDesc::adaptive(mode, &bins), image)
+    });
+    let global = prop::collection::vec(1i64..=12, 1..=3).prop_map(move |image| (PoolDesc::global(mode), image));
+    prop_oneof![5 => sliding, 2 => bins, 1 => global]
 }
 
 /// Any pooling.
 pub fn any() -> impl Strategy<Value = PoolProblem> {
-    let words = (prop::sample::select(PoolMode::ALL), prop::sample::select(PoolPass::ALL), dtype());
-    let channels = (1i64..=3, 1i64..=7);
-    (words, channels, prop::collection::vec(axis(), 1..=3), [layout(), layout(), layout()]).prop_map(
-        |((mode, pass, dtype), (n, c), axes, layouts)| {
-            let column = |i: usize| axes.iter().map(|axis| axis[i]).collect::<Vec<_>>();
-            let desc = PoolDesc::new(mode, &column(1)).padding(&column(2)).padding_end(&column(3)).stride(&column(4));
-            let dims = [n, c].into_iter().chain(column(0)).collect::<Vec<_>>();
+    let desc = prop::sample::select(PoolMode::ALL).prop_flat_map(|mode| (Just(mode), desc(mode)));
+    let words = (desc, prop::sample::select(PoolPass::ALL), dtype());
+    let index = (prop::sample::select(&[None, Some(DType::I32), Some(DType::I64)][..]), prop::bool::ANY, layout());
+    let details = (1.0f64..6.0, prop::sample::select(PoolNan::ALL), index);
+    let layouts = [layout(), layout(), layout()];
+    (words, details, (1i64..=3, 1i64..=7), layouts).prop_map(
+        |(((mode, (desc, image)), pass, dtype), (p, nan, (index, whole, index_layout)), (n, c), layouts)| {
+            let p = if p < 3.0 { p.round() } else { p };
+            let base = if whole { IndexBase::Tensor } else { IndexBase::Plane };
+            let desc = desc.exponent(p).nan(nan).index_base(base);
+            let dims = [n, c].into_iter().chain(image).collect::<Vec<_>>();
             let x = layouts[0].apply(dtype, &dims);
-            let y = layouts[1].apply(dtype, &desc.output_dims(&x).expect("random axes are legal"));
-            match pass {
-                PoolPass::Forward => PoolProblem::forward(&desc, &x, &y),
-                PoolPass::Backward => PoolProblem::backward(&desc, &x, &y, &layouts[2].apply(dtype, &dims)),
+            let output = desc.output_dims(&x).expect("random axes are legal");
+            let y = layouts[1].apply(dtype, &output);
+            let dx = layouts[2].apply(dtype, &dims);
+            let index = index.filter(|_| mode == PoolMode::Max).map(|dtype| index_layout.apply(dtype, &output));
+            match (pass, index) {
+                (PoolPass::Forward, None) => PoolProblem::forward(&desc, &x, &y),
+                (PoolPass::Forward, Some(index)) => PoolProblem::forward_with_index(&desc, &x, &y, &index),
+                (PoolPass::Backward, None) => PoolProblem::backward(&desc, &x, &y, &dx),
+                (PoolPass::Backward, Some(index)) => PoolProblem::backward_from_index(&desc, &index, &y, &dx),
             }
             .expect("a random problem is legal")
         },

@@ -1,11 +1,10 @@
 //! Pooling on the CPU: one task a channel of an image.
 
-use super::{PoolMode, PoolPass, PoolProblem};
+use super::{IndexBase, PoolMode, PoolNan, PoolPass, PoolProblem};
 use crate::cpu::{CpuCall, CpuKernel};
 use crate::tensor::Real;
-use kernel_abi::ops::pool::{PoolShape, window};
+use kernel_abi::ops::pool::PoolAxis;
 use rayon::prelude::*;
-use std::ops::Range;
 
 /// One task a channel of an image; the backward pass scatters within it, in a fixed order.
 #[derive(Clone, Copy)]
@@ -20,105 +19,196 @@ impl CpuKernel<PoolProblem> for Planes {
 
     fn compute<A: Real>(problem: &PoolProblem, call: CpuCall<'_, A>) {
         let CpuCall { inputs, mut outputs, .. } = call;
-        let shape = problem.shape();
-        let (pixels, positions) = (volume(shape.image), volume(shape.output));
-        let mode = problem.mode();
-        match problem.pool_pass() {
-            PoolPass::Forward => outputs[0]
+        let plane = Plane::new(problem);
+        let (pixels, positions) = (volume(|a| plane.axes[a].image), volume(|a| plane.axes[a].output));
+        let base = |i: usize| match problem.index_base() {
+            IndexBase::Plane => A::zero(),
+            IndexBase::Tensor => A::real((i * pixels) as f64),
+        };
+        match (problem.pool_pass(), problem.index().is_some()) {
+            (PoolPass::Forward, false) => outputs[0]
                 .par_chunks_mut(positions)
                 .zip(inputs[0].par_chunks(pixels))
-                .for_each(|(y, x)| forward(mode, &shape, x, y)),
-            PoolPass::Backward if mode == PoolMode::Max => outputs[0]
+                .for_each(|(y, x)| plane.forward(x, y)),
+            (PoolPass::Forward, true) => {
+                let (y, index) = outputs.split_at_mut(1);
+                let index = index[0].par_chunks_mut(positions);
+                y[0].par_chunks_mut(positions)
+                    .zip(index)
+                    .zip(inputs[0].par_chunks(pixels))
+                    .enumerate()
+                    .for_each(|(i, ((y, index), x))| plane.forward_with_index(x, y, index, base(i)));
+            }
+            (PoolPass::Backward, true) => outputs[0]
+                .par_chunks_mut(pixels)
+                .zip(inputs[0].par_chunks(positions))
+                .zip(inputs[1].par_chunks(positions))
+                .enumerate()
+                .for_each(|(i, ((dx, index), dy))| plane.backward_from_index(index, dy, dx, base(i))),
+            (PoolPass::Backward, false) if problem.reads_x() => outputs[0]
                 .par_chunks_mut(pixels)
                 .zip(inputs[0].par_chunks(pixels))
                 .zip(inputs[1].par_chunks(positions))
-                .for_each(|((dx, x), dy)| backward_max(&shape, x, dy, dx)),
-            PoolPass::Backward => outputs[0]
+                .for_each(|((dx, x), dy)| plane.backward(x, dy, dx)),
+            (PoolPass::Backward, false) => outputs[0]
                 .par_chunks_mut(pixels)
                 .zip(inputs[0].par_chunks(positions))
-                .for_each(|(dx, dy)| backward_average(mode, &shape, dy, dx)),
+                .for_each(|(dx, dy)| plane.backward_average(dy, dx)),
         }
     }
 }
 
-fn volume(extents: [i64; 3]) -> usize {
-    extents.iter().product::<i64>() as usize
+fn volume(extent: impl Fn(usize) -> i64) -> usize {
+    (0..3).map(extent).product::<i64>() as usize
 }
 
-fn forward<A: Real>(mode: PoolMode, shape: &PoolShape, x: &[A], y: &mut [A]) {
-    for_each_window(shape, |o, ranges| {
-        y[o] = if mode == PoolMode::Max {
-            x[first_maximum(shape, x, &ranges)]
-        } else {
-            let mut sum = A::zero();
-            for_each_row(shape, &ranges, |row| sum = row.fold(sum, |sum, i| sum + x[i]));
-            sum / divisor(mode, shape, &ranges)
+/// What is computed for each channel of an image.
+struct Plane {
+    axes: [PoolAxis; 3],
+    mode: PoolMode,
+    nan: PoolNan,
+    exponent: f64,
+}
+
+/// An output: its number, its position, and the positions of its window by axis.
+struct Window {
+    output: usize,
+    at: [i64; 3],
+    ranges: [(i64, i64); 3],
+}
+
+impl Plane {
+    fn new(problem: &PoolProblem) -> Self {
+        let (mode, nan) = (problem.mode(), problem.nan());
+        Plane { axes: problem.shape().axes, mode, nan, exponent: problem.exponent() }
+    }
+
+    fn forward<A: Real>(&self, x: &[A], y: &mut [A]) {
+        self.for_each_window(|window| {
+            y[window.output] = match self.mode {
+                PoolMode::Max => x[self.first_maximum(x, &window)],
+                PoolMode::Lp => self.norm(x, &window),
+                _ => {
+                    let mut sum = A::zero();
+                    self.for_each_element(&window, |i| sum = sum + x[i]);
+                    sum / self.divisor(&window)
+                }
+            };
+        });
+    }
+
+    fn forward_with_index<A: Real>(&self, x: &[A], y: &mut [A], index: &mut [A], base: A) {
+        self.for_each_window(|window| {
+            let first = self.first_maximum(x, &window);
+            (y[window.output], index[window.output]) = (x[first], base + A::real(first as f64));
+        });
+    }
+
+    /// dx of `max` and `lp`.
+    fn backward<A: Real>(&self, x: &[A], dy: &[A], dx: &mut [A]) {
+        dx.fill(A::zero());
+        self.for_each_window(|window| {
+            let dy = dy[window.output];
+            if self.mode == PoolMode::Max {
+                let at = self.first_maximum(x, &window);
+                dx[at] = dx[at] + dy;
+                return;
+            }
+            let norm = self.norm(x, &window);
+            self.for_each_element(&window, |i| {
+                if x[i] != A::zero() {
+                    let slope = (x[i].abs() / norm).powf(A::real(self.exponent - 1.0));
+                    dx[i] = dx[i] + dy * slope * x[i].signum();
+                }
+            });
+        });
+    }
+
+    fn backward_from_index<A: Real>(&self, index: &[A], dy: &[A], dx: &mut [A], base: A) {
+        dx.fill(A::zero());
+        self.for_each_window(|window| {
+            let wanted = index[window.output] - base;
+            self.for_each_element(&window, |i| {
+                if A::real(i as f64) == wanted {
+                    dx[i] = dx[i] + dy[window.output];
+                }
+            });
+        });
+    }
+
+    fn backward_average<A: Real>(&self, dy: &[A], dx: &mut [A]) {
+        dx.fill(A::zero());
+        self.for_each_window(|window| {
+            let share = dy[window.output] / self.divisor(&window);
+            self.for_each_element(&window, |i| dx[i] = dx[i] + share);
+        });
+    }
+
+    /// Calls `body` with each output's window.
+    fn for_each_window(&self, mut body: impl FnMut(Window)) {
+        let axes = &self.axes;
+        let mut output = 0;
+        for z in 0..axes[0].output {
+            for p in 0..axes[1].output {
+                for q in 0..axes[2].output {
+                    let ranges = [axes[0].window(z), axes[1].window(p), axes[2].window(q)];
+                    body(Window { output, at: [z, p, q], ranges });
+                    output += 1;
+                }
+            }
+        }
+    }
+
+    /// Calls `body` with the index in the plane of each of a window's elements, in row-major order.
+    fn for_each_element(&self, window: &Window, mut body: impl FnMut(usize)) {
+        let along = |a: usize| {
+            let (begin, end) = window.ranges[a];
+            (begin..end).step_by(self.axes[a].dilation as usize)
         };
-    });
-}
-
-fn backward_max<A: Real>(shape: &PoolShape, x: &[A], dy: &[A], dx: &mut [A]) {
-    dx.fill(A::zero());
-    for_each_window(shape, |o, ranges| {
-        let at = first_maximum(shape, x, &ranges);
-        dx[at] = dx[at] + dy[o];
-    });
-}
-
-fn backward_average<A: Real>(mode: PoolMode, shape: &PoolShape, dy: &[A], dx: &mut [A]) {
-    dx.fill(A::zero());
-    for_each_window(shape, |o, ranges| {
-        let share = dy[o] / divisor(mode, shape, &ranges);
-        for_each_row(shape, &ranges, |row| dx[row].iter_mut().for_each(|dx| *dx = *dx + share));
-    });
-}
-
-/// Calls `body` with each output's index and the ranges of its window inside the image.
-fn for_each_window(shape: &PoolShape, mut body: impl FnMut(usize, [Range<usize>; 3])) {
-    let range = |axis: usize, at: i64| {
-        let (begin, end) = window(at, shape.stride[axis], shape.padding[axis], shape.window[axis], shape.image[axis]);
-        begin as usize..end as usize
-    };
-    let mut o = 0;
-    for z in 0..shape.output[0] {
-        for p in 0..shape.output[1] {
-            for q in 0..shape.output[2] {
-                body(o, [range(0, z), range(1, p), range(2, q)]);
-                o += 1;
+        for d in along(0) {
+            for h in along(1) {
+                let row = (d * self.axes[1].image + h) * self.axes[2].image;
+                along(2).for_each(|w| body((row + w) as usize));
             }
         }
     }
-}
 
-/// Calls `body` with the image indices of each of a window's rows.
-fn for_each_row(shape: &PoolShape, ranges: &[Range<usize>; 3], mut body: impl FnMut(Range<usize>)) {
-    for d in ranges[0].clone() {
-        for h in ranges[1].clone() {
-            let row = (d * shape.image[1] as usize + h) * shape.image[2] as usize;
-            body(row + ranges[2].start..row + ranges[2].end);
-        }
+    /// Index of the first maximum.
+    fn first_maximum<A: Real>(&self, x: &[A], window: &Window) -> usize {
+        let exceeds = |a: A, b: A| match self.nan {
+            PoolNan::Propagate => a > b || (a.is_nan() && !b.is_nan()),
+            PoolNan::Ignore => a > b || (b.is_nan() && !a.is_nan()),
+        };
+        let mut first: Option<usize> = None;
+        self.for_each_element(window, |i| match first {
+            Some(at) if !exceeds(x[i], x[at]) => {}
+            _ => first = Some(i),
+        });
+        // Every window holds at least one element.
+        first.unwrap_or(0)
     }
-}
 
-/// Index of the first maximum, a NaN being larger than any number.
-fn first_maximum<A: Real>(shape: &PoolShape, x: &[A], ranges: &[Range<usize>; 3]) -> usize {
-    let mut first: Option<usize> = None;
-    for_each_row(shape, ranges, |row| {
-        for i in row {
-            match first {
-                Some(at) if !(x[i] > x[at] || (x[i].is_nan() && !x[at].is_nan())) => {}
-                _ => first = Some(i),
-            }
+    /// The window's norm, its terms in relation to the largest, so that none overflows.
+    fn norm<A: Real>(&self, x: &[A], window: &Window) -> A {
+        let mut most = A::zero();
+        self.for_each_element(window, |i| {
+            let x = x[i].abs();
+            // A NaN stays.
+            most = if x > most || x.is_nan() { x } else { most };
+        });
+        if most == A::zero() || !most.is_finite() {
+            return most;
         }
-    });
-    // Padding is smaller than the window, so there is at least one element.
-    first.unwrap_or(0)
-}
+        let (p, mut sum) = (A::real(self.exponent), A::zero());
+        self.for_each_element(window, |i| sum = sum + (x[i].abs() / most).powf(p));
+        most * sum.powf(A::one() / p)
+    }
 
-fn divisor<A: Real>(mode: PoolMode, shape: &PoolShape, ranges: &[Range<usize>; 3]) -> A {
-    let elems = match mode {
-        PoolMode::AverageIncludePadding => volume(shape.window),
-        _ => ranges.iter().map(ExactSizeIterator::len).product(),
-    };
-    A::real(elems as f64)
+    fn divisor<A: Real>(&self, window: &Window) -> A {
+        let elems = match self.mode {
+            PoolMode::AverageIncludePadding => volume(|a| self.axes[a].padded(window.at[a])),
+            _ => volume(|a| self.axes[a].inside(window.at[a])),
+        };
+        A::real(elems as f64)
+    }
 }

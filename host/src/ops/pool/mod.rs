@@ -4,4 +4,4 @@ mod algorithms;
 mod cpu;
 mod naive;
 
-pub use kernel_abi::ops::pool::{PoolDesc, PoolMode, PoolPass, PoolProblem};
+pub use kernel_abi::ops::pool::{IndexBase, PoolDesc, PoolMode, PoolNan, PoolPass, PoolProblem};

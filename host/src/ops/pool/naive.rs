@@ -1,8 +1,8 @@
 //! The pooling kernels that accept every legal problem.
 
-use super::{PoolMode, PoolPass, PoolProblem};
+use super::{PoolPass, PoolProblem};
 use crate::launch::{KernelLaunch, KernelRow, channels_innermost, kernel_for, kernel_rows, linear_grid, spatial_param};
-use crate::plan::Launch;
+use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Problem};
 use kernel_abi::ops::pool::PoolParams;
@@ -27,46 +27,66 @@ impl Algorithm<PoolProblem> for Naive {
     }
 
     fn estimate_us(&self, problem: &PoolProblem, _: Config, context: &Context) -> f64 {
-        crate::select::cost::streaming_us(problem, context)
+        /// An element at a time, whose place is computed by divisions.
+        const ELEMENTS_PER_US: f64 = 100_000.0;
+        let written = problem.dx().unwrap_or(problem.y()).n_elems();
+        crate::select::cost::streaming_us(problem, context) + written as f64 / ELEMENTS_PER_US
     }
 
     fn prepare(&self, problem: &PoolProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let written = problem.dx().unwrap_or(problem.y());
         let shape = problem.shape();
+        let index = problem.index().unwrap_or(problem.y());
         Ok(Box::new(KernelLaunch {
             function: context.function(config.0)?,
             config: linear_grid(written.n_elems(), BLOCK),
             params: PoolParams {
                 n_elems: written.n_elems(),
                 c: shape.c,
-                image: shape.image,
-                output: shape.output,
-                window: shape.window,
-                padding: shape.padding,
-                stride: shape.stride,
+                axes: shape.axes,
                 mode: problem.mode() as u32,
+                nan: problem.nan() as u32,
+                index_bytes: index.dtype().size_bytes() as u32,
+                index_base: problem.index_base() as u32,
                 channels_innermost: u32::from(channels_innermost(written)),
+                unused: 0,
+                p: problem.exponent(),
                 alpha: 1.0,
                 beta: 0.0,
                 x: spatial_param(problem.x()),
                 y: spatial_param(problem.y()),
                 dx: spatial_param(problem.dx().unwrap_or(problem.x())),
+                index: spatial_param(index),
             },
-            bind: match (problem.pool_pass(), problem.mode()) {
-                (PoolPass::Forward, _) => |params, call| {
-                    (params.alpha, params.beta) = (call.alpha, call.beta);
+            bind: match (problem.pool_pass(), problem.reads_x(), problem.index().is_some()) {
+                (PoolPass::Forward, _, false) => |params, call| {
+                    scale(params, call);
                     (params.x.address, params.y.address) = (call.address(0), call.address(1));
                 },
-                (PoolPass::Backward, PoolMode::Max) => |params, call| {
-                    (params.alpha, params.beta) = (call.alpha, call.beta);
+                (PoolPass::Forward, _, true) => |params, call| {
+                    scale(params, call);
+                    (params.x.address, params.y.address) = (call.address(0), call.address(1));
+                    params.index.address = call.address(2);
+                },
+                (PoolPass::Backward, true, _) => |params, call| {
+                    scale(params, call);
                     (params.x.address, params.y.address) = (call.address(0), call.address(1));
                     params.dx.address = call.address(2);
                 },
-                (PoolPass::Backward, _) => |params, call| {
-                    (params.alpha, params.beta) = (call.alpha, call.beta);
+                (PoolPass::Backward, false, true) => |params, call| {
+                    scale(params, call);
+                    (params.index.address, params.y.address) = (call.address(0), call.address(1));
+                    params.dx.address = call.address(2);
+                },
+                (PoolPass::Backward, false, false) => |params, call| {
+                    scale(params, call);
                     (params.y.address, params.dx.address) = (call.address(0), call.address(1));
                 },
             },
         }))
     }
+}
+
+fn scale(params: &mut PoolParams, call: &Call<'_>) {
+    (params.alpha, params.beta) = (call.alpha, call.beta);
 }

@@ -1,41 +1,63 @@
-//! Pooling: the maximum or the average of a window that slides over each channel.
+//! Pooling: the maximum, the average or the norm of a window that slides over each channel, or of bins that share it out.
 //!
-//! Forward, in two spatial dimensions (one and three likewise), with u, v strides and h₀ = p u - pad:
+//! Forward, in two spatial dimensions (one and three likewise), with u, v strides, e, f dilations and h₀ = p u - pad:
 //!
-//! - `max`: `y[n,c,p,q] = max over r, s of x[n, c, h₀ + r, w₀ + s]` where that lies inside the image;
-//! - `average_include_padding`: the sum of those over R S;
-//! - `average_exclude_padding`: the sum of those over their number.
+//! - `max`: `y[n,c,p,q] = max over r, s of x[n, c, h₀ + e r, w₀ + f s]` where that lies inside the image;
+//! - `average_include_padding`: the sum of those over the number of window positions inside the padded image, which is R S
+//!   but where `ceil` lets a window reach beyond the padding;
+//! - `average_exclude_padding`: the sum of those over their number;
+//! - `lp`: `(Σ |x|^p)^(1/p)` over those, for a real `p` of at least 1.
 //!
-//! Backward is the gradient of Σ dy y by x. For `max` it goes to the first maximum of each window in row-major order;
-//! it is found again from x, so y is not an operand. A NaN counts as larger than any number, the first of several
-//! wins. Averages need dy only.
+//! Bins are windows without padding that share the image out: output p has positions ⌊p H / P⌋ to ⌈(p+1) H / P⌉ - 1. Bins
+//! of all-one extents are global pooling.
+//!
+//! Backward is the gradient of Σ dy y by x. For `max` it goes to the first maximum of each window in row-major order.
+//! It is found again from x, so y is not an operand; or it is read from `index`, which forward wrote if it was asked to.
+//! For `lp` it is `Σ dy sign(x) (|x| / y)^(p-1)`, y computed again, 0 where x is. Averages need dy only.
+//!
+//! `index` is the position of each window's first maximum in x: its row-major number in the image plane `[D, H, W]`
+//! (`plane`), or in all of x (`tensor`), whatever the strides; i32 or i64. Backward, an index outside its window counts
+//! as none: its dy goes nowhere.
+//!
+//! A NaN counts as larger than any number (`nan=propagate`), or as smaller (`nan=ignore`), in `max`; the first of several
+//! wins. A window of nothing but NaNs gives NaN either way.
 //!
 //! | dimension | meaning |
 //! | --- | --- |
 //! | N, C | batch, channels |
-//! | D, H, W | input extents; P = (H + pad + pad_end - R) / u + 1, rounded down |
+//! | D, H, W | input extents; P = (H + pad + pad_end - e (R - 1) - 1) / u + 1, rounded down, or with `ceil` up |
 //! | T, R, S | window extents |
 //! | Z, P, Q | output extents |
 //!
-//! Tensors are `[N, C, spatial...]` of rank 3 to 5 with any strides and one element type, sums in the accumulator
-//! type. Padding is smaller than the window, so that every window sees some of the image. Deterministic: each element
-//! of dx gathers its own sum.
+//! With `ceil`, a last window that would begin in the padding at the end, or beyond, is left out, as in PyTorch and ONNX.
+//! Tensors are `[N, C, spatial...]` of rank 3 to 5 with any strides and one element type, but for `index`; sums in the
+//! accumulator type. Every window must hold some of the image, so padding is smaller than a window. Deterministic: each
+//! element of dx gathers its own sum.
+//!
+//! Sources: the operators MaxPool, AveragePool, LpPool and their global forms of ONNX, `adaptive_*_pool` of PyTorch,
+//! `cudnnPoolingForward` and `cudnnPoolingBackward`.
 
+mod axis;
+#[cfg(not(target_arch = "nvptx64"))]
+pub(super) mod desc;
 mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
 
+pub use axis::{PoolAxis, first_place, place};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use desc::PoolDesc;
 pub use params::PoolParams;
 #[cfg(not(target_arch = "nvptx64"))]
-pub use problem::{PoolDesc, PoolProblem, PoolShape};
+pub use problem::{PoolProblem, PoolShape};
 
 /// Which pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PoolPass {
-    /// `x` to `y`.
+    /// `x` to `y`, and `index` if wanted.
     Forward,
-    /// `x` (for max) and `dy` to `dx`.
+    /// `dy`, with `x` for max and lp or `index` for max, to `dx`.
     Backward,
 }
 
@@ -51,51 +73,39 @@ pub enum PoolMode {
     AverageIncludePadding = 1,
     /// Its sum over the number of its elements inside the image.
     AverageExcludePadding = 2,
+    /// Its norm.
+    Lp = 3,
 }
 
 crate::text_enum!(PoolMode {
     Max = "max",
     AverageIncludePadding = "average_include_padding",
     AverageExcludePadding = "average_exclude_padding",
+    Lp = "lp",
 });
 
-/// The window's positions inside the image, `begin..end`, for output position `output`.
-#[inline(always)]
-pub const fn window(output: i64, stride: i64, padding: i64, window: i64, image: i64) -> (i64, i64) {
-    let start = output * stride - padding;
-    let end = start + window;
-    (if start < 0 { 0 } else { start }, if end > image { image } else { end })
+/// What a NaN counts as in a maximum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum PoolNan {
+    /// Larger than any number.
+    #[default]
+    Propagate = 0,
+    /// Smaller than any number.
+    Ignore = 1,
 }
 
-/// The output positions `begin..end` whose windows hold image position `at`.
-#[inline(always)]
-pub const fn covering(at: i64, stride: i64, padding: i64, window: i64, output: i64) -> (i64, i64) {
-    let last = (at + padding) / stride;
-    let first = at + padding - window + 1;
-    let begin = if first <= 0 { 0 } else { (first - 1) / stride + 1 };
-    (begin, if last < output { last + 1 } else { output })
+crate::text_enum!(PoolNan { Propagate = "propagate", Ignore = "ignore" });
+
+/// Where the numbers of `index` begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum IndexBase {
+    /// Each image plane's first element is 0, as in PyTorch.
+    #[default]
+    Plane = 0,
+    /// The first element of x is 0, as in ONNX.
+    Tensor = 1,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn covering_inverts_window() {
-        for (image, extent, stride, padding, padding_end) in
-            [(7, 3, 2, 1, 1), (9, 2, 3, 0, 0), (4, 4, 1, 3, 2), (1, 1, 1, 0, 0)]
-        {
-            let output = (image + padding + padding_end - extent) / stride + 1;
-            for at in 0..image {
-                let expected: Vec<i64> = (0..output)
-                    .filter(|&o| {
-                        let (begin, end) = window(o, stride, padding, extent, image);
-                        (begin..end).contains(&at)
-                    })
-                    .collect();
-                let (begin, end) = covering(at, stride, padding, extent, output);
-                assert_eq!((begin..end).collect::<Vec<_>>(), expected);
-            }
-        }
-    }
-}
+crate::text_enum!(IndexBase { Plane = "plane", Tensor = "tensor" });

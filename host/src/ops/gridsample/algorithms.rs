@@ -1,0 +1,17 @@
+//! The ordered list of grid sampling algorithms.
+
+use super::{GridSampleProblem, cpu, naive};
+use crate::DType;
+use crate::cpu::CpuAlgorithm;
+use crate::operators::Operation;
+use crate::select::Algorithm;
+
+#[allow(private_interfaces)]
+impl Operation for GridSampleProblem {
+    const PASSES: &'static [&'static str] = &["forward", "backward_data", "backward_grid"];
+    const DTYPES: &'static [DType] = &DType::GENERAL;
+
+    fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
+        &[&CpuAlgorithm(cpu::Planes), &naive::Naive]
+    }
+}

@@ -1,0 +1,9 @@
+//! Resampling, forward and backward: formula and modes in [`kernel_abi::ops::resample`].
+
+mod algorithms;
+mod cpu;
+mod naive;
+
+pub use kernel_abi::ops::resample::{
+    Coordinates, NearestRound, ResampleDesc, ResampleMode, ResamplePass, ResampleProblem,
+};

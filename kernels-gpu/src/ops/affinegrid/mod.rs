@@ -1,0 +1,4 @@
+//! Affine grids, formula in `kernel_abi::ops::affinegrid`.
+
+mod entry;
+mod naive;

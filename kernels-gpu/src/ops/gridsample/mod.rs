@@ -1,0 +1,4 @@
+//! Grid sampling, formula in `kernel_abi::ops::gridsample`.
+
+mod entry;
+mod naive;

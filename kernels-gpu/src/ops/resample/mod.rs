@@ -1,0 +1,4 @@
+//! Resampling, formula in `kernel_abi::ops::resample`.
+
+mod entry;
+mod naive;

@@ -1,0 +1,31 @@
+//! Random grid samplings.
+
+use super::tensors::{dtype, layout};
+use kernel_abi::DType;
+use kernel_abi::ops::gridsample::{GridPadding, GridSampleDesc, GridSampleMode, GridSamplePass, GridSampleProblem};
+use proptest::prelude::*;
+
+/// Any grid sampling.
+pub fn any() -> impl Strategy<Value = GridSampleProblem> {
+    let desc = (prop::sample::select(GridSampleMode::ALL), prop::sample::select(GridPadding::ALL), prop::bool::ANY)
+        .prop_map(|(mode, padding, align_corners)| GridSampleDesc { mode, padding, align_corners });
+    let words = (prop::sample::select(GridSamplePass::ALL), desc, dtype(), prop::bool::ANY);
+    let axes = prop::collection::vec((1i64..=7, 1i64..=6), 1..=3);
+    (words, (1i64..=2, 1i64..=5), axes, [layout(), layout(), layout(), layout()]).prop_map(
+        |((pass, desc, dtype, fine), (n, c), axes, layouts)| {
+            let (image, output): (Vec<i64>, Vec<i64>) = axes.into_iter().unzip();
+            let dims = |spatial: &[i64]| [n, c].into_iter().chain(spatial.iter().copied()).collect::<Vec<_>>();
+            let places: Vec<i64> = [n].into_iter().chain(output.iter().copied()).chain([image.len() as i64]).collect();
+            let grid_dtype = if fine && dtype.size_bytes() == 2 { DType::F32 } else { dtype };
+            let x = layouts[0].apply(dtype, &dims(&image));
+            let y = layouts[1].apply(dtype, &dims(&output));
+            let [grid, dgrid] = [2, 3].map(|i| layouts[i].apply(grid_dtype, &places));
+            match pass {
+                GridSamplePass::Forward => GridSampleProblem::forward(&desc, &x, &grid, &y),
+                GridSamplePass::BackwardData => GridSampleProblem::backward_data(&desc, &grid, &y, &x),
+                GridSamplePass::BackwardGrid => GridSampleProblem::backward_grid(&desc, &x, &grid, &y, &dgrid),
+            }
+            .expect("a random problem is legal")
+        },
+    )
+}
