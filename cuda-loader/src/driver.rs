@@ -91,4 +91,6 @@ forward! {
     fn ctx_get_device = "cuCtxGetDevice"(device: *mut c_int);
     /// The most blocks of a function that an SM can hold at once.
     fn occupancy_max_active_blocks = "cuOccupancyMaxActiveBlocksPerMultiprocessor"(blocks: *mut c_int, function: *mut c_void, block_size: c_int, shared_bytes: usize);
+    /// The most clusters of a launch that the device can hold at once. CUDA 11.8.
+    fn occupancy_max_active_clusters = "cuOccupancyMaxActiveClusters"(clusters: *mut c_int, function: *mut c_void, config: *const CUlaunchConfig);
 }

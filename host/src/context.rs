@@ -2,12 +2,13 @@
 
 use crate::driver::{DeviceMemory, Function, GpuContext};
 use crate::kernels::{EmbeddedModule, LoadedKernels, LoadedModule};
+use crate::launch::{LaunchConfig, max_active_clusters};
 use crate::operators::Operation;
 use crate::select::{PlanRequest, Store};
 use crate::settings::{DeviceChoice, device_choice};
 use crate::tensor::{Element, HostMemory, Memory, Tensor};
 use crate::{Error, Plan, Stream, TensorDesc};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A device: the CPU, or a GPU with its loaded kernels. Cheap to clone; `Send + Sync`.
 ///
@@ -20,6 +21,26 @@ struct Inner {
     device: Device,
     info: DeviceInfo,
     store: Store,
+    /// Clusters of so many blocks that are at work at once, where it was asked.
+    clusters: [OnceLock<u64>; MAX_CLUSTER + 1],
+}
+
+/// The most blocks of a cluster.
+const MAX_CLUSTER: usize = 8;
+
+macro_rules! symbol {
+    (($symbol:ident) $(,)?) => {
+        stringify!($symbol)
+    };
+}
+
+/// A small kernel, of which is only asked how many clusters of it there is room for.
+const PROBE: &str = kernel_abi::conv_pad_kernels!(symbol);
+
+impl Inner {
+    fn new(device: Device, info: DeviceInfo) -> Self {
+        Inner { device, info, store: Store::default(), clusters: Default::default() }
+    }
 }
 
 #[derive(Debug)]
@@ -40,12 +61,15 @@ impl DeviceInfo {
         // sorting candidates, not promises.
         let (bytes_per_us, flops_per_us) = (30e3 * n_units as f64, 0.435e6 * n_units as f64);
         let kind = DeviceKind::Gpu;
-        DeviceInfo { kind, name, compute_capability, n_units, memory_bytes, bytes_per_us, flops_per_us }
+        let cluster_units = n_units;
+        DeviceInfo { kind, name, compute_capability, n_units, cluster_units, memory_bytes, bytes_per_us, flops_per_us }
     }
 
     /// The GPU that the kernels for Hopper were measured on.
     pub fn h200() -> Self {
-        DeviceInfo::of_gpu("NVIDIA H200".to_owned(), (9, 0), 132, 150_000_000_000)
+        let described = DeviceInfo::of_gpu("NVIDIA H200".to_owned(), (9, 0), 132, 150_000_000_000);
+        // 36 clusters of 3 were seen to run at a time and 40 not, 28 of 4 and 32 not.
+        DeviceInfo { cluster_units: 117, ..described }
     }
 }
 
@@ -69,6 +93,9 @@ pub struct DeviceInfo {
     pub compute_capability: (u32, u32),
     /// Multiprocessors of a GPU, threads of the CPU's pool.
     pub n_units: usize,
+    /// Multiprocessors on which clusters of more than two blocks find room at once, a block on each: they lie within
+    /// groups of multiprocessors. The driver of a GPU that is there knows it better.
+    pub cluster_units: usize,
     /// Memory of a GPU; 0 for the CPU.
     pub memory_bytes: u64,
     /// Memory traffic that a plain kernel reaches.
@@ -104,17 +131,19 @@ impl Context {
                 name: format!("CPU ({n_units} threads)"),
                 compute_capability: (0, 0),
                 n_units,
+                cluster_units: 0,
                 memory_bytes: 0,
                 bytes_per_us,
                 flops_per_us,
             },
             store: Store::default(),
+            clusters: Default::default(),
         }))
     }
 
     /// A device that is not there, to judge candidates and their estimates for it; what would run answers `NoDevice`.
     pub fn described(info: DeviceInfo) -> Self {
-        Context(Arc::new(Inner { device: Device::Described, info, store: Store::default() }))
+        Context(Arc::new(Inner::new(Device::Described, info)))
     }
 
     /// What a described device answers to all that would run.
@@ -150,7 +179,7 @@ impl Context {
         let name = format!("{} (gpu:{})", context.name(), context.ordinal());
         let info = DeviceInfo::of_gpu(name, (major, minor), context.sm_count(), context.total_bytes());
         let device = Device::Gpu { context, kernels: LoadedKernels::default() };
-        Ok(Context(Arc::new(Inner { device, info, store: Store::default() })))
+        Ok(Context(Arc::new(Inner::new(device, info))))
     }
 
     /// Every device of this machine: the GPUs, then the CPU.
@@ -264,6 +293,34 @@ impl Context {
         }
     }
 
+    /// Clusters of so many blocks, up to 8, that are at work at once with a block on each multiprocessor. The driver is
+    /// asked once for each number.
+    pub(crate) fn active_clusters(&self, blocks: u32) -> u64 {
+        let info = self.info();
+        let units = if blocks > 2 { info.cluster_units } else { info.n_units } as u64;
+        let described = (units / u64::from(blocks)).max(1);
+        match self.0.clusters.get(blocks as usize) {
+            Some(known) if blocks > 1 => *known.get_or_init(|| self.ask_for_clusters(blocks).unwrap_or(described)),
+            _ => described,
+        }
+    }
+
+    /// The driver's answer, where there is one.
+    fn ask_for_clusters(&self, blocks: u32) -> Option<u64> {
+        /// More than half of what a multiprocessor has, so that there is one block on each.
+        const SHARED_BYTES: u32 = 160 * 1024;
+        let function = self.function(PROBE).ok()?;
+        function.set_max_dynamic_shared(SHARED_BYTES as usize).ok()?;
+        let config = LaunchConfig {
+            grid: [self.info().n_units as u32 * blocks, 1, 1],
+            block: [32, 1, 1],
+            shared_bytes: SHARED_BYTES,
+            cluster: Some([blocks, 1, 1]),
+            programmatic: false,
+        };
+        max_active_clusters(&function, &config).ok().filter(|&clusters| clusters > 0).map(u64::from)
+    }
+
     pub(crate) fn store(&self) -> &Store {
         &self.0.store
     }
@@ -274,6 +331,23 @@ impl Context {
             (Device::Cpu, Device::Cpu) => true,
             (Device::Gpu { context: a, .. }, Device::Gpu { context: b, .. }) => a.raw() == b.raw(),
             _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_find_room_on_groups_of_multiprocessors() {
+        let context = Context::described(DeviceInfo::h200());
+        assert_eq!([1, 2, 3, 4, 8, 16].map(|blocks| context.active_clusters(blocks)), [132, 66, 39, 29, 14, 7]);
+        for context in Context::all().iter().filter(|context| context.info().compute_capability == (9, 0)) {
+            for blocks in 1..=8 {
+                let clusters = context.active_clusters(blocks);
+                assert!((1..=context.info().n_units as u64 / u64::from(blocks)).contains(&clusters), "{blocks}");
+            }
         }
     }
 }

@@ -51,6 +51,44 @@ impl LaunchConfig {
         }
         Ok(())
     }
+
+    /// What the driver is told beside extents, and how many there are.
+    fn attributes(&self) -> ([CUlaunchAttribute; 2], usize) {
+        let mut attributes = [CUlaunchAttribute { id: 0, pad: [0; 4], value: [0; 16] }; 2];
+        let mut n_attributes = 0;
+        if let Some(cluster) = self.cluster {
+            attributes[n_attributes].id = LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+            attributes[n_attributes].value[..3].copy_from_slice(&cluster);
+            n_attributes += 1;
+        }
+        if self.programmatic {
+            attributes[n_attributes].id = LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+            attributes[n_attributes].value[0] = 1;
+            n_attributes += 1;
+        }
+        (attributes, n_attributes)
+    }
+
+    /// As the driver takes it, good for as long as `attributes` are.
+    fn raw(
+        &self,
+        (attributes, n): &([CUlaunchAttribute; 2], usize),
+        stream: *mut c_void,
+    ) -> Result<CUlaunchConfig, DriverError> {
+        self.check()?;
+        Ok(CUlaunchConfig {
+            grid_x: self.grid[0],
+            grid_y: self.grid[1],
+            grid_z: self.grid[2],
+            block_x: self.block[0],
+            block_y: self.block[1],
+            block_z: self.block[2],
+            shared_bytes: self.shared_bytes,
+            stream,
+            attributes: attributes.as_ptr(),
+            n_attributes: *n as u32,
+        })
+    }
 }
 
 /// A launch-parameter struct of `kernel-abi`: what a kernel takes by value.
@@ -113,31 +151,8 @@ fn launch_raw(
     stream: &GpuStream,
     pointers: &mut [*mut c_void],
 ) -> Result<(), DriverError> {
-    config.check()?;
-    let mut attributes = [CUlaunchAttribute { id: 0, pad: [0; 4], value: [0; 16] }; 2];
-    let mut n_attributes = 0;
-    if let Some(cluster) = config.cluster {
-        attributes[n_attributes].id = LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-        attributes[n_attributes].value[..3].copy_from_slice(&cluster);
-        n_attributes += 1;
-    }
-    if config.programmatic {
-        attributes[n_attributes].id = LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-        attributes[n_attributes].value[0] = 1;
-        n_attributes += 1;
-    }
-    let raw = CUlaunchConfig {
-        grid_x: config.grid[0],
-        grid_y: config.grid[1],
-        grid_z: config.grid[2],
-        block_x: config.block[0],
-        block_y: config.block[1],
-        block_z: config.block[2],
-        shared_bytes: config.shared_bytes,
-        stream: stream.raw(),
-        attributes: attributes.as_ptr(),
-        n_attributes: n_attributes as u32,
-    };
+    let attributes = config.attributes();
+    let raw = config.raw(&attributes, stream.raw())?;
     let _bound = function.context().bind()?;
     // SAFETY: function and stream are alive; each pointer leads to a parameter of the kernel's type, by the kernel
     // list or by the promise of `launch_with_args`; attributes are as many as said.
@@ -145,4 +160,18 @@ fn launch_raw(
         cuda_loader::driver::launch_kernel_ex(&raw, function.raw(), pointers.as_mut_ptr(), std::ptr::null_mut())
     };
     if status == 0 { Ok(()) } else { Err(DriverError::new(format!("cuLaunchKernelEx of {}", function.name()), status)) }
+}
+
+/// How many clusters of a launch the device can hold at once.
+pub(crate) fn max_active_clusters(function: &Function, config: &LaunchConfig) -> Result<u32, DriverError> {
+    let attributes = config.attributes();
+    let raw = config.raw(&attributes, std::ptr::null_mut())?;
+    let _bound = function.context().bind()?;
+    let mut clusters = 0;
+    // SAFETY: the function is alive, `clusters` a place for an int; attributes are as many as said.
+    let status = unsafe { cuda_loader::driver::occupancy_max_active_clusters(&mut clusters, function.raw(), &raw) };
+    if status != 0 {
+        return Err(DriverError::new(format!("cuOccupancyMaxActiveClusters of {}", function.name()), status));
+    }
+    Ok(clusters.max(0) as u32)
 }

@@ -36,7 +36,7 @@ pub fn any() -> impl Strategy<Value = MatmulProblem> {
 pub fn tiled() -> impl Strategy<Value = MatmulProblem> {
     let dtype = prop::sample::select(&[DType::BF16, DType::F16, DType::F32][..]);
     let side = || {
-        let edges = prop::sample::select(&[1i64, 8, 15, 16, 17, 32, 33, 63, 64, 65, 127, 128, 129, 192, 257][..]);
+        let edges = prop::sample::select(&[1i64, 8, 15, 16, 17, 32, 33, 63, 64, 65, 127, 128, 129, 192, 193, 257][..]);
         prop_oneof![3 => edges, 1 => 1i64..=300]
     };
     let depth = prop_oneof![

@@ -209,7 +209,7 @@ impl Algorithm<MatmulProblem> for Bf16x3Wgmma {
             store_bytes: 8,
             packed_bytes: 0,
             operand_bytes: problem.c().span_bytes() as f64 + sides.layout().1 as f64,
-            n_units: info.n_units as u64,
+            slots: context.active_clusters(TILE.cluster),
             bytes_per_us: info.bytes_per_us,
         };
         // Of each element 4 bytes are read and 6 written.

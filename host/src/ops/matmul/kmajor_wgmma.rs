@@ -105,7 +105,7 @@ impl Algorithm<MatmulProblem> for KMajorWgmma {
             store_bytes: 16,
             packed_bytes: 0,
             operand_bytes: problem.bytes(),
-            n_units: info.n_units as u64,
+            slots: context.active_clusters(row(config).tile.cluster),
             bytes_per_us: info.bytes_per_us,
         };
         let copies = [&sides.a, &sides.b].into_iter().filter_map(|map| map.copy.as_ref());

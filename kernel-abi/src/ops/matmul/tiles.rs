@@ -3,7 +3,7 @@
 /// What one block of the Hopper kernel computes at a time, and how deep its pipeline is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatmulTile {
-    /// Rows, shared equally by the consumer warpgroups.
+    /// Rows: 64 of each consumer warpgroup.
     pub gemm_m: u32,
     /// Columns.
     pub gemm_n: u32,
@@ -15,23 +15,38 @@ pub struct MatmulTile {
     pub cluster: u32,
 }
 
-/// For large problems: fewest bytes loaded a product.
-pub const TILE_128X256_C2: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 256, gemm_k: 64, stages: 4, cluster: 2 };
+macro_rules! tiles {
+    ($($(#[$meta:meta])* $name:ident = [$m:literal x $n:literal, stages $s:literal, cluster $c:literal];)*) => { $(
+        $(#[$meta])*
+        pub const $name: MatmulTile = MatmulTile { gemm_m: $m, gemm_n: $n, gemm_k: 64, stages: $s, cluster: $c };
+        const _: () = assert!($name.smem_bytes() <= MAX_SHARED_BYTES);
+        const _: () = assert!($name.consumer_rows() == 64);
+        const _: () = assert!(!$name.splits_in_clusters() || $name.sums_bytes() <= $name.panels_at());
+    )* };
+}
 
-/// For large problems whose rows do not fill pairs of tiles.
-pub const TILE_128X256: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 256, gemm_k: 64, stages: 4, cluster: 1 };
-
-/// For problems with few tiles.
-pub const TILE_128X128: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 128, gemm_k: 64, stages: 6, cluster: 1 };
-
-/// For products with up to 64 columns, or with few tiles.
-pub const TILE_128X64: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 64, gemm_k: 64, stages: 8, cluster: 1 };
-
-/// For products with up to 32 columns.
-pub const TILE_128X32: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 32, gemm_k: 64, stages: 8, cluster: 1 };
-
-/// For products with up to 16 columns.
-pub const TILE_128X16: MatmulTile = MatmulTile { gemm_m: 128, gemm_n: 16, gemm_k: 64, stages: 8, cluster: 1 };
+tiles! {
+    /// For large problems: fewest bytes loaded a product.
+    TILE_128X256_C2 = [128 x 256, stages 4, cluster 2];
+    /// For large problems whose rows do not fill pairs of tiles.
+    TILE_128X256 = [128 x 256, stages 4, cluster 1];
+    /// For large problems whose last round of tiles it fills better: as few bytes a product, by three consumers.
+    TILE_192X192 = [192 x 192, stages 4, cluster 1];
+    /// For problems with few tiles.
+    TILE_128X128 = [128 x 128, stages 6, cluster 1];
+    /// For products with up to 64 columns, or with few tiles.
+    TILE_128X64 = [128 x 64, stages 8, cluster 1];
+    /// For products with up to 32 columns.
+    TILE_128X32 = [128 x 32, stages 8, cluster 1];
+    /// For products with up to 16 columns.
+    TILE_128X16 = [128 x 16, stages 8, cluster 1];
+    /// For products with very few tiles of 128 rows: those of 64, by one consumer.
+    TILE_64X64 = [64 x 64, stages 8, cluster 1];
+    /// The same with up to 32 columns.
+    TILE_64X32 = [64 x 32, stages 8, cluster 1];
+    /// The same with up to 16 columns.
+    TILE_64X16 = [64 x 16, stages 8, cluster 1];
+}
 
 /// Rows and columns that a block of the naive kernel computes at a time.
 pub const NAIVE_TILE: u32 = 32;
@@ -100,14 +115,19 @@ impl MatmulTile {
     pub const PANEL: u32 = 64;
     /// Rows of the result that leave at once where they lie in c as rows: those of a warp.
     pub const OUT_ROWS: u32 = 16;
-    /// Warpgroups that compute.
-    pub const CONSUMERS: u32 = 2;
+    /// Rows of a consumer: those of one product instruction.
+    const CONSUMER_ROWS: u32 = 64;
     /// What the shared buffers are aligned to: the period of the 128-byte swizzle.
     const ALIGN: u32 = 1024;
 
+    /// Warpgroups that compute.
+    pub const fn consumers(self) -> u32 {
+        self.gemm_m / Self::CONSUMER_ROWS
+    }
+
     /// Threads of a block: one producer warpgroup and the consumers.
     pub const fn threads(self) -> u32 {
-        128 * (1 + Self::CONSUMERS)
+        128 * (1 + self.consumers())
     }
 
     /// Bytes of a's tile in one stage.
@@ -138,12 +158,12 @@ impl MatmulTile {
 
     /// Rows of c that one consumer computes.
     pub const fn consumer_rows(self) -> u32 {
-        self.gemm_m / Self::CONSUMERS
+        self.gemm_m / self.consumers()
     }
 
-    /// Panels of c that each consumer keeps under way.
+    /// Panels of c that each consumer keeps under way; there is no room for two of three consumers.
     pub const fn panel_buffers(self) -> u32 {
-        if self.gemm_n > Self::PANEL { 2 } else { 1 }
+        if self.gemm_n > Self::PANEL && self.consumers() < 3 { 2 } else { 1 }
     }
 
     /// Bytes of one panel of c of one consumer.
@@ -158,7 +178,7 @@ impl MatmulTile {
 
     /// Where the barriers begin: a full and an empty one of 8 bytes a stage.
     pub const fn barriers_at(self) -> u32 {
-        self.panels_at() + Self::CONSUMERS * self.panel_buffers() * self.panel_bytes()
+        self.panels_at() + self.consumers() * self.panel_buffers() * self.panel_bytes()
     }
 
     /// Dynamic shared memory of a block, with room for aligning its start.
@@ -192,6 +212,11 @@ impl MatmulTile {
         self.cluster == 1 && self.gemm_n <= 128
     }
 
+    /// Whether its kernels compute epilogues: three consumers have no registers left for what is added.
+    pub const fn has_epilogues(self) -> bool {
+        self.consumers() < 3
+    }
+
     /// Tiles that clusters compute at a time, of all matrices of a product.
     pub const fn n_tiles(self, gemm_m: u64, gemm_n: u64, n_batch: u64) -> u64 {
         gemm_m.div_ceil(self.cluster_rows() as u64) * gemm_n.div_ceil(self.gemm_n as u64) * n_batch
@@ -201,13 +226,6 @@ impl MatmulTile {
 /// The most dynamic shared memory a block of compute capability 9.0 may have.
 const MAX_SHARED_BYTES: u32 = 232_448;
 
-const _: () = assert!(TILE_128X256_C2.smem_bytes() <= MAX_SHARED_BYTES);
-const _: () = assert!(TILE_128X256.smem_bytes() <= MAX_SHARED_BYTES);
-const _: () = assert!(TILE_128X128.smem_bytes() <= MAX_SHARED_BYTES);
-const _: () = assert!(TILE_128X64.smem_bytes() <= MAX_SHARED_BYTES);
-const _: () = assert!(TILE_128X32.smem_bytes() <= MAX_SHARED_BYTES);
-const _: () = assert!(TILE_128X16.smem_bytes() <= MAX_SHARED_BYTES);
-const _: () = assert!(TILE_128X128.sums_bytes() <= TILE_128X128.panels_at());
 // What leaves passes where the stages were.
 const _: () = assert!(CP_ASYNC_128X128.gemm_m * CP_ASYNC_128X128.gemm_n * 4 <= CP_ASYNC_128X128.smem_bytes());
 const _: () = assert!(CP_ASYNC_64X64.gemm_m * CP_ASYNC_64X64.gemm_n * 4 <= CP_ASYNC_64X64.smem_bytes());

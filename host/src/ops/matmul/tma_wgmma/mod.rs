@@ -146,7 +146,9 @@ impl Product {
                 match &self.epilogue {
                     None => configs.extend(offered(row, estimate_us, maps)),
                     // Whole sums alone meet their epilogue.
-                    Some(epilogue) if epilogue::check(epilogue, self.dtype, maps).is_ok() => {
+                    Some(epilogue)
+                        if row.tile.has_epilogues() && epilogue::check(epilogue, self.dtype, maps).is_ok() =>
+                    {
                         configs.push(Config(row.symbol));
                     }
                     Some(_) => {}
@@ -211,10 +213,16 @@ impl Product {
     }
 }
 
-/// Whether a tile is worth a look: narrow ones for narrow products and for those with few tiles.
+/// Whether a tile is worth a look: narrow ones for narrow products and for those with few tiles, those of few rows where
+/// all are at work at once or nearly, and those of three consumers where all three have rows.
 fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     let n_tiles = tile.n_tiles(maps.gemm_m.into(), maps.gemm_n.into(), maps.n_batch().into());
-    tile.gemm_n > MatmulTile::PANEL || maps.gemm_n <= 2 * tile.gemm_n || n_tiles <= 4 * n_units
+    let narrow = maps.gemm_n <= 2 * tile.gemm_n;
+    match tile.consumers() {
+        1 => n_tiles <= if narrow { 2 * n_units } else { n_units },
+        2 => tile.gemm_n > MatmulTile::PANEL || narrow || n_tiles <= 4 * n_units,
+        _ => maps.gemm_m > 128 && maps.gemm_n > 128,
+    }
 }
 
 /// The configs of a kernel that are offered: without slices, the best number for clusters, the best ones for the
@@ -250,7 +258,7 @@ fn work(maps: &Maps, tile: MatmulTile, split: Split, operand_bytes: f64, context
         store_bytes: if by_map { 128 } else { maps.c.store_bytes(0) },
         packed_bytes: packed(&maps.a) + packed(&maps.b),
         operand_bytes,
-        n_units: info.n_units as u64,
+        slots: context.active_clusters(split.group(tile)),
         bytes_per_us: info.bytes_per_us,
     }
 }
@@ -360,7 +368,7 @@ pub(super) fn raster_rows(tile: MatmulTile, n_clusters: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kernel_abi::ops::matmul::{TILE_128X16, TILE_128X128, TILE_128X256, TILE_128X256_C2};
+    use kernel_abi::ops::matmul::{TILE_64X64, TILE_128X16, TILE_128X128, TILE_128X256, TILE_128X256_C2, TILE_192X192};
 
     #[test]
     fn raster_balances_rows_and_columns() {
@@ -379,6 +387,34 @@ mod tests {
             assert!(params.slice_k_blocks > 0 && longer < params.n_slices, "{slices}");
         }
         assert_eq!(layout(&maps, Split::Workspace(5)).bytes, 5 * 256 * 16 * 4);
+    }
+
+    #[test]
+    fn tiles_are_offered_where_their_consumers_have_work() {
+        let is_offered = |text: &str, tile| {
+            let maps = Maps::of(&format!("matmul:forward {text}").parse().unwrap(), false).unwrap();
+            suits(tile, &maps, 132)
+        };
+        assert!(is_offered("a=512x64:bf16 b=64x512:bf16", TILE_64X64));
+        assert!(!is_offered("a=1024x64:bf16 b=64x1024:bf16", TILE_64X64));
+        assert!(
+            is_offered("a=16000x64:bf16 b=64x64:bf16", TILE_64X64)
+                && !is_offered("a=20000x64:bf16 b=64x64:bf16", TILE_64X64)
+        );
+        assert!(is_offered("a=2000x64:bf16 b=64x3000:bf16", TILE_192X192));
+        assert!(!is_offered("a=128x64:bf16 b=64x3000:bf16", TILE_192X192));
+    }
+
+    /// An epilogue is computed by every tile but that of three consumers.
+    #[test]
+    fn three_consumers_have_no_epilogue() {
+        let context = Context::described(crate::DeviceInfo::h200());
+        let configs = |text: &str| {
+            let product = Product::of(&format!("matmul:forward {text}").parse().unwrap()).unwrap();
+            product.configs(&context).into_iter().filter(|config| config.0.contains("_192x192x")).count()
+        };
+        assert!(configs("a=2000x640:bf16 b=640x3000:bf16") > 0);
+        assert_eq!(configs("act=relu a=2000x640:bf16 b=640x3000:bf16"), 0);
     }
 
     #[test]

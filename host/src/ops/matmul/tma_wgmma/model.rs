@@ -22,8 +22,8 @@ pub(in crate::ops::matmul) struct Work {
     pub(in crate::ops::matmul) packed_bytes: u64,
     /// Bytes of all operands.
     pub(in crate::ops::matmul) operand_bytes: f64,
-    /// Multiprocessors.
-    pub(in crate::ops::matmul) n_units: u64,
+    /// Units of work at a time: clusters of the split's or the tile's blocks.
+    pub(in crate::ops::matmul) slots: u64,
     /// Memory traffic.
     pub(in crate::ops::matmul) bytes_per_us: f64,
 }
@@ -51,9 +51,6 @@ const BESIDE: f64 = 2.24;
 const MEETING_US: f64 = 0.6;
 const MEMBER_US: f64 = 0.107;
 const SENT_US: f64 = 1.16;
-/// Blocks that clusters of more than two have room for: they lie within a group of multiprocessors. 36 clusters of 3
-/// run at a time and 40 do not, 28 of 4 and 32 do not.
-const CLUSTER_BLOCKS: u64 = 117;
 /// The kernel that adds up slices, and the bytes a microsecond of what is written for it and read again: fewer when
 /// they do not stay in the cache.
 const SECOND_US: f64 = 1.77;
@@ -65,26 +62,22 @@ const PACKED: f64 = 4.0e6;
 const MEMORY: f64 = 4.8e6;
 const OVERLAP: f64 = 1.82;
 
+impl Split {
+    /// Blocks of a unit of work.
+    pub(in crate::ops::matmul) fn group(self, tile: MatmulTile) -> u32 {
+        match self {
+            Split::Cluster(n) => n,
+            Split::Whole | Split::Workspace(_) => tile.cluster,
+        }
+    }
+}
+
 /// The length of two times that pass beside one another.
 fn beside(a: f64, b: f64, exponent: f64) -> f64 {
     (a.powf(exponent) + b.powf(exponent)).powf(1.0 / exponent)
 }
 
 impl Work {
-    /// Blocks of a unit of work.
-    fn group(&self) -> u64 {
-        match self.split {
-            Split::Cluster(n) => u64::from(n),
-            Split::Whole | Split::Workspace(_) => u64::from(self.tile.cluster),
-        }
-    }
-
-    /// Units of work at a time.
-    fn slots(&self) -> u64 {
-        let blocks = if self.group() > 2 { self.n_units.min(CLUSTER_BLOCKS) } else { self.n_units };
-        (blocks / self.group()).max(1)
-    }
-
     /// Units of work: tiles of clusters, or their slices in the workspace.
     fn units(&self) -> u64 {
         let slices = if let Split::Workspace(n) = self.split { u64::from(n) } else { 1 };
@@ -115,8 +108,8 @@ impl Work {
 
     /// The estimate.
     pub(in crate::ops::matmul) fn estimate_us(&self) -> f64 {
-        let (slots, units) = (self.slots(), self.units());
-        let active = (units.min(slots) * self.group()) as f64;
+        let (slots, units) = (self.slots, self.units());
+        let active = units.min(slots) as f64 * f64::from(self.split.group(self.tile));
         let elements = f64::from(self.tile.gemm_m * self.tile.gemm_n) / 4096.0;
         let way_out = match self.split {
             Split::Cluster(n) => MEETING_US + MEMBER_US * f64::from(n - 2) + SENT_US * elements,
@@ -142,7 +135,9 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kernel_abi::ops::matmul::{TILE_128X16, TILE_128X64, TILE_128X128, TILE_128X256, TILE_128X256_C2};
+    use kernel_abi::ops::matmul::{
+        TILE_64X64, TILE_128X16, TILE_128X64, TILE_128X128, TILE_128X256, TILE_128X256_C2, TILE_192X192,
+    };
 
     fn work(tile: MatmulTile, split: Split, [m, n, k]: [u64; 3]) -> Work {
         Work {
@@ -155,7 +150,7 @@ mod tests {
             store_bytes: 128,
             packed_bytes: 0,
             operand_bytes: 2.0 * (m * k + k * n + m * n) as f64,
-            n_units: 132,
+            slots: if split.group(tile) > 2 { 117 } else { 132 } / u64::from(split.group(tile)),
             bytes_per_us: 3.96e6,
         }
     }
@@ -169,6 +164,17 @@ mod tests {
             let estimate = work(tile, Split::Whole, [size; 3]).estimate_us();
             assert!((estimate / us - 1.0).abs() < 0.25, "{size}: {estimate} µs, measured {us}");
         }
+    }
+
+    /// Tiles of 192 × 192 multiply as fast as those of 128 × 256, and may leave fewer multiprocessors idle at the end.
+    #[test]
+    fn rounds_decide_between_large_tiles() {
+        let us = |tile, size| work(tile, Split::Whole, size).estimate_us();
+        // One round of 121 tiles where the others are 153; two of 144 where they are one of 132.
+        assert!(us(TILE_192X192, [2112, 2112, 4096]) < us(TILE_128X256, [2112, 2112, 4096]));
+        assert!(us(TILE_192X192, [2304, 2304, 4096]) > us(TILE_128X256, [1408, 3072, 4096]));
+        // Half of the rows are half of a block's products, where all tiles are at work at once.
+        assert!(us(TILE_64X64, [512, 512, 1024]) < us(TILE_128X64, [512, 512, 1024]));
     }
 
     #[test]

@@ -130,6 +130,9 @@ macro_rules! product {
     ($this:ident, $pass:ident, $dtype:ident, GATHER_128X256) => {
         product!(@pass $pass, $this, $dtype, GATHER_128X256, 256, 128, 1);
     };
+    ($this:ident, $pass:ident, $dtype:ident, GATHER_128X192) => {
+        product!(@pass $pass, $this, $dtype, GATHER_128X192, 192, 96, 1);
+    };
     ($this:ident, $pass:ident, $dtype:ident, GATHER_256X128_C2) => {
         product!(@pass $pass, $this, $dtype, GATHER_256X128_C2, 128, 64, 2);
     };

@@ -85,6 +85,8 @@ pub(super) unsafe fn subtile<P: Product<R, S>, E: Half, const R: usize, const S:
         }
         if R > 64 {
             plain_panel::<P, E, R, S, I, 2>(p, d, out, first_row);
+        }
+        if R > 96 {
             plain_panel::<P, E, R, S, I, 3>(p, d, out, first_row);
         }
     } else {
@@ -94,6 +96,8 @@ pub(super) unsafe fn subtile<P: Product<R, S>, E: Half, const R: usize, const S:
         }
         if R > 64 {
             panel::<P, E, R, S, I, 2>(p, d, out, first_row);
+        }
+        if R > 96 {
             panel::<P, E, R, S, I, 3>(p, d, out, first_row);
         }
     }

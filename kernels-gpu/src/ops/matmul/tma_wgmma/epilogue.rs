@@ -15,8 +15,8 @@ use kernel_abi::ops::matmul::{
     MatmulTile, MatmulTmaParams, OUTPUT_CLUSTER, OUTPUT_MAP, OUTPUT_PARTIALS, OUTPUT_THREADS, Place,
 };
 
-/// The named barrier of both consumers; each has its own, 1 or 2, besides.
-const BOTH_CONSUMERS: u32 = 3;
+/// The named barrier of all consumers; each has its own, 1 to 3, besides.
+const ALL_CONSUMERS: u32 = 4;
 
 /// What all sums of a consumer's unit share.
 pub(super) struct Out {
@@ -92,11 +92,13 @@ pub(super) unsafe fn leave<P: Product<R>, const R: usize>(p: &MatmulTmaParams, d
         }
         if R > 64 {
             partials::<R, 2>(p, d, out);
+        }
+        if R > 96 {
             partials::<R, 3>(p, d, out);
         }
     } else if P::TILE.splits_in_clusters() && p.output == OUTPUT_CLUSTER {
         add_up_in_cluster::<P, R>(p, d, out, stages);
-    } else if R >= 32 && p.output == OUTPUT_MAP && p.transposed == 0 && p.beta == 0.0 && p.epilogue.follows == 0 {
+    } else if R >= 32 && p.output == OUTPUT_MAP && p.transposed == 0 && p.beta == 0.0 && !follows::<P, R>(p) {
         // One test and then straight on: with tests in between, the instructions that are jumped to come too late.
         plain_panel::<P, R, 0>(p, d, out);
         if R > 32 {
@@ -104,6 +106,8 @@ pub(super) unsafe fn leave<P: Product<R>, const R: usize>(p: &MatmulTmaParams, d
         }
         if R > 64 {
             plain_panel::<P, R, 2>(p, d, out);
+        }
+        if R > 96 {
             plain_panel::<P, R, 3>(p, d, out);
         }
     } else {
@@ -113,9 +117,17 @@ pub(super) unsafe fn leave<P: Product<R>, const R: usize>(p: &MatmulTmaParams, d
         }
         if R > 64 {
             panel::<P, R, 2>(p, d, out);
+        }
+        if R > 96 {
             panel::<P, R, 3>(p, d, out);
         }
     }
+}
+
+/// Whether the sums become more than a blend.
+#[inline(always)]
+fn follows<P: Product<R>, const R: usize>(p: &MatmulTmaParams) -> bool {
+    P::TILE.has_epilogues() && p.epilogue.follows != 0
 }
 
 /// The buffer of panel `N`.
@@ -225,10 +237,10 @@ unsafe fn partials<const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32
 /// As [`leave`]; all blocks of the cluster.
 #[inline(always)]
 unsafe fn add_up_in_cluster<P: Product<R>, const R: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out, stages: u32) {
-    let threads = MatmulTile::CONSUMERS * WARPGROUP;
+    let threads = P::TILE.consumers() * WARPGROUP;
     let own = stages + (out.consumer * WARPGROUP + out.thread) * 16;
-    // The other consumer may still be reading the last stage.
-    sync_named(BOTH_CONSUMERS, threads);
+    // Other consumers may still be reading the last stage.
+    sync_named(ALL_CONSUMERS, threads);
     let mut group = 0;
     while group < R / 4 {
         let bits = |i: usize| d.get_unchecked(4 * group + i).to_bits();
@@ -292,7 +304,7 @@ unsafe fn panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaPara
         return;
     }
     let buffer = buffer::<P, R, N>(out);
-    let (added, row_bias) = if p.epilogue.follows != 0 { added::<P, R>(p, out, col) } else { (Added::NONE, [0.0; 2]) };
+    let (added, row_bias) = if follows::<P, R>(p) { added::<P, R>(p, out, col) } else { (Added::NONE, [0.0; 2]) };
     if out.thread % 32 == 0 {
         wait_for_buffer::<P, R>();
     }
@@ -378,7 +390,7 @@ unsafe fn chunk<P: Product<R>, const R: usize, const N: usize, const J: usize>(
         v[6] += lower[2];
         v[7] += lower[3];
     }
-    if p.epilogue.follows != 0 {
+    if follows::<P, R>(p) {
         let [upper, lower] = row_bias;
         let rows = [upper, upper, lower, lower, upper, upper, lower, lower];
         let mut i = 0;

@@ -1,9 +1,9 @@
 //! Tensor-core matmul for Hopper: warp-specialized, persistent.
 //!
 //! Grid: any number of clusters, which share the units of work round-robin: the slices of tiles, a slice being a part
-//! of the sums. Block: 384 threads. Warpgroup 0 is the producer: one of its warps loads tiles of a and b into a ring
-//! of stages, running ahead into the next unit. Warpgroups 1 and 2 each compute half of the tile's rows: 64 × N sums in
-//! N/2 registers a thread. Shared memory: dynamic, `MatmulTile::smem_bytes`: the stages, per consumer one or two panels
+//! of the sums. Block: `MatmulTile::threads`. Warpgroup 0 is the producer: one of its warps loads tiles of a and b into a ring
+//! of stages, running ahead into the next unit. The others, one to three, each compute 64 rows of the tile: 64 × N sums
+//! in N/2 registers a thread. Shared memory: dynamic, `MatmulTile::smem_bytes`: the stages, per consumer one or two panels
 //! of 64 × 64 elements of c on their way out, and a full and an empty barrier a stage.
 //!
 //! Two blocks may form a cluster: neighbours along the rows, which need the same tile of b. Each loads half of it into
@@ -56,9 +56,11 @@ pub(super) trait Product<const R: usize> {
     fn unpack(bits: u16) -> f32;
 }
 
-/// Registers of a thread of each role: together what a multiprocessor has.
+/// Registers of a thread of each role: together what a multiprocessor has. One consumer has enough as it is launched.
 pub(super) const PRODUCER_REGISTERS: u32 = 40;
 pub(super) const CONSUMER_REGISTERS: u32 = 232;
+/// Those of each of three consumers.
+const THIRD_REGISTERS: u32 = 152;
 /// Threads of a warpgroup.
 pub(super) const WARPGROUP: u32 = 128;
 /// Bytes between panels of `[64 k][64 mn]`, and between the halves of a's rows in either orientation.
@@ -67,7 +69,7 @@ pub(super) const PANEL_BYTES: u32 = 64 * 128;
 pub(super) const SWIZZLE_PERIOD: u32 = 1024;
 /// Arrivals that free a stage: one a warp of the consumers of every block that the stage's loads reach.
 const fn releases(tile: MatmulTile) -> u32 {
-    4 * MatmulTile::CONSUMERS * tile.cluster
+    4 * tile.consumers() * tile.cluster
 }
 
 /// A ring of stages in shared memory, and where one role stands in it.
@@ -162,7 +164,9 @@ pub(super) unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulTmaParams, map
     let raster = Raster::new(P::TILE, p);
     let shares = P::TILE.splits_in_clusters() && p.output == OUTPUT_CLUSTER;
     if warpgroup == 0 {
-        schedule::release_registers::<PRODUCER_REGISTERS>();
+        if P::TILE.consumers() > 1 {
+            schedule::release_registers::<PRODUCER_REGISTERS>();
+        }
         if warp::uniform(thread_idx_x() / 32) == 0 {
             produce::<P, R>(p, &maps, raster, ring);
         }
@@ -171,7 +175,11 @@ pub(super) unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulTmaParams, map
             cluster::sync();
         }
     } else {
-        schedule::acquire_registers::<CONSUMER_REGISTERS>();
+        if P::TILE.consumers() == 3 {
+            schedule::acquire_registers::<THIRD_REGISTERS>();
+        } else if P::TILE.consumers() == 2 {
+            schedule::acquire_registers::<CONSUMER_REGISTERS>();
+        }
         consume::<P, R>(p, &maps, raster, ring, warpgroup - 1);
     }
     if P::TILE.cluster > 1 || shares {

@@ -41,9 +41,14 @@ const WRITTEN_US: f64 = 0.45;
 const WGRAD_WRITTEN: f64 = 1.3;
 /// Bytes a microsecond of what all of it waits for the memory.
 const MEMORY: f64 = 10.4e6;
-/// Blocks that clusters of more than two leave room for at once: they lie within a group of multiprocessors. 56 clusters
-/// of 4 run at a time with two blocks in a multiprocessor, and 64 do not.
-const CLUSTER_BLOCKS: u64 = 117;
+/// What a device has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Multiprocessors.
+    pub(super) n_units: u64,
+    /// Clusters of a variant that are at work at once with a block on each.
+    pub(super) clusters: u64,
+}
 
 /// What the estimate depends on.
 #[derive(Clone, Debug)]
@@ -108,13 +113,12 @@ impl Work {
     }
 
     /// Blocks at work at once: what shared memory has room for, which short sums leave more of.
-    fn resident(&self, n_units: u64) -> u64 {
+    fn resident(&self, room: Room) -> u64 {
         /// What a block takes beside what it asks for.
         const RESERVED: u32 = 1024;
         let stages = self.longest.clamp(1, self.tile.stages.into()) as u32;
         let each = u64::from(MULTIPROCESSOR_BYTES / (self.tile.cluster_smem_bytes(stages) + RESERVED)).max(1);
-        let units = if self.splits > 2 { n_units.min(CLUSTER_BLOCKS) } else { n_units };
-        (each * units / self.splits * self.splits).max(1)
+        (each * room.clusters * self.splits).max(1)
     }
 
     /// Time of a wave of so many blocks with so many panels each.
@@ -139,8 +143,8 @@ impl Work {
     }
 
     /// The estimate.
-    pub(super) fn time_us(&self, n_units: u64) -> f64 {
-        let resident = self.resident(n_units);
+    pub(super) fn time_us(&self, room: Room) -> f64 {
+        let (resident, n_units) = (self.resident(room), room.n_units);
         let waves = if self.classes.len() == 1 {
             let (full, rest) = (self.blocks / resident, self.blocks % resident);
             let last = if rest > 0 { self.wave_us(rest as f64, self.longest, n_units) } else { 0.0 };
@@ -174,7 +178,9 @@ mod tests {
             for splits in [1, 2, 4, 8] {
                 let work = Work::new(tile, splits, &[(n, panels)], Shape::default());
                 if work.is_sensible(UNITS) {
-                    all.push((work.time_us(UNITS), tile, splits));
+                    let units = if splits > 2 { 117 } else { UNITS };
+                    let room = Room { n_units: UNITS, clusters: units / u64::from(splits) };
+                    all.push((work.time_us(room), tile, splits));
                 }
             }
         }

@@ -11,7 +11,7 @@ use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem};
-use cost::{Shape, Work, misaligned};
+use cost::{Room, Shape, Work, misaligned};
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, access};
 use launch::{GatherLaunch, WgradLaunch};
 
@@ -112,7 +112,9 @@ impl Algorithm<ConvProblem> for Cluster {
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
         let Ok(operation) = Operation::of(problem) else { return f64::INFINITY };
-        operation.work(variant(config)).time_us(context.info().n_units as u64)
+        let variant = variant(config);
+        let room = Room { n_units: context.info().n_units as u64, clusters: context.active_clusters(variant.splits) };
+        operation.work(variant).time_us(room)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
