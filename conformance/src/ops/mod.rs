@@ -5,10 +5,14 @@
 
 mod activation;
 mod conv;
+mod dropout;
 mod elementwise;
 mod later;
 mod layout;
+mod loss;
 mod matmul;
+mod norm;
+mod optimizer;
 mod pool;
 mod softmax;
 mod view;
@@ -51,10 +55,14 @@ pub fn all() -> impl Iterator<Item = &'static Op> {
     [
         activation::OPS,
         conv::OPS,
+        dropout::OPS,
         elementwise::OPS,
         later::OPS,
         layout::OPS,
+        loss::OPS,
         matmul::OPS,
+        norm::OPS,
+        optimizer::OPS,
         pool::OPS,
         softmax::OPS,
         view::OPS,
