@@ -42,6 +42,17 @@ pub struct Element {
     pub signed: bool,
 }
 
+impl Element {
+    /// A value as a wider register has it.
+    pub fn extend(self, value: u64) -> u64 {
+        if !self.signed {
+            return value;
+        }
+        let unused = 64 - 8 * self.bytes as u32;
+        ((value << unused) as i64 >> unused) as u64
+    }
+}
+
 /// `new = f(old, a, b)`, on bits.
 pub type Combine = Arc<dyn Fn(u64, u64, u64) -> u64 + Send + Sync>;
 

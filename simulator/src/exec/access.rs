@@ -1,6 +1,7 @@
 //! Addresses: which memory they mean, and whether it is there.
 
 use super::machine::Machine;
+use super::registers::{LANES, lanes};
 use super::{Fault, Kind, spaces};
 use crate::decode::SHARED_START;
 use crate::ptx::Space;
@@ -61,6 +62,57 @@ impl Machine<'_> {
         }
     }
 
+    /// The bytes behind the addresses of several lanes, where all of them are at once found to be good: what is added
+    /// to an address to make it a pointer. None when each has to be looked at.
+    #[inline]
+    pub fn locate_all(
+        &mut self,
+        who: Who,
+        space: Space,
+        addresses: &[u64; LANES],
+        active: u32,
+        bytes: usize,
+        does: Does,
+    ) -> Option<*mut u8> {
+        let (base, start, end) = match space {
+            Space::Global | Space::Generic | Space::Const => {
+                let first = addresses[active.trailing_zeros() as usize];
+                if !(self.last_hit.0..self.last_hit.1).contains(&first) {
+                    self.device(first, 1).ok()?;
+                }
+                (std::ptr::null_mut(), self.last_hit.0, self.last_hit.1)
+            }
+            Space::Shared => {
+                let shared = &mut self.blocks[who.block].shared;
+                (shared.as_mut_ptr(), SHARED_START as u64, shared.len() as u64)
+            }
+            Space::Param if does == Does::Read => {
+                (self.launch.params.as_ptr().cast_mut(), 0, self.launch.params.len() as u64)
+            }
+            _ => return None,
+        };
+        let (last, unaligned) = (end.checked_sub(bytes as u64)?, bytes as u64 - 1);
+        if !bytes.is_power_of_two() || bytes > 16 {
+            return None;
+        }
+        let mut bad = 0;
+        for (lane, &address) in addresses.iter().enumerate() {
+            let wrong = address < start || address > last || address & unaligned != 0;
+            bad |= u32::from(wrong) << lane;
+        }
+        if bad & active != 0 {
+            return None;
+        }
+        if space == Space::Shared && does == Does::Write {
+            let block = &mut self.blocks[who.block];
+            let mark = (who.warp as u32 + 1) | block.fences << 8;
+            for lane in lanes(active) {
+                block.writers[addresses[lane] as usize / 16] = mark;
+            }
+        }
+        Some(base)
+    }
+
     /// Device memory.
     #[inline]
     pub fn device(&mut self, address: u64, bytes: usize) -> Result<*mut u8, Fault> {
@@ -110,7 +162,7 @@ impl Machine<'_> {
 ///
 /// # Safety
 /// So many bytes are there.
-#[inline]
+#[inline(always)]
 pub(super) unsafe fn read(from: *const u8, bytes: usize) -> u64 {
     // SAFETY: the caller's promise.
     unsafe {
@@ -127,7 +179,7 @@ pub(super) unsafe fn read(from: *const u8, bytes: usize) -> u64 {
 ///
 /// # Safety
 /// So many bytes are there.
-#[inline]
+#[inline(always)]
 pub(super) unsafe fn write(to: *mut u8, bytes: usize, value: u64) {
     // SAFETY: the caller's promise.
     unsafe {

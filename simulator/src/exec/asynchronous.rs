@@ -13,6 +13,7 @@ use crate::ptx::Space;
 use crate::units::reduction::{self, Operation};
 use crate::units::tensor_map::TensorMap;
 use crate::units::tma::{self, Plan, Request};
+use std::collections::VecDeque;
 
 /// What a copy to shared memory reads.
 #[derive(Debug)]
@@ -127,9 +128,11 @@ impl Machine<'_> {
 /// `cp.async` of a warp.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
-    entries: Vec<CopyEntry>,
+    entries: VecDeque<CopyEntry>,
     /// Groups that each lane committed.
     committed: [u32; LANES],
+    /// A later group stands before an earlier one, of another lane.
+    mixed: bool,
 }
 
 #[derive(Debug)]
@@ -148,6 +151,15 @@ enum CopyDoes {
 impl Copies {
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    fn push(&mut self, lane: usize, does: CopyDoes) {
+        let group = self.committed[lane];
+        self.mixed = match self.entries.back() {
+            None => false,
+            Some(last) => self.mixed || last.group > group,
+        };
+        self.entries.push_back(CopyEntry { lane, group, does });
     }
 }
 
@@ -201,7 +213,8 @@ impl Stores {
 impl Warp {
     /// Lands the first so many `cp.async`.
     pub fn land_copies(&mut self, machine: &mut Machine<'_>, count: usize) -> Result<(), Fault> {
-        for entry in self.copies.entries.drain(..count).collect::<Vec<_>>() {
+        for _ in 0..count {
+            let Some(entry) = self.copies.entries.pop_front() else { break };
             self.land_copy(machine, &entry)?;
         }
         Ok(())
@@ -212,14 +225,13 @@ impl Warp {
         let who = self.who(entry.lane);
         match entry.does {
             CopyDoes::Copy { to, from, bytes, read } => {
-                let to = machine.locate(who, Space::Shared, to, bytes, Does::Write)?;
-                // SAFETY: so many bytes were found; the rest is filled with zeros.
-                unsafe { to.add(read).write_bytes(0, bytes - read) };
-                if read > 0 {
-                    let from = machine.device(from, read)?;
-                    // SAFETY: both were found with so many bytes.
-                    unsafe { std::ptr::copy_nonoverlapping(from, to, read) };
-                }
+                let block = &mut machine.blocks[self.block];
+                let to = to as usize;
+                block.writers[to / 16] = (self.index as u32 + 1) | block.fences << 8;
+                let place = &mut block.shared[to..to + bytes];
+                place[read..].fill(0);
+                // SAFETY: so many bytes were found when the copy was issued, in memory that lives as long as the launch.
+                place[..read].copy_from_slice(unsafe { std::slice::from_raw_parts(from as *const u8, read) });
             }
             CopyDoes::Arrive { space, address, counted } => {
                 let _ = counted;
@@ -236,12 +248,24 @@ impl Warp {
         active: u32,
         is_due: impl Fn(usize, u32) -> bool,
     ) -> Result<(), Fault> {
+        let committed = self.copies.committed;
+        let together = lanes(self.live).all(|lane| committed[lane] == committed[active.trailing_zeros() as usize]);
+        if active == self.live && together && !self.copies.mixed {
+            // Then groups are in order.
+            while let Some(entry) = self.copies.entries.front() {
+                if !is_due(entry.lane, entry.group) {
+                    break;
+                }
+                self.land_copies(machine, 1)?;
+            }
+            return Ok(());
+        }
         let entries = std::mem::take(&mut self.copies.entries);
         for entry in entries {
             if active >> entry.lane & 1 == 1 && is_due(entry.lane, entry.group) {
                 self.land_copy(machine, &entry)?;
             } else {
-                self.copies.entries.push(entry);
+                self.copies.entries.push_back(entry);
             }
         }
         Ok(())
@@ -313,6 +337,8 @@ impl Warp {
             Op::Copy { to, from, bytes, read, ignore } => {
                 let (to, from) = (self.addresses(to), self.addresses(from));
                 let ignored = ignore.map_or(0, |guard| self.holds(guard, active));
+                let all_to = machine.locate_all(self.who(0), Space::Shared, &to, active, *bytes, Does::Async);
+                let all_from = machine.locate_all(self.who(0), Space::Global, &from, active, *bytes, Does::Read);
                 for lane in lanes(active) {
                     let who = self.who(lane);
                     let size = read.map_or(*bytes, |read| self.value(read, lane) as usize);
@@ -320,17 +346,23 @@ impl Warp {
                         return Err(Fault::misuse(format!("cp.async reads {size} of {bytes} bytes")));
                     }
                     let size = if ignored >> lane & 1 == 1 { 0 } else { size };
-                    machine.locate(who, Space::Shared, to[lane], *bytes, Does::Async)?;
+                    if all_to.is_none() {
+                        machine.locate(who, Space::Shared, to[lane], *bytes, Does::Async)?;
+                        if machine.owner(self.block, to[lane])? != (self.block, to[lane]) {
+                            return Err(Fault::new(Kind::IllegalAddress, "cp.async to another block".to_owned()));
+                        }
+                    }
                     if from[lane] & (*bytes as u64 - 1) != 0 {
                         let reason = format!("cp.async of {bytes} bytes from {:#x}", from[lane]);
                         return Err(Fault::new(Kind::Misaligned, reason));
                     }
-                    if size > 0 {
-                        machine.device(from[lane], size)?;
+                    // A copy of nothing is of no memory.
+                    let from = if size > 0 { from[lane] } else { 16 };
+                    if size > 0 && all_from.is_none() {
+                        machine.device(from, size)?;
                     }
-                    let does = CopyDoes::Copy { to: to[lane], from: from[lane], bytes: *bytes, read: size };
-                    let group = self.copies.committed[lane];
-                    self.copies.entries.push(CopyEntry { lane, group, does });
+                    let does = CopyDoes::Copy { to: to[lane], from, bytes: *bytes, read: size };
+                    self.copies.push(lane, does);
                 }
             }
             Op::CopyCommit => lanes(active).for_each(|lane| self.copies.committed[lane] += 1),
@@ -345,8 +377,7 @@ impl Warp {
                         machine.update_barrier(self.who(lane), address.space, places[lane], |b| b.await_one_more())?;
                     }
                     let does = CopyDoes::Arrive { space: address.space, address: places[lane], counted: *counted };
-                    let group = self.copies.committed[lane];
-                    self.copies.entries.push(CopyEntry { lane, group, does });
+                    self.copies.push(lane, does);
                 }
             }
             Op::Bulk(bulk) => {

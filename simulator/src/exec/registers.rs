@@ -40,37 +40,37 @@ impl Registers {
     }
 
     /// The lanes of a register or constant of 32 bits.
-    #[inline]
+    #[inline(always)]
     pub fn w32(&self, at: u32) -> &[u32; LANES] {
         if at & CONSTANT == 0 { &self.w32[at as usize] } else { &self.constants.w32[(at ^ CONSTANT) as usize] }
     }
 
     /// The lanes of a register or constant of 64 bits.
-    #[inline]
+    #[inline(always)]
     pub fn w64(&self, at: u32) -> &[u64; LANES] {
         if at & CONSTANT == 0 { &self.w64[at as usize] } else { &self.constants.w64[(at ^ CONSTANT) as usize] }
     }
 
     /// The lanes of a register, to be written.
-    #[inline]
+    #[inline(always)]
     pub fn w32_mut(&mut self, at: u32) -> &mut [u32; LANES] {
         &mut self.w32[at as usize]
     }
 
     /// The lanes of a register, to be written.
-    #[inline]
+    #[inline(always)]
     pub fn w64_mut(&mut self, at: u32) -> &mut [u64; LANES] {
         &mut self.w64[at as usize]
     }
 
     /// The lanes in which a predicate holds.
-    #[inline]
+    #[inline(always)]
     pub fn predicate(&self, at: u32) -> u32 {
         self.predicates[at as usize]
     }
 
     /// Sets a predicate in the lanes of `mask`.
-    #[inline]
+    #[inline(always)]
     pub fn set_predicate(&mut self, at: u32, mask: u32, value: u32) {
         let place = &mut self.predicates[at as usize];
         *place = *place & !mask | value & mask;
@@ -78,6 +78,7 @@ impl Registers {
 }
 
 /// The numbers of the lanes in a mask.
+#[inline(always)]
 pub fn lanes(mut mask: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let lane = mask.trailing_zeros() as usize;
@@ -103,20 +104,24 @@ macro_rules! lane {
         impl Lane for $ty {
             const IS_WIDE: bool = $wide;
 
-            #[inline]
+            #[inline(always)]
             fn read(registers: &Registers, at: u32) -> [Self; LANES] {
-                registers.$get(at).map($from)
+                let from = $from;
+                let bits = registers.$get(at);
+                std::array::from_fn(|i| from(bits[i]))
             }
 
-            #[inline]
+            #[inline(always)]
             fn write(registers: &mut Registers, at: u32, mask: u32, values: [Self; LANES]) {
                 let place = registers.$place(at);
-                let bits = values.map($to);
+                let to = $to;
                 if mask == u32::MAX {
-                    *place = bits;
+                    for i in 0..LANES {
+                        place[i] = to(values[i]);
+                    }
                 } else {
                     for i in 0..LANES {
-                        place[i] = if mask >> i & 1 == 1 { bits[i] } else { place[i] };
+                        place[i] = if mask >> i & 1 == 1 { to(values[i]) } else { place[i] };
                     }
                 }
             }
@@ -125,23 +130,23 @@ macro_rules! lane {
 }
 
 lane! {
-    u8: w32 w32_mut false, |bits| bits as u8, u32::from;
-    i8: w32 w32_mut false, |bits| bits as i8, |value| u32::from(value as u8);
-    u16: w32 w32_mut false, |bits| bits as u16, u32::from;
-    i16: w32 w32_mut false, |bits| bits as i16, |value| u32::from(value as u16);
-    u32: w32 w32_mut false, |bits| bits, |value| value;
-    i32: w32 w32_mut false, |bits| bits as i32, |value| value as u32;
+    u8: w32 w32_mut false, |bits: u32| bits as u8, |value: u8| u32::from(value);
+    i8: w32 w32_mut false, |bits: u32| bits as i8, |value: i8| u32::from(value as u8);
+    u16: w32 w32_mut false, |bits: u32| bits as u16, |value: u16| u32::from(value);
+    i16: w32 w32_mut false, |bits: u32| bits as i16, |value: i16| u32::from(value as u16);
+    u32: w32 w32_mut false, |bits: u32| bits, |value: u32| value;
+    i32: w32 w32_mut false, |bits: u32| bits as i32, |value: i32| value as u32;
     f32: w32 w32_mut false, f32::from_bits, f32::to_bits;
-    f16: w32 w32_mut false, |bits| f16::from_bits(bits as u16), |value| u32::from(value.to_bits());
-    bf16: w32 w32_mut false, |bits| bf16::from_bits(bits as u16), |value| u32::from(value.to_bits());
+    f16: w32 w32_mut false, |bits: u32| f16::from_bits(bits as u16), |value: f16| u32::from(value.to_bits());
+    bf16: w32 w32_mut false, |bits: u32| bf16::from_bits(bits as u16), |value: bf16| u32::from(value.to_bits());
     [f16; 2]: w32 w32_mut false,
-        |bits| [f16::from_bits(bits as u16), f16::from_bits((bits >> 16) as u16)],
-        |[low, high]| u32::from(low.to_bits()) | u32::from(high.to_bits()) << 16;
+        |bits: u32| [f16::from_bits(bits as u16), f16::from_bits((bits >> 16) as u16)],
+        |[low, high]: [f16; 2]| u32::from(low.to_bits()) | u32::from(high.to_bits()) << 16;
     [bf16; 2]: w32 w32_mut false,
-        |bits| [bf16::from_bits(bits as u16), bf16::from_bits((bits >> 16) as u16)],
-        |[low, high]| u32::from(low.to_bits()) | u32::from(high.to_bits()) << 16;
-    u64: w64 w64_mut true, |bits| bits, |value| value;
-    i64: w64 w64_mut true, |bits| bits as i64, |value| value as u64;
+        |bits: u32| [bf16::from_bits(bits as u16), bf16::from_bits((bits >> 16) as u16)],
+        |[low, high]: [bf16; 2]| u32::from(low.to_bits()) | u32::from(high.to_bits()) << 16;
+    u64: w64 w64_mut true, |bits: u64| bits, |value: u64| value;
+    i64: w64 w64_mut true, |bits: u64| bits as i64, |value: i64| value as u64;
     f64: w64 w64_mut true, f64::from_bits, f64::to_bits;
 }
 
@@ -192,6 +197,7 @@ pub fn quaternary<A: Lane, B: Lane, C: Lane, E: Lane, D: Lane>(
 }
 
 /// The lanes in which `f(at[a], at[b])` holds.
+#[inline(always)]
 pub fn compare<T: Lane>(registers: &Registers, a: u32, b: u32, f: impl Fn(T, T) -> bool) -> u32 {
     let (a, b) = (T::read(registers, a), T::read(registers, b));
     let mut holds = 0;
