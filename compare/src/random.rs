@@ -1,7 +1,7 @@
 //! Random normal numbers, many of them fast.
 
 use crate::device;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use oxidnn::driver::{DeviceMemory, GpuContext, GpuStream};
 use oxidnn::half::{bf16, f16};
 use oxidnn::{DType, Domain, f8e4m3, f8e5m2};
