@@ -1,24 +1,43 @@
-//! Tests that need a GPU say so where there is none, and are counted.
+//! Tests that need a GPU say so where there is none, and are counted; so are those that ran on a simulated one.
 
 use oxidnn::Context;
 use std::io::Write as _;
+
+/// How the name of a device begins that is no GPU but the simulator.
+const SIMULATOR: &str = "oxidnn simulator";
 
 /// The first GPU; or None, after saying `skipped: no GPU` for the test `name`.
 ///
 /// The line also goes to the file that `OXIDNN_SKIPPED` names, which `cargo xtask test` counts.
 pub fn gpu(name: &str) -> Option<Context> {
     match Context::gpu(0) {
-        Ok(context) => Some(context),
+        Ok(context) => {
+            note_simulated(&context);
+            Some(context)
+        }
         Err(oxidnn::Error::NoDevice { .. }) => {
             println!("skipped: no GPU: {name}");
-            if let Some(path) = std::env::var_os("OXIDNN_SKIPPED")
-                && let Ok(mut file) = std::fs::OpenOptions::new().create(true).append(true).open(path)
-            {
-                // A lost line makes the count too small, which the reader of the log sees; it is no test failure.
-                let _ = writeln!(file, "{name}");
-            }
+            note("OXIDNN_SKIPPED", name);
             None
         }
         Err(e) => panic!("a GPU is there and cannot be used: {e}"),
+    }
+}
+
+/// Writes the test at hand to the file that `OXIDNN_SIMULATED` names, if the device is simulated.
+pub fn note_simulated(context: &Context) {
+    if context.info().name.starts_with(SIMULATOR) {
+        // Tests run in threads of their names.
+        note("OXIDNN_SIMULATED", std::thread::current().name().unwrap_or("a test"));
+    }
+}
+
+/// Adds a line to the file that a variable names.
+fn note(variable: &str, line: &str) {
+    if let Some(path) = std::env::var_os(variable)
+        && let Ok(mut file) = std::fs::OpenOptions::new().create(true).append(true).open(path)
+    {
+        // A lost line makes the count too small, which the reader of the log sees; it is no test failure.
+        let _ = writeln!(file, "{line}");
     }
 }

@@ -6,6 +6,7 @@ mod gpu_bundle;
 mod onnx;
 mod process;
 mod setup;
+mod simulate;
 mod test;
 mod tidy;
 
@@ -48,6 +49,18 @@ enum Chore {
         /// Leave out the build of the kernels and its gates
         #[arg(long)]
         no_kernels: bool,
+        /// Where there is no GPU, run the tests that need one on a simulated device
+        #[arg(long)]
+        simulate: bool,
+    },
+    /// Run the GPU tests on a simulated device: the arguments choose among them; or any command
+    Simulate {
+        /// The arguments are a command, which finds the simulator where it looks for the driver
+        #[arg(long)]
+        run: bool,
+        /// Passed on
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
     },
     /// Run ONNX's node tests on every device and hold the results against docs/onnx.md
     Onnx {
@@ -78,7 +91,8 @@ fn main() -> Result<()> {
         Chore::BuildPtx { check: false, cubin, only } => build_ptx::run(root, cubin, only),
         Chore::BuildPtx { check: true, .. } => build_ptx::check(root),
         Chore::Ptx { symbol } => build_ptx::show(root, &symbol),
-        Chore::Test { no_kernels } => test::run(root, !no_kernels),
+        Chore::Test { no_kernels, simulate } => test::run(root, !no_kernels, simulate),
+        Chore::Simulate { run, args } => simulate::run(root, run, &args),
         Chore::Onnx { args } => onnx::run(root, &args),
         Chore::Demo { args } => demo::run(root, &args),
         Chore::GpuBundle { cubin } => gpu_bundle::run(root, cubin),

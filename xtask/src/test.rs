@@ -1,27 +1,48 @@
 //! `cargo xtask test`: everything CI tests, in one command.
 
-use crate::{process, setup};
+use crate::{process, setup, simulate};
 use anyhow::Result;
+use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Builds the kernels with their gates, then runs every test of the workspace and counts what was skipped.
-pub fn run(root: &Path, kernels: bool) -> Result<()> {
+/// Builds the kernels with their gates, then runs every test of the workspace and counts what was skipped, and what
+/// ran on a simulated device.
+pub fn run(root: &Path, kernels: bool, simulates: bool) -> Result<()> {
     if kernels {
         setup::run(root)?;
         crate::build_ptx::check(root)?;
     }
     crate::tidy::run(root)?;
-    let skipped = root.join("target/skipped.txt");
-    if skipped.exists() {
-        std::fs::remove_file(&skipped)?;
+    let folder = if simulates && !has_gpu() { Some(simulate::library(root)?) } else { None };
+    let [skipped, simulated] = ["skipped", "simulated"].map(|what| root.join(format!("target/{what}.txt")));
+    for list in [&skipped, &simulated] {
+        if list.exists() {
+            std::fs::remove_file(list)?;
+        }
     }
     let mut command = process::cargo(root);
     command.args(["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"]);
-    let tests = process::run(command.env("OXIDNN_SKIPPED", &skipped));
+    command.env("OXIDNN_SKIPPED", &skipped).env("OXIDNN_SIMULATED", &simulated);
+    if let Some(folder) = &folder {
+        simulate::on_simulator(&mut command, root, folder)?;
+    }
+    let tests = process::run(&mut command);
     let onnx = crate::onnx::command(root).and_then(|mut runner| process::run(runner.env("OXIDNN_SKIPPED", &skipped)));
-    let n_skipped = std::fs::read_to_string(&skipped).map_or(0, |text| text.lines().count());
-    println!("skipped: no GPU: {n_skipped} tests");
+    println!("skipped: no GPU: {} tests", names(&skipped).len());
+    if folder.is_some() {
+        println!("no GPU here: {} tests ran on a simulated device", names(&simulated).len());
+    }
     tests?;
     onnx?;
     process::run(process::cargo(root).args(["test", "--workspace", "--doc"]))
+}
+
+/// Whether the kernel's part of a driver is there.
+fn has_gpu() -> bool {
+    ["/dev/nvidiactl", "/dev/dxg"].iter().any(|device| Path::new(device).exists())
+}
+
+/// The tests that a list names.
+fn names(list: &Path) -> BTreeSet<String> {
+    std::fs::read_to_string(list).unwrap_or_default().lines().map(str::to_owned).collect()
 }

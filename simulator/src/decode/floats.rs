@@ -4,6 +4,7 @@ use super::{Decoder, Modifiers};
 use crate::exec::registers::{Compute, Registers, binary, compare, ternary, unary};
 use crate::exec::rounded::{self, Direction};
 use crate::ptx::{Operand, Result, Type};
+use crate::units::formats::saturated;
 use half::{bf16, f16};
 
 /// What happens to a single-precision instruction's numbers besides its arithmetic.
@@ -46,12 +47,12 @@ impl Manner {
     fn after(self, a: f32) -> f32 {
         let a = if self.flushes { rounded::flush(a) } else { a };
         // NaN becomes zero in both.
-        let a = if self.saturates { a.max(0.0).min(1.0) } else { a };
+        let a = if self.saturates { saturated(a.into()) as f32 } else { a };
         if self.rectifies { if a.is_nan() { f32::NAN } else { a.max(0.0) } } else { a }
     }
 
     fn after64(self, a: f64) -> f64 {
-        if self.saturates { a.max(0.0).min(1.0) } else { a }
+        if self.saturates { saturated(a) } else { a }
     }
 }
 
@@ -234,7 +235,7 @@ impl Small {
         let m = self.manner();
         let read = move |a: T| if m.flushes { T::narrow(a.wide(), true).wide() } else { a.wide() };
         let write = move |a: f64| {
-            let a = if m.saturates { a.max(0.0).min(1.0) } else { a };
+            let a = if m.saturates { saturated(a) } else { a };
             T::narrow(if m.rectifies && !a.is_nan() { a.max(0.0) } else { a }, m.flushes)
         };
         match self {
@@ -251,7 +252,7 @@ impl Small {
         let m = self.manner();
         let read = move |a: T| if m.flushes { T::narrow(a.wide(), true).wide() } else { a.wide() };
         let write = move |a: f64| {
-            let a = if m.saturates { a.max(0.0).min(1.0) } else { a };
+            let a = if m.saturates { saturated(a) } else { a };
             T::narrow(if m.rectifies && !a.is_nan() { a.max(0.0) } else { a }, m.flushes)
         };
         match self {
@@ -350,6 +351,11 @@ fn test<'a>(
     Ok(true)
 }
 
+/// Whether one of them is NaN.
+fn no_order(a: f64, b: f64) -> bool {
+    a.is_nan() || b.is_nan()
+}
+
 /// The comparison of two floating-point numbers, by its PTX name.
 pub(super) fn comparison(name: &str, ty: Type, flushes: bool) -> Option<fn(&Registers, u32, u32) -> u32> {
     macro_rules! of {
@@ -366,19 +372,19 @@ pub(super) fn comparison(name: &str, ty: Type, flushes: bool) -> Option<fn(&Regi
             }
             let f: fn(&Registers, u32, u32) -> u32 = match name {
                 "eq" => f!(|a, b| a == b),
-                "ne" => f!(|a, b| a < b || a > b),
+                "ne" => f!(|a, b| a != b && !no_order(a, b)),
                 "lt" => f!(|a, b| a < b),
                 "le" => f!(|a, b| a <= b),
                 "gt" => f!(|a, b| a > b),
                 "ge" => f!(|a, b| a >= b),
-                "equ" => f!(|a, b| !(a < b || a > b)),
+                "equ" => f!(|a, b| a == b || no_order(a, b)),
                 "neu" => f!(|a, b| a != b),
-                "ltu" => f!(|a, b| !(a >= b)),
-                "leu" => f!(|a, b| !(a > b)),
-                "gtu" => f!(|a, b| !(a <= b)),
-                "geu" => f!(|a, b| !(a < b)),
-                "num" => f!(|a, b| !a.is_nan() && !b.is_nan()),
-                "nan" => f!(|a, b| a.is_nan() || b.is_nan()),
+                "ltu" => f!(|a, b| a < b || no_order(a, b)),
+                "leu" => f!(|a, b| a <= b || no_order(a, b)),
+                "gtu" => f!(|a, b| a > b || no_order(a, b)),
+                "geu" => f!(|a, b| a >= b || no_order(a, b)),
+                "num" => f!(|a, b| !no_order(a, b)),
+                "nan" => f!(no_order),
                 _ => return None,
             };
             f

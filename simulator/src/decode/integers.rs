@@ -36,7 +36,6 @@ macro_rules! for_integers {
         }
     };
 }
-pub(super) use for_integers;
 
 /// As [`for_integers`], with the type of twice the width.
 macro_rules! with_wider {
@@ -143,15 +142,15 @@ pub(super) fn decode<'a>(
             }
         }
         "mul" if modifiers.take("hi") => {
-            with_widest!(ty, T, W => binary(|a: T, b: T| (W::from(a) * W::from(b) >> T::BITS) as T))
+            with_widest!(ty, T, W => binary(|a: T, b: T| ((W::from(a) * W::from(b)) >> T::BITS) as T))
         }
         "mad" if modifiers.take("hi") => {
             if modifiers.take("sat") {
-                let high = |a: i32, b: i32| (i64::from(a) * i64::from(b) >> 32) as i32;
+                let high = |a: i32, b: i32| ((i64::from(a) * i64::from(b)) >> 32) as i32;
                 Some(ternary(move |a: i32, b: i32, c: i32| high(a, b).saturating_add(c)))
             } else {
                 with_widest!(ty, T, W => ternary(|a: T, b: T, c: T| {
-                    ((W::from(a) * W::from(b) >> T::BITS) as T).wrapping_add(c)
+                    (((W::from(a) * W::from(b)) >> T::BITS) as T).wrapping_add(c)
                 }))
             }
         }
@@ -177,7 +176,7 @@ fn short_product(name: &str, ty: Type, modifiers: &mut Modifiers<'_>) -> Compute
     let shift = if modifiers.take("hi") { 16 } else { 0 };
     modifiers.take("lo");
     let cut = move |a: u32| if ty == Type::S32 { i64::from((a << 8) as i32 >> 8) } else { i64::from(a & 0xFF_FFFF) };
-    let product = move |a, b| (cut(a) * cut(b) >> shift) as u32;
+    let product = move |a, b| ((cut(a) * cut(b)) >> shift) as u32;
     if name == "mul24" { binary(product) } else { ternary(move |a: u32, b: u32, c: u32| product(a, b).wrapping_add(c)) }
 }
 

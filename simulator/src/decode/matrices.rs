@@ -128,10 +128,8 @@ fn wgmma<'a>(decoder: &mut Decoder<'a>, modifiers: &mut Modifiers<'_>, operands:
         condition => Some(decoder.condition(condition)?),
     };
     let Some(result) = Type::of(&result) else { return decoder.fault("expected a type") };
-    let types = [&a_type, &b_type].map(|word| Type::of(word).unwrap_or(Type::B8));
     let wgmma = Wgmma {
         n,
-        types,
         names: [a_type, b_type],
         result,
         d: registers(decoder, d)?,

@@ -146,8 +146,8 @@ fn emit(code: Vec<Inst>, blocks: &[Block], order: &[usize], target: impl Fn(u32)
     for (i, &block) in order.iter().enumerate() {
         start[block] = out.len() as u32;
         let following = order.get(i + 1).copied();
-        for at in blocks[block].first..blocks[block].end {
-            let Some(mut inst) = code[at].take() else { continue };
+        for inst in &mut code[blocks[block].first..blocks[block].end] {
+            let Some(mut inst) = inst.take() else { continue };
             match &mut inst.op {
                 Op::Jump(label) => {
                     let to = target(*label);

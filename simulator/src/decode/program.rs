@@ -150,9 +150,7 @@ impl std::fmt::Debug for Reduction {
 pub struct Wgmma {
     /// Columns of the result.
     pub n: usize,
-    /// Element types of a and b.
-    pub types: [Type; 2],
-    /// The same as PTX spells them, for the eight-bit floats.
+    /// Element types of a and b, as PTX spells them.
     pub names: [String; 2],
     /// Element type of the result.
     pub result: Type,

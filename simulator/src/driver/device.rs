@@ -27,7 +27,7 @@ pub(super) const SM_BLOCKS: u64 = 32;
 
 fn attribute(number: u32) -> Option<c_int> {
     Some(match number {
-        1 | 2 | 3 => MOST_THREADS as c_int,
+        1..=3 => MOST_THREADS as c_int,
         4 => 64,
         5 => c_int::MAX,
         6 | 7 => 65_535,
@@ -59,7 +59,8 @@ fn attribute(number: u32) -> Option<c_int> {
         115 => 0,
         120 => 1,
         127 => 1,
-        1..130 => 0,
+        // Everything else that there is a number for is 0.
+        number if number < 130 => 0,
         _ => return None,
     })
 }

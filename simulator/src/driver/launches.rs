@@ -50,6 +50,18 @@ fn refuse<T>(code: u32, function: &Function, reason: &str) -> Outcome<T> {
 /// Ids of the launch attributes that mean something here.
 const CLUSTER_DIMENSION: u32 = 4;
 
+/// The cluster that a launch asks for.
+///
+/// # Safety
+/// There are as many attributes as the launch says.
+unsafe fn cluster_of(config: &Config) -> Option<[u32; 3]> {
+    // SAFETY: the caller's promise.
+    let attribute = |i| unsafe { &*config.attributes.add(i) };
+    let mut all = (0..config.n_attributes as usize).map(attribute);
+    let Attribute { value: [x, y, z, ..], .. } = all.find(|attribute| attribute.id == CLUSTER_DIMENSION)?;
+    Some([*x, *y, *z])
+}
+
 impl Prepared {
     /// Checks a launch as a driver does.
     ///
@@ -64,14 +76,8 @@ impl Prepared {
         let function = driver().functions.get(function)?;
         let kernel = Arc::clone(&function.kernel);
         let (grid, block) = (config.grid, config.block);
-        let mut cluster = None;
-        for i in 0..config.n_attributes as usize {
-            // SAFETY: there are as many attributes as the caller says.
-            let attribute = unsafe { &*config.attributes.add(i) };
-            if attribute.id == CLUSTER_DIMENSION {
-                cluster = Some([attribute.value[0], attribute.value[1], attribute.value[2]]);
-            }
-        }
+        // SAFETY: the caller's promise.
+        let cluster = unsafe { cluster_of(config) };
         if grid.contains(&0) || block.contains(&0) || grid[0] > i32::MAX as u32 || grid[1].max(grid[2]) > 65_535 {
             return refuse(INVALID_VALUE, &function, &format!("a grid of {grid:?} blocks of {block:?} threads"));
         }
@@ -139,9 +145,13 @@ impl Prepared {
         let outcome = run(&launch);
         if settings::trace() != 0 {
             let (grid, block, ms) = (self.grid, self.block, start.elapsed().as_secs_f64() * 1e3);
-            eprintln!("cuda-simulator: {} grid {grid:?} block {block:?} {ms:.2} ms", kernel.name);
+            let executed = outcome.as_ref().map_or(0, |&executed| executed);
+            eprintln!(
+                "cuda-simulator: {} grid {grid:?} block {block:?} {executed} instructions {ms:.2} ms",
+                kernel.name
+            );
         }
-        outcome.map_err(|fault| {
+        outcome.map(drop).map_err(|fault| {
             let code = code_of(fault.kind);
             eprintln!("cuda-simulator: {:?}: {}", fault.kind, fault.reason);
             driver().broken.store(code, Ordering::Relaxed);
@@ -256,6 +266,18 @@ api! {
     fn cuLaunchCooperativeKernel(function: *mut c_void) {
         let _ = function;
         Err(NOT_SUPPORTED)
+    }
+
+    fn cuOccupancyMaxActiveClusters(clusters: *mut c_int, function: *mut c_void, config: *const Config) {
+        let function = driver().functions.get(function)?;
+        if config.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        let config = unsafe { &*config };
+        let cluster = unsafe { cluster_of(config) }.or(function.kernel.required_cluster).unwrap_or([1; 3]);
+        let blocks = occupancy(&function, config.block.iter().product(), config.shared_bytes as usize);
+        let size = cluster.iter().map(|&n| u64::from(n)).product::<u64>().max(1);
+        unsafe { put(clusters, (blocks * u64::from(settings::sms()) / size) as c_int) }
     }
 
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(

@@ -48,7 +48,7 @@ pub(super) unsafe fn copy(to: End, from: End, bytes: usize) -> Outcome {
 /// Fills memory with a value of 1, 2 or 4 bytes.
 pub(super) fn fill(at: u64, value: u32, size: usize, count: usize) -> Outcome {
     let place = checked(at, size.checked_mul(count).ok_or(INVALID_VALUE)?)?;
-    if at % size as u64 != 0 {
+    if !at.is_multiple_of(size as u64) {
         return Err(INVALID_VALUE);
     }
     for i in 0..count {

@@ -86,14 +86,14 @@ struct Cluster<'l> {
     idle: u32,
 }
 
-/// Runs a kernel to its end.
+/// Runs a kernel to its end and gives the instructions that its warps executed.
 ///
 /// # Errors
 /// What stopped it.
-pub fn run(launch: &Launch) -> Result<(), Fault> {
+pub fn run(launch: &Launch) -> Result<u64, Fault> {
     let total: u64 = (0..3).map(|i| u64::from(launch.grid[i] / launch.cluster[i])).product();
     let mut random = Random::new(launch.seed);
-    let mut next = 0;
+    let (mut next, mut executed) = (0, 0);
     let mut running: Vec<Cluster<'_>> = Vec::new();
     loop {
         let stalled = running.iter().all(|cluster| cluster.idle > 0);
@@ -102,10 +102,11 @@ pub fn run(launch: &Launch) -> Result<(), Fault> {
             next += 1;
         }
         if running.is_empty() {
-            return Ok(());
+            return Ok(executed);
         }
         for cluster in &mut running {
             cluster.round()?;
+            executed += std::mem::take(&mut cluster.machine.executed);
         }
         running.retain(|cluster| !cluster.ended.iter().all(|&ended| ended));
         let started_all = next == total || running.len() >= launch.resident.max(1);

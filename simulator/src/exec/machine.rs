@@ -1,6 +1,6 @@
 //! The state of a cluster that its warps share.
 
-use super::asynchronous::Pending;
+use super::pending::Pending;
 use super::{Fault, Launch, Random, Table};
 use crate::decode::SHARED_START;
 use std::sync::Arc;
@@ -55,6 +55,8 @@ pub(super) struct Machine<'l> {
     pub cluster_arrived: u32,
     pub cluster_phase: u64,
     pub live_threads: u32,
+    /// Instructions of all warps.
+    pub executed: u64,
     /// Time for `%clock`.
     pub clock: u64,
 }
@@ -85,6 +87,7 @@ impl<'l> Machine<'l> {
             cluster_arrived: 0,
             cluster_phase: 0,
             live_threads: (blocks.len() * launch.threads()) as u32,
+            executed: 0,
             clock: 0,
             blocks,
         }

@@ -88,7 +88,9 @@ impl Warp {
     pub(super) fn memory(&mut self, machine: &mut Machine<'_>, op: &Op, active: u32) -> Result<Flow, Fault> {
         match op {
             // What is the same for all lanes is read once: parameters.
-            Op::Load { address: address @ Address { base: None, space: Space::Param, offset }, element, into, .. } => {
+            Op::Load {
+                address: address @ Address { base: None, space: Space::Param, offset }, element, into, ..
+            } => {
                 let total = element.bytes * into.len();
                 let from = machine.locate(self.who(0), address.space, *offset as u64, total, Does::Read)?;
                 for (i, into) in into.iter().enumerate() {

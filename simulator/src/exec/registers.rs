@@ -1,6 +1,7 @@
 //! The registers of a warp: 32 lanes each, and how instructions read and write them.
 
 use half::{bf16, f16};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// Lanes of a warp.
@@ -28,15 +29,39 @@ pub struct Registers {
     constants: Arc<Constants>,
 }
 
+/// Memory of registers that are not needed any more.
+type Used = Vec<(Vec<[u32; LANES]>, Vec<[u64; LANES]>)>;
+
+thread_local! {
+    /// Every block needs as much as the one before it; getting that from the system each time is slow.
+    static USED: RefCell<Used> = const { RefCell::new(Vec::new()) };
+}
+
+/// Warps whose memory is kept.
+const MOST_USED: usize = 64;
+
+impl Drop for Registers {
+    fn drop(&mut self) {
+        let memory = (std::mem::take(&mut self.w32), std::mem::take(&mut self.w64));
+        // At the end of a thread there is nothing to keep it in.
+        let _ = USED.try_with(|used| {
+            let mut used = used.borrow_mut();
+            if used.len() < MOST_USED {
+                used.push(memory);
+            }
+        });
+    }
+}
+
 impl Registers {
     /// As many registers of each kind, with a pattern that no program expects.
     pub fn new(n32: usize, n64: usize, n_predicates: usize, constants: Arc<Constants>) -> Self {
-        Registers {
-            w32: vec![[0x7FBA_DBAD; LANES]; n32],
-            w64: vec![[0x7FF4_BADB_AD7F_BADB; LANES]; n64],
-            predicates: vec![0; n_predicates],
-            constants,
-        }
+        let (mut w32, mut w64) = USED.with_borrow_mut(Vec::pop).unwrap_or_default();
+        w32.clear();
+        w32.resize(n32, [0x7FBA_DBAD; LANES]);
+        w64.clear();
+        w64.resize(n64, [0x7FF4_BADB_AD7F_BADB; LANES]);
+        Registers { w32, w64, predicates: vec![0; n_predicates], constants }
     }
 
     /// The lanes of a register or constant of 32 bits.
@@ -91,8 +116,6 @@ pub fn lanes(mut mask: u32) -> impl Iterator<Item = usize> {
 
 /// A type that an instruction computes with; narrow ones lie in the low bits of a register, zeros above.
 pub trait Lane: Copy + 'static {
-    /// Whether it lies in a register of 64 bits.
-    const IS_WIDE: bool;
     /// All lanes of a register.
     fn read(registers: &Registers, at: u32) -> [Self; LANES];
     /// Writes the lanes of `mask`.
@@ -100,10 +123,8 @@ pub trait Lane: Copy + 'static {
 }
 
 macro_rules! lane {
-    ($($ty:ty: $get:ident $place:ident $wide:literal, $from:expr, $to:expr;)*) => { $(
+    ($($ty:ty: $get:ident $place:ident, $from:expr, $to:expr;)*) => { $(
         impl Lane for $ty {
-            const IS_WIDE: bool = $wide;
-
             #[inline(always)]
             fn read(registers: &Registers, at: u32) -> [Self; LANES] {
                 let from = $from;
@@ -130,24 +151,24 @@ macro_rules! lane {
 }
 
 lane! {
-    u8: w32 w32_mut false, |bits: u32| bits as u8, |value: u8| u32::from(value);
-    i8: w32 w32_mut false, |bits: u32| bits as i8, |value: i8| u32::from(value as u8);
-    u16: w32 w32_mut false, |bits: u32| bits as u16, |value: u16| u32::from(value);
-    i16: w32 w32_mut false, |bits: u32| bits as i16, |value: i16| u32::from(value as u16);
-    u32: w32 w32_mut false, |bits: u32| bits, |value: u32| value;
-    i32: w32 w32_mut false, |bits: u32| bits as i32, |value: i32| value as u32;
-    f32: w32 w32_mut false, f32::from_bits, f32::to_bits;
-    f16: w32 w32_mut false, |bits: u32| f16::from_bits(bits as u16), |value: f16| u32::from(value.to_bits());
-    bf16: w32 w32_mut false, |bits: u32| bf16::from_bits(bits as u16), |value: bf16| u32::from(value.to_bits());
-    [f16; 2]: w32 w32_mut false,
+    u8: w32 w32_mut, |bits: u32| bits as u8, |value: u8| u32::from(value);
+    i8: w32 w32_mut, |bits: u32| bits as i8, |value: i8| u32::from(value as u8);
+    u16: w32 w32_mut, |bits: u32| bits as u16, |value: u16| u32::from(value);
+    i16: w32 w32_mut, |bits: u32| bits as i16, |value: i16| u32::from(value as u16);
+    u32: w32 w32_mut, |bits: u32| bits, |value: u32| value;
+    i32: w32 w32_mut, |bits: u32| bits as i32, |value: i32| value as u32;
+    f32: w32 w32_mut, f32::from_bits, f32::to_bits;
+    f16: w32 w32_mut, |bits: u32| f16::from_bits(bits as u16), |value: f16| u32::from(value.to_bits());
+    bf16: w32 w32_mut, |bits: u32| bf16::from_bits(bits as u16), |value: bf16| u32::from(value.to_bits());
+    [f16; 2]: w32 w32_mut,
         |bits: u32| [f16::from_bits(bits as u16), f16::from_bits((bits >> 16) as u16)],
         |[low, high]: [f16; 2]| u32::from(low.to_bits()) | u32::from(high.to_bits()) << 16;
-    [bf16; 2]: w32 w32_mut false,
+    [bf16; 2]: w32 w32_mut,
         |bits: u32| [bf16::from_bits(bits as u16), bf16::from_bits((bits >> 16) as u16)],
         |[low, high]: [bf16; 2]| u32::from(low.to_bits()) | u32::from(high.to_bits()) << 16;
-    u64: w64 w64_mut true, |bits: u64| bits, |value: u64| value;
-    i64: w64 w64_mut true, |bits: u64| bits as i64, |value: i64| value as u64;
-    f64: w64 w64_mut true, f64::from_bits, f64::to_bits;
+    u64: w64 w64_mut, |bits: u64| bits, |value: u64| value;
+    i64: w64 w64_mut, |bits: u64| bits as i64, |value: i64| value as u64;
+    f64: w64 w64_mut, f64::from_bits, f64::to_bits;
 }
 
 /// Indices of an instruction's registers: results first, then operands.

@@ -5,7 +5,8 @@
 //! until these have had their turn.
 
 use super::access::Who;
-use super::asynchronous::{Copies, Stores};
+use super::asynchronous::Copies;
+use super::bulk::Stores;
 use super::machine::Machine;
 use super::registers::{LANES, Registers};
 use super::tensor::Products;
@@ -128,7 +129,14 @@ impl Warp {
     }
 
     /// Executes up to `budget` instructions.
-    pub fn run(&mut self, machine: &mut Machine<'_>, mut budget: u32) -> Result<Turn, Fault> {
+    pub fn run(&mut self, machine: &mut Machine<'_>, most: u32) -> Result<Turn, Fault> {
+        let mut budget = most;
+        let outcome = self.go_on(machine, &mut budget);
+        machine.executed += u64::from(most - budget);
+        outcome
+    }
+
+    fn go_on(&mut self, machine: &mut Machine<'_>, budget: &mut u32) -> Result<Turn, Fault> {
         let launch = machine.launch;
         let code = &launch.kernel.code;
         self.groups.iter_mut().for_each(|group| group.polled = false);
@@ -142,7 +150,7 @@ impl Warp {
             let others = self.groups.iter().enumerate().filter(|&(i, other)| i != chosen && other.pc > pc);
             let limit = others.map(|(_, other)| other.pc).min().unwrap_or(u32::MAX);
             let end;
-            (pc, mask, end) = self.straight(machine, code, pc, mask, limit, &mut budget);
+            (pc, mask, end) = self.straight(machine, code, pc, mask, limit, budget);
             let group = &mut self.groups[chosen];
             (group.pc, group.mask) = (pc, mask);
             match end {
