@@ -19,6 +19,11 @@ proptest! {
         check(&problem, seed)?;
     }
 
+    #[test]
+    fn every_algorithm_matches_on_contiguous_rows(problem in problems::norm::rows(), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
     /// The backward pass is the forward pass's derivative, by a central difference in x, scale, bias and z together.
     #[test]
     fn the_gradient_is_the_derivative(seed in any::<u64>(), mode in 0usize..6) {

@@ -69,6 +69,8 @@ pub const LAYOUT_HASHES: &[u64] = &[
     matmul::MatmulTmaParams::LAYOUT_HASH,
     norm::NormFinalizeParams::LAYOUT_HASH,
     norm::NormParams::LAYOUT_HASH,
+    norm::row_registers::NormRowsParams::LAYOUT_HASH,
+    norm::row_registers::NormColumnSumsParams::LAYOUT_HASH,
     pointwise::PointwiseParams::LAYOUT_HASH,
     pool::PoolAxis::LAYOUT_HASH,
     pool::PoolParams::LAYOUT_HASH,

@@ -9,27 +9,12 @@ use crate::math::activation::value;
 use crate::math::element::{Accumulator, Element};
 use crate::math::epilogue::bias;
 use crate::math::index::{div_rem, for_each_index};
-use core::mem::transmute_copy;
-use cuda_std::memory::X4;
+use crate::math::vector::{for_each, read, write};
 use cuda_std::thread::{block_idx_x, block_idx_y, grid_dim_y, sync_threads, thread_idx_x};
 use kernel_abi::epilogue::{EpilogueSumsParams, SeparateEpilogueParams};
 
 /// Threads of a block, as in `entry.rs`.
 pub(super) const BLOCK: usize = 256;
-
-/// Writes a body out for every number below another, 8 at most: a loop over activations is too long for the compiler to
-/// unroll, and arrays that it indexes would lie in local memory.
-macro_rules! for_each {
-    ($i:ident < $n:ident, $body:block) => {
-        for_each!(@ $i, $n, $body, 0, 1, 2, 3, 4, 5, 6, 7)
-    };
-    (@ $i:ident, $n:ident, $body:block, $($number:literal),*) => { $(
-        if $n > $number {
-            const $i: usize = $number;
-            $body
-        }
-    )* };
-}
 
 /// y = act(y + bias + z), `V` elements at a time: 1, or 16 bytes. `parts` has room for two numbers a thread.
 ///
@@ -149,66 +134,6 @@ fn offsets(p: &SeparateEpilogueParams, item: i64) -> [i64; 2] {
         z += i2 * p.z_strides[2] + i1 * p.z_strides[1] + i0 * p.z_strides[0];
     }
     [y, z]
-}
-
-/// `V` neighbours, of 16 bytes unless `V` is 1.
-///
-/// # Safety
-/// They exist, at a multiple of 16 unless `V` is 1.
-#[inline(always)]
-unsafe fn read<T: Element, const V: usize>(from: u64) -> [T::Acc; V] {
-    let mut values = [T::Acc::ZERO; V];
-    if V == 1 {
-        *values.get_unchecked_mut(0) = (*(from as *const T)).widen();
-        return values;
-    }
-    let X4(words) = *(from as *const X4<u32>);
-    for_each!(I < V, {
-        *values.get_unchecked_mut(I) = element::<T>(&words, I).widen();
-    });
-    values
-}
-
-/// Element `v` of 16 bytes.
-///
-/// # Safety
-/// It lies among them.
-#[inline(always)]
-unsafe fn element<T: Element>(words: &[u32; 4], v: usize) -> T {
-    match size_of::<T>() {
-        2 => transmute_copy::<u16, T>(&((*words.get_unchecked(v / 2) >> (16 * (v % 2))) as u16)),
-        4 => transmute_copy::<u32, T>(words.get_unchecked(v)),
-        _ => {
-            let (low, high) = (*words.get_unchecked(2 * v), *words.get_unchecked(2 * v + 1));
-            transmute_copy::<u64, T>(&(u64::from(low) | u64::from(high) << 32))
-        }
-    }
-}
-
-/// Stores what [`read`] would read.
-///
-/// # Safety
-/// As [`read`], and no other thread touches it.
-#[inline(always)]
-unsafe fn write<T: Element, const V: usize>(to: u64, values: [T; V]) {
-    if V == 1 {
-        *(to as *mut T) = *values.get_unchecked(0);
-        return;
-    }
-    let mut words = [0u32; 4];
-    for_each!(I < V, {
-        let value = values.get_unchecked(I);
-        match size_of::<T>() {
-            2 => *words.get_unchecked_mut(I / 2) |= u32::from(transmute_copy::<T, u16>(value)) << (16 * (I % 2)),
-            4 => *words.get_unchecked_mut(I) = transmute_copy::<T, u32>(value),
-            _ => {
-                let bits = transmute_copy::<T, u64>(value);
-                *words.get_unchecked_mut(2 * I) = bits as u32;
-                *words.get_unchecked_mut(2 * I + 1) = (bits >> 32) as u32;
-            }
-        }
-    });
-    *(to as *mut X4<u32>) = X4(words);
 }
 
 /// Adds up the parts of all channels, slice by slice.

@@ -9,3 +9,4 @@ pub mod kmajor;
 pub mod pointwise;
 pub mod tensor_core;
 pub mod typed;
+pub mod vector;

@@ -35,6 +35,53 @@ pub fn aligned() -> impl Strategy<Value = NormProblem> {
     })
 }
 
+/// Contiguous rows of whole vectors, of all lengths that kernels hold in registers, without residual and activation.
+pub fn rows() -> impl Strategy<Value = NormProblem> {
+    // As many of each order of magnitude, from 8 to 16384 elements.
+    let extents = (0u32..11, 1i64..=8, 1i64..40).prop_map(|(order, of_eight, rows)| {
+        let elems = 8 * ((of_eight << order) / 4).max(1);
+        (if elems * rows > 40_000 { 1 + rows % 3 } else { rows }, elems)
+    });
+    let pass = prop::sample::select(&[NormPass::Forward, NormPass::Backward][..]);
+    let words = (pass, 0usize..4, dtype(), 0i64..3, proptest::arbitrary::any::<[bool; 7]>());
+    (extents, words).prop_map(|((n, elems), (pass, mode, dtype, gap, flags))| {
+        let of_channels = mode == 3;
+        let dims = if of_channels { vec![n, elems / 8, 2, 4] } else { vec![n, elems] };
+        let mode =
+            [NormMode::Layer { axis: 1 }, NormMode::Layer { axis: 1 }, NormMode::Rms { axis: 1 }, NormMode::Instance]
+                [mode];
+        let pitched = |gap: i64| {
+            if of_channels {
+                return Layout::Packed.apply(dtype, &dims);
+            }
+            TensorDesc::strided(dtype, &dims, &[elems + 8 * gap, 1]).expect("a pitch of a row or more is legal")
+        };
+        let (x, out, dy) = (pitched(gap), pitched(0), pitched(2 - gap));
+        let desc = NormDesc::new(mode).epsilon(if elems < 16 { 0.125 } else { 1e-5 });
+        let sharing = Sharing::new(mode, &x);
+        let parameter_type = if flags[0] { dtype.accumulator() } else { dtype };
+        let parameter = Layout::Packed.apply(parameter_type, &sharing.parameter_extents());
+        let mut tensors = NormTensors::new();
+        if flags[1] {
+            tensors = tensors.scale(&parameter);
+        }
+        if flags[2] {
+            tensors = tensors.statistics();
+        }
+        if pass == NormPass::Forward {
+            tensors = if flags[3] { tensors.bias(&parameter) } else { tensors };
+            return NormProblem::forward(&desc, &x, &out, &tensors).expect("a random problem is legal");
+        }
+        if flags[1] && flags[4] && !of_channels {
+            tensors = tensors.dscale(&parameter);
+        }
+        if flags[5] && !of_channels {
+            tensors = tensors.dbias(&parameter);
+        }
+        NormProblem::backward(&desc, &x, &dy, &out, &tensors).expect("a random problem is legal")
+    })
+}
+
 fn of_extents(extents: impl Strategy<Value = Vec<i64>>) -> impl Strategy<Value = NormProblem> {
     let layouts = prop::collection::vec(layout(), 7);
     (extents, layouts, words()).prop_map(|(dims, layouts, words)| problem(&dims, &layouts, words))

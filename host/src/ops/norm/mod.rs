@@ -3,5 +3,6 @@
 mod algorithms;
 mod cpu;
 mod naive;
+mod row_registers;
 
 pub use kernel_abi::ops::norm::{NormDesc, NormMode, NormPass, NormProblem, NormTensors};

@@ -7,9 +7,9 @@ use crate::plan::{Call, Launch};
 use crate::select::cost::{LAUNCH_US, streaming_us};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Problem, Stream, TensorDesc};
+use kernel_abi::BadDescriptor;
 use kernel_abi::desc::collapse_dims;
 use kernel_abi::ops::norm::{NormFinalizeParams, NormParams, Sharing, Walk, slot};
-use kernel_abi::{BadDescriptor, DType};
 
 const KERNELS: &[KernelRow] = kernel_abi::norm_kernels!(kernel_rows);
 const FINALIZE_KERNELS: &[KernelRow] = kernel_abi::norm_finalize_kernels!(kernel_rows);
@@ -98,7 +98,7 @@ impl Launch for NaiveLaunch {
         for step in &self.steps {
             let mut params = step.params;
             for address in addresses(&mut params) {
-                bind(address, call);
+                place_address(address, call);
             }
             if self.kept_bytes > 0 {
                 params.mean = call.workspace_address();
@@ -112,7 +112,7 @@ impl Launch for NaiveLaunch {
 }
 
 /// Queues a kernel.
-fn run<P: crate::launch::KernelParams>(
+pub(super) fn run<P: crate::launch::KernelParams>(
     function: &Function,
     config: &LaunchConfig,
     stream: &Stream,
@@ -126,12 +126,12 @@ fn run<P: crate::launch::KernelParams>(
 }
 
 /// Where an address goes: for the time being 1 more than the place of the operand; 0 for none.
-fn place(problem: &NormProblem, name: &str) -> u64 {
+pub(super) fn place(problem: &NormProblem, name: &str) -> u64 {
     problem.operand(name).map_or(0, |(at, _)| at as u64 + 1)
 }
 
 /// Puts the address there.
-fn bind(address: &mut u64, call: &Call<'_>) {
+pub(super) fn place_address(address: &mut u64, call: &Call<'_>) {
     if *address != 0 {
         *address = call.address(*address as usize - 1);
     }
@@ -177,11 +177,6 @@ impl Step {
         let extents = tensors[slot::OUT];
         let elems = |dims: &[usize]| dims.iter().map(|&i| extents.dims()[i]).product::<i64>();
         let n_outer = elems(outer_dims);
-        let is_wide = |names: [&str; 4], dtype: DType| {
-            let given = names.into_iter().find_map(|name| problem.operand(name));
-            u32::from(given.is_some_and(|(_, desc)| desc.dtype() != dtype))
-        };
-        let dtype = problem.x().dtype();
         let (mode, coefficient) = problem.activation();
         let backward = problem.norm_pass() == NormPass::Backward;
         let params = NormParams {
@@ -204,8 +199,8 @@ impl Step {
             running_var: place(problem, "running_var"),
             statistics_are_given: u32::from(backward && problem.operand("inv_std").is_some()),
             has_mean: u32::from(problem.mode().has_mean()),
-            parameters_are_wide: is_wide(["scale", "bias", "dscale", "dbias"], dtype),
-            running_is_wide: is_wide(["running_mean"; 4], dtype),
+            parameters_are_wide: parameters_are_wide(problem),
+            running_is_wide: is_wide(problem, &["running_mean"]),
             mode: mode as u32,
             reserved: 0,
             coefficient,
@@ -217,6 +212,16 @@ impl Step {
         };
         Ok(Step { function, config: linear_grid(n_outer.saturating_mul(lanes), BLOCK), params })
     }
+}
+
+/// Whether scale, bias and their gradients are of another type than x: of its accumulator's.
+pub(super) fn parameters_are_wide(problem: &NormProblem) -> u32 {
+    is_wide(problem, &["scale", "bias", "dscale", "dbias"])
+}
+
+fn is_wide(problem: &NormProblem, names: &[&str]) -> u32 {
+    let given = names.iter().find_map(|name| problem.operand(name));
+    u32::from(given.is_some_and(|(_, desc)| desc.dtype() != problem.x().dtype()))
 }
 
 /// All tensors as ones of x's extents; x in place of those that are not there.
@@ -287,10 +292,10 @@ impl Launch for FinalizeLaunch {
         let mut params = self.params;
         let p = &mut params;
         for address in [&mut p.sum, &mut p.sum_squares, &mut p.scale, &mut p.bias, &mut p.mean, &mut p.inv_std] {
-            bind(address, call);
+            place_address(address, call);
         }
         for address in [&mut p.eq_scale, &mut p.eq_bias, &mut p.running_mean, &mut p.running_var] {
-            bind(address, call);
+            place_address(address, call);
         }
         run(&self.function, &linear_grid(params.channels, BLOCK), stream, &params)
     }

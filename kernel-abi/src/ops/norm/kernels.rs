@@ -35,3 +35,77 @@ macro_rules! norm_finalize_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel that holds rows in registers: symbol, pass, element type, threads of a row,
+/// vectors of 16 bytes that each of them holds, threads of a block, and whether registers are scarce.
+#[macro_export]
+macro_rules! norm_row_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (norm_forward_row_registers_f32_t8_v1, forward, f32, 8, 1, 256, false),
+            (norm_forward_row_registers_f32_t16_v1, forward, f32, 16, 1, 256, false),
+            (norm_forward_row_registers_f32_t32_v1, forward, f32, 32, 1, 256, false),
+            (norm_forward_row_registers_f32_t32_v2, forward, f32, 32, 2, 256, false),
+            (norm_forward_row_registers_f32_t32_v4, forward, f32, 32, 4, 256, false),
+            (norm_forward_row_registers_f32_t128_v4, forward, f32, 128, 4, 128, false),
+            (norm_forward_row_registers_f32_t256_v4, forward, f32, 256, 4, 256, false),
+            (norm_forward_row_registers_f32_t512_v4, forward, f32, 512, 4, 512, false),
+            (norm_forward_row_registers_f32_t1024_v4, forward, f32, 1024, 4, 1024, true),
+            (norm_forward_row_registers_f16_t8_v1, forward, f16, 8, 1, 256, false),
+            (norm_forward_row_registers_f16_t16_v1, forward, f16, 16, 1, 256, false),
+            (norm_forward_row_registers_f16_t32_v1, forward, f16, 32, 1, 256, false),
+            (norm_forward_row_registers_f16_t32_v2, forward, f16, 32, 2, 256, false),
+            (norm_forward_row_registers_f16_t32_v4, forward, f16, 32, 4, 256, false),
+            (norm_forward_row_registers_f16_t128_v4, forward, f16, 128, 4, 128, false),
+            (norm_forward_row_registers_f16_t256_v4, forward, f16, 256, 4, 256, false),
+            (norm_forward_row_registers_f16_t512_v4, forward, f16, 512, 4, 512, false),
+            (norm_forward_row_registers_f16_t1024_v4, forward, f16, 1024, 4, 1024, true),
+            (norm_forward_row_registers_bf16_t8_v1, forward, bf16, 8, 1, 256, false),
+            (norm_forward_row_registers_bf16_t16_v1, forward, bf16, 16, 1, 256, false),
+            (norm_forward_row_registers_bf16_t32_v1, forward, bf16, 32, 1, 256, false),
+            (norm_forward_row_registers_bf16_t32_v2, forward, bf16, 32, 2, 256, false),
+            (norm_forward_row_registers_bf16_t32_v4, forward, bf16, 32, 4, 256, false),
+            (norm_forward_row_registers_bf16_t128_v4, forward, bf16, 128, 4, 128, false),
+            (norm_forward_row_registers_bf16_t256_v4, forward, bf16, 256, 4, 256, false),
+            (norm_forward_row_registers_bf16_t512_v4, forward, bf16, 512, 4, 512, false),
+            (norm_forward_row_registers_bf16_t1024_v4, forward, bf16, 1024, 4, 1024, true),
+            (norm_backward_row_registers_f32_t8_v1, backward, f32, 8, 1, 256, false),
+            (norm_backward_row_registers_f32_t16_v1, backward, f32, 16, 1, 256, false),
+            (norm_backward_row_registers_f32_t32_v1, backward, f32, 32, 1, 256, false),
+            (norm_backward_row_registers_f32_t32_v2, backward, f32, 32, 2, 256, false),
+            (norm_backward_row_registers_f32_t32_v4, backward, f32, 32, 4, 256, false),
+            (norm_backward_row_registers_f32_t128_v2, backward, f32, 128, 2, 128, false),
+            (norm_backward_row_registers_f32_t256_v2, backward, f32, 256, 2, 256, false),
+            (norm_backward_row_registers_f32_t256_v4, backward, f32, 256, 4, 256, false),
+            (norm_backward_row_registers_f32_t512_v4, backward, f32, 512, 4, 512, false),
+            (norm_backward_row_registers_f16_t8_v1, backward, f16, 8, 1, 256, false),
+            (norm_backward_row_registers_f16_t16_v1, backward, f16, 16, 1, 256, false),
+            (norm_backward_row_registers_f16_t32_v1, backward, f16, 32, 1, 256, false),
+            (norm_backward_row_registers_f16_t32_v2, backward, f16, 32, 2, 256, false),
+            (norm_backward_row_registers_f16_t32_v4, backward, f16, 32, 4, 256, false),
+            (norm_backward_row_registers_f16_t128_v2, backward, f16, 128, 2, 128, false),
+            (norm_backward_row_registers_f16_t256_v2, backward, f16, 256, 2, 256, false),
+            (norm_backward_row_registers_f16_t256_v4, backward, f16, 256, 4, 256, false),
+            (norm_backward_row_registers_bf16_t8_v1, backward, bf16, 8, 1, 256, false),
+            (norm_backward_row_registers_bf16_t16_v1, backward, bf16, 16, 1, 256, false),
+            (norm_backward_row_registers_bf16_t32_v1, backward, bf16, 32, 1, 256, false),
+            (norm_backward_row_registers_bf16_t32_v2, backward, bf16, 32, 2, 256, false),
+            (norm_backward_row_registers_bf16_t32_v4, backward, bf16, 32, 4, 256, false),
+            (norm_backward_row_registers_bf16_t128_v2, backward, bf16, 128, 2, 128, false),
+            (norm_backward_row_registers_bf16_t256_v2, backward, bf16, 256, 2, 256, false),
+            (norm_backward_row_registers_bf16_t256_v4, backward, bf16, 256, 4, 256, false),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel that adds up parts of gradients: symbol, element type.
+#[macro_export]
+macro_rules! norm_column_sums_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (norm_column_sums_f32, f32),
+            (norm_column_sums_f16, f16),
+            (norm_column_sums_bf16, bf16),
+        }
+    };
+}

@@ -58,6 +58,7 @@ mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+pub mod row_registers;
 #[cfg(not(target_arch = "nvptx64"))]
 mod sharing;
 #[cfg(not(target_arch = "nvptx64"))]

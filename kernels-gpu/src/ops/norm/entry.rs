@@ -1,7 +1,8 @@
 //! Normalization kernels: the rows of the lists in `kernel_abi::ops::norm`.
 
-use super::naive;
+use super::{naive, row_registers};
 use crate::math::element::{bf16, f16};
+use kernel_abi::ops::norm::row_registers::{NormColumnSumsParams, NormRowsParams};
 use kernel_abi::ops::norm::{NormFinalizeParams, NormParams as Params};
 
 kernel_abi::norm_kernels!(naive_entries);
@@ -18,3 +19,29 @@ macro_rules! finalize_entries {
 }
 
 kernel_abi::norm_finalize_kernels!(finalize_entries);
+
+macro_rules! row_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $vectors:literal, $block:literal, $scarce:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the lengths and distances in `params`, and room for the parts of gradients.
+        #[cuda_std::kernel(threads = $block, min_blocks = 1)]
+        pub unsafe fn $symbol(params: NormRowsParams) {
+            row_registers::$pass::<$dtype, { 16 / size_of::<$dtype>() }, $threads, $vectors, $scarce>(&params)
+        }
+    )* };
+}
+
+kernel_abi::norm_row_kernels!(row_entries);
+
+macro_rules! column_sums_entries {
+    ($(($symbol:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes parts that are written, and room for the gradients.
+        #[cuda_std::kernel(threads = 1024)]
+        pub unsafe fn $symbol(params: NormColumnSumsParams) {
+            row_registers::column_sums::<$dtype>(&params)
+        }
+    )* };
+}
+
+kernel_abi::norm_column_sums_kernels!(column_sums_entries);

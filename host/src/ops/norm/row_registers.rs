@@ -1,0 +1,335 @@
+//! Rows that lie contiguous, held in registers: one kernel forward; backward one, and one that adds up the gradients of
+//! parameters.
+
+use super::{NormPass, NormProblem, naive};
+use crate::driver::Function;
+use crate::launch::{KernelLaunch, LaunchConfig};
+use crate::ops::norm::naive::{place, place_address, run};
+use crate::plan::{Call, Launch};
+use crate::select::cost::LAUNCH_US;
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
+use kernel_abi::desc::collapse_dims;
+use kernel_abi::division::Divisor;
+use kernel_abi::ops::activation::ActivationMode;
+use kernel_abi::ops::norm::row_registers::{NormColumnSumsParams, NormRowsParams, SHARED_BLOCK, SUM_COLUMNS, SUM_ROWS};
+
+/// A kernel.
+#[derive(Clone, Copy)]
+struct Row {
+    symbol: &'static str,
+    pass: &'static str,
+    dtype: DType,
+    /// Threads of a row.
+    threads: u32,
+    /// Vectors that each of them holds.
+    vectors: u32,
+    /// Threads of a block.
+    block: u32,
+}
+
+macro_rules! rows {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $vectors:literal, $block:literal, $scarce:literal)),*
+        $(,)?) => {
+        &[$(Row {
+            symbol: stringify!($symbol),
+            pass: stringify!($pass),
+            dtype: kernel_abi::dtype_of!($dtype),
+            threads: $threads,
+            vectors: $vectors,
+            block: $block,
+        }),*]
+    };
+}
+
+macro_rules! sum_rows {
+    ($(($symbol:ident, $dtype:ident)),* $(,)?) => { &[$((stringify!($symbol), kernel_abi::dtype_of!($dtype))),*] };
+}
+
+const KERNELS: &[Row] = kernel_abi::norm_row_kernels!(rows);
+const SUM_KERNELS: &[(&str, DType)] = kernel_abi::norm_column_sums_kernels!(sum_rows);
+
+/// Bytes of an access.
+const VECTOR_BYTES: i64 = 16;
+/// Share of the memory's rate.
+const MEMORY_SHARE: f64 = 0.85;
+/// Threads of a multiprocessor that backward's blocks take, registers allowing.
+const RESIDENT_THREADS: u32 = 512;
+
+/// One read of each input, one write of each output.
+pub(super) struct RowRegisters;
+
+impl Algorithm<NormProblem> for RowRegisters {
+    fn name(&self) -> &'static str {
+        "row_registers"
+    }
+
+    fn configs(&self, problem: &NormProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        if !context.is_gpu() {
+            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
+        }
+        Geometry::of(problem)?;
+        Ok(vec![Config(kernel(problem)?.symbol)])
+    }
+
+    fn workspace_bytes(&self, problem: &NormProblem, config: Config) -> u64 {
+        // Addresses that are no multiples of 16 take the naive kernels.
+        naive::Naive.workspace_bytes(problem, config)
+    }
+
+    fn workspace_bytes_on(&self, problem: &NormProblem, config: Config, context: &Context) -> u64 {
+        let parts = find(config).map_or(0, |row| parts_bytes(problem, row, context));
+        parts.max(self.workspace_bytes(problem, config))
+    }
+
+    fn estimate_us(&self, problem: &NormProblem, config: Config, context: &Context) -> f64 {
+        let info = context.info();
+        let parts = find(config).map_or(0, |row| parts_bytes(problem, row, context));
+        let launches = if parts > 0 { 2.0 } else { 1.0 };
+        launches * LAUNCH_US + (problem.bytes() + 2.0 * parts as f64) / (MEMORY_SHARE * info.bytes_per_us)
+    }
+
+    fn prepare(&self, problem: &NormProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let refused = |Refusal(reason)| Error::Unsupported {
+            problem: problem.to_string(),
+            reasons: vec![(self.name().to_owned(), reason)],
+        };
+        let geometry = Geometry::of(problem).map_err(refused)?;
+        let row = kernel(problem).map_err(refused)?;
+        let blocks = n_blocks(problem, row, context);
+        let fallback_config = naive::Naive.configs(problem, context).map_err(refused)?[0];
+        let sums = if wants_parts(problem) { Some(column_sums(problem, row, context)?) } else { None };
+        Ok(Box::new(RowsLaunch {
+            function: context.function(config.0)?,
+            config: LaunchConfig { grid: [blocks, 1, 1], block: [row.block, 1, 1], ..LaunchConfig::default() },
+            params: params(problem, &geometry),
+            sums,
+            fallback: naive::Naive.prepare(problem, fallback_config, context)?,
+        }))
+    }
+}
+
+/// The smallest kernel whose threads hold a row.
+fn kernel(problem: &NormProblem) -> Result<Row, Refusal> {
+    let (dtype, elems) = (problem.x().dtype(), problem.count());
+    let run = VECTOR_BYTES / dtype.size_bytes() as i64;
+    let fitting = || KERNELS.iter().filter(|row| row.pass == problem.pass() && row.dtype == dtype);
+    let holds = |row: &Row| i64::from(row.threads * row.vectors) * run;
+    fitting().copied().find(|row| holds(row) >= elems).ok_or_else(|| {
+        let most = fitting().map(holds).max();
+        Refusal::new(match most {
+            Some(most) => format!("holds rows of up to {most} elements of {dtype}, given {elems}"),
+            None => format!("has no kernel for pass {} with {dtype}", problem.pass()),
+        })
+    })
+}
+
+fn find(config: Config) -> Option<Row> {
+    KERNELS.iter().copied().find(|row| row.symbol == config.0)
+}
+
+/// Rows of a block at a time.
+fn rows_of_block(row: Row) -> u32 {
+    if row.threads < row.block { SHARED_BLOCK / row.threads } else { 1 }
+}
+
+fn n_blocks(problem: &NormProblem, row: Row, context: &Context) -> u32 {
+    let all = (problem.sharing().n_rows() as u64).div_ceil(u64::from(rows_of_block(row))) as u32;
+    match problem.norm_pass() {
+        NormPass::Backward => {
+            let resident = context.info().n_units as u32 * (RESIDENT_THREADS / row.block).max(1);
+            all.min(resident.max(1))
+        }
+        _ => all,
+    }
+}
+
+fn wants_parts(problem: &NormProblem) -> bool {
+    ["dscale", "dbias"].into_iter().any(|name| problem.operand(name).is_some())
+}
+
+/// Two numbers a block and column.
+fn parts_bytes(problem: &NormProblem, row: Row, context: &Context) -> u64 {
+    if !wants_parts(problem) {
+        return 0;
+    }
+    2 * size_of::<f32>() as u64 * u64::from(n_blocks(problem, row, context)) * problem.count() as u64
+}
+
+/// Distances of rows, in elements.
+struct Geometry {
+    x_pitch: i64,
+    out_pitch: i64,
+    dy_pitch: i64,
+}
+
+impl Geometry {
+    fn of(problem: &NormProblem) -> Result<Self, Refusal> {
+        let pass = problem.norm_pass();
+        if !matches!(pass, NormPass::Forward | NormPass::Backward) {
+            return Err(Refusal::new(format!("takes forward and backward, given {pass}")));
+        }
+        for name in ["z", "dz", "running_mean"] {
+            if let Some((_, desc)) = problem.operand(name) {
+                return Err(Refusal::new(format!("takes no {name}, given {desc}")));
+            }
+        }
+        let (activation, _) = problem.activation();
+        if activation != ActivationMode::Identity {
+            return Err(Refusal::new(format!("takes no activation, given {activation}")));
+        }
+        let dtype = problem.x().dtype();
+        let run = VECTOR_BYTES / dtype.size_bytes() as i64;
+        let sharing = problem.sharing();
+        let packed = problem.x().to_packed();
+        let dy = problem.operand("dy").map_or(*problem.out(), |(_, dy)| dy);
+        let wrong = |what: &str| {
+            let (x, out) = (problem.x(), problem.out());
+            Refusal::new(format!("takes rows that lie contiguous and behind one another, given {x} and {out}: {what}"))
+        };
+        let split = |desc: &TensorDesc| sharing.split(desc).map_err(|e| Refusal::new(e.to_string()));
+        let tensors = [split(&packed)?, split(problem.x())?, split(problem.out())?, split(&dy)?];
+        let [_, x, out, dy] = &tensors;
+        // In one dimension with the packed one: in its order.
+        let rows = collapse_dims(tensors.each_ref(), &sharing.across_dims());
+        let within = collapse_dims(tensors.each_ref(), &sharing.row_dims());
+        let single = |dims: &[i64]| dims[..dims.len() - 1].iter().all(|&dim| dim == 1);
+        if !single(&rows[0].dims) || !single(&within[0].dims) {
+            return Err(wrong("their elements do not follow one another in order"));
+        }
+        let last = |param: &kernel_abi::TensorParam| param.strides[param.strides.len() - 1];
+        let n_rows = sharing.n_rows();
+        let elems = sharing.row_elems();
+        if elems > 1 && within.iter().any(|param| last(param) != 1) {
+            return Err(wrong("their elements are apart"));
+        }
+        let [_, x_pitch, out_pitch, dy_pitch] = [0, 1, 2, 3].map(|i| if n_rows > 1 { last(&rows[i]) } else { elems });
+        let _ = (x, out, dy);
+        for (name, pitch) in [("a row", elems), ("x", x_pitch), ("the result", out_pitch), ("dy", dy_pitch)] {
+            if pitch % run != 0 {
+                let reason =
+                    format!("takes lengths and distances of rows of multiples of {run} elements, {name} has {pitch}");
+                return Err(Refusal::new(reason));
+            }
+        }
+        if n_rows > i64::from(i32::MAX) {
+            return Err(Refusal::new(format!("takes up to {} rows, given {n_rows}", i32::MAX)));
+        }
+        let rows = sharing.packed_rows();
+        let columns = rows.period == 1 && rows.run == 1;
+        if wants_parts(problem) && !columns {
+            let mode = problem.mode().name();
+            return Err(Refusal::new(format!(
+                "sums gradients of parameters that rows have in order, given mode {mode}"
+            )));
+        }
+        if rows.n_outer > 1 {
+            return Err(wrong("they lie in pieces"));
+        }
+        for name in ["scale", "bias", "dscale", "dbias"] {
+            if let Some((_, desc)) = problem.operand(name)
+                && !desc.is_packed()
+            {
+                return Err(Refusal::new(format!("takes a packed {name}, given {desc}")));
+            }
+        }
+        Ok(Geometry { x_pitch, out_pitch, dy_pitch })
+    }
+}
+
+fn params(problem: &NormProblem, geometry: &Geometry) -> NormRowsParams {
+    let backward = problem.norm_pass() == NormPass::Backward;
+    let rows = problem.sharing().packed_rows();
+    NormRowsParams {
+        x: place(problem, "x"),
+        out: place(problem, if backward { "dx" } else { "y" }),
+        dy: place(problem, "dy"),
+        scale: place(problem, "scale"),
+        bias: place(problem, "bias"),
+        mean: place(problem, "mean"),
+        inv_std: place(problem, "inv_std"),
+        partials: 0,
+        x_pitch: geometry.x_pitch,
+        out_pitch: geometry.out_pitch,
+        dy_pitch: geometry.dy_pitch,
+        n_rows: problem.sharing().n_rows() as u32,
+        row_elems: problem.count() as u32,
+        period: Divisor::new(rows.period as u32),
+        run: Divisor::new(rows.run as u32),
+        params_per_row: rows.params_per_row as u32,
+        parameters_are_wide: naive::parameters_are_wide(problem),
+        statistics_are_given: u32::from(backward && problem.operand("inv_std").is_some()),
+        has_mean: u32::from(problem.mode().has_mean()),
+        share: (1.0 / problem.count() as f64) as f32,
+        epsilon: problem.epsilon() as f32,
+        alpha: 1.0,
+        beta: 0.0,
+    }
+}
+
+fn column_sums(
+    problem: &NormProblem,
+    row: Row,
+    context: &Context,
+) -> Result<KernelLaunch<NormColumnSumsParams>, Error> {
+    let dtype = problem.x().dtype();
+    let symbol = SUM_KERNELS.iter().find(|row| row.1 == dtype).map_or("", |row| row.0);
+    let columns = problem.count() as u32;
+    Ok(KernelLaunch {
+        function: context.function(symbol)?,
+        config: LaunchConfig {
+            grid: [columns.div_ceil(SUM_COLUMNS), 2, 1],
+            block: [SUM_COLUMNS * SUM_ROWS, 1, 1],
+            ..LaunchConfig::default()
+        },
+        params: NormColumnSumsParams {
+            partials: 0,
+            dscale: place(problem, "dscale"),
+            dbias: place(problem, "dbias"),
+            n_parts: n_blocks(problem, row, context),
+            columns,
+            parameters_are_wide: naive::parameters_are_wide(problem),
+            alpha: 1.0,
+            beta: 0.0,
+            reserved: 0,
+        },
+        bind: |params, call| {
+            params.partials = call.workspace_address();
+            place_address(&mut params.dscale, call);
+            place_address(&mut params.dbias, call);
+            (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+        },
+    })
+}
+
+struct RowsLaunch {
+    function: Function,
+    config: LaunchConfig,
+    params: NormRowsParams,
+    sums: Option<KernelLaunch<NormColumnSumsParams>>,
+    /// For addresses that are no multiples of 16.
+    fallback: Box<dyn Launch>,
+}
+
+impl Launch for RowsLaunch {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let mut params = self.params;
+        let p = &mut params;
+        let mut all = 0;
+        for address in [&mut p.x, &mut p.out, &mut p.dy, &mut p.scale, &mut p.bias] {
+            place_address(address, call);
+            all |= *address;
+        }
+        if !all.is_multiple_of(VECTOR_BYTES as u64) {
+            return self.fallback.launch(stream, call);
+        }
+        place_address(&mut p.mean, call);
+        place_address(&mut p.inv_std, call);
+        (p.alpha, p.beta) = (call.alpha as f32, call.beta as f32);
+        if self.sums.is_some() {
+            p.partials = call.workspace_address();
+        }
+        run(&self.function, &self.config, stream, &params)?;
+        self.sums.as_ref().map_or(Ok(()), |sums| sums.launch(stream, call))
+    }
+}

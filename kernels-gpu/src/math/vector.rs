@@ -1,0 +1,98 @@
+//! Several neighbouring elements at a time: 16 bytes, or one.
+
+use super::element::Element;
+use core::mem::transmute_copy;
+use cuda_std::memory::X4;
+
+/// Writes a body out for every number below another, 16 at most: loops that the compiler does not unroll would index
+/// arrays in local memory.
+macro_rules! for_each {
+    ($i:ident < $n:ident, $body:block) => {
+        $crate::math::vector::for_each!(@ $i, $n, $body, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+    };
+    (@ $i:ident, $n:ident, $body:block, $($number:literal),*) => { $(
+        if $n > $number {
+            const $i: usize = $number;
+            $body
+        }
+    )* };
+}
+pub(crate) use for_each;
+
+/// `V` neighbours, of 16 bytes unless `V` is 1.
+///
+/// # Safety
+/// They exist, at a multiple of 16 unless `V` is 1.
+#[inline(always)]
+pub unsafe fn read<T: Element, const V: usize>(from: u64) -> [T::Acc; V] {
+    if V == 1 {
+        return [(*(from as *const T)).widen(); V];
+    }
+    let X4(words) = *(from as *const X4<u32>);
+    widened::<T, V>(&words)
+}
+
+/// The elements of 16 bytes.
+///
+/// # Safety
+/// `V` of them are no more than 16 bytes.
+#[inline(always)]
+pub unsafe fn widened<T: Element, const V: usize>(words: &[u32; 4]) -> [T::Acc; V] {
+    let mut values = [element::<T>(words, 0).widen(); V];
+    for_each!(I < V, {
+        *values.get_unchecked_mut(I) = element::<T>(words, I).widen();
+    });
+    values
+}
+
+/// Element `v` of some words.
+///
+/// # Safety
+/// It lies among them.
+#[inline(always)]
+pub unsafe fn element<T: Element>(words: &[u32], v: usize) -> T {
+    match size_of::<T>() {
+        1 => transmute_copy::<u8, T>(&((*words.get_unchecked(v / 4) >> (8 * (v % 4))) as u8)),
+        2 => transmute_copy::<u16, T>(&((*words.get_unchecked(v / 2) >> (16 * (v % 2))) as u16)),
+        4 => transmute_copy::<u32, T>(words.get_unchecked(v)),
+        _ => {
+            let (low, high) = (*words.get_unchecked(2 * v), *words.get_unchecked(2 * v + 1));
+            transmute_copy::<u64, T>(&(u64::from(low) | u64::from(high) << 32))
+        }
+    }
+}
+
+/// Puts element `v` into words whose bits for it are 0.
+///
+/// # Safety
+/// It lies among them.
+#[inline(always)]
+pub unsafe fn put<T: Element>(words: &mut [u32], v: usize, value: &T) {
+    match size_of::<T>() {
+        1 => *words.get_unchecked_mut(v / 4) |= u32::from(transmute_copy::<T, u8>(value)) << (8 * (v % 4)),
+        2 => *words.get_unchecked_mut(v / 2) |= u32::from(transmute_copy::<T, u16>(value)) << (16 * (v % 2)),
+        4 => *words.get_unchecked_mut(v) = transmute_copy::<T, u32>(value),
+        _ => {
+            let bits = transmute_copy::<T, u64>(value);
+            *words.get_unchecked_mut(2 * v) = bits as u32;
+            *words.get_unchecked_mut(2 * v + 1) = (bits >> 32) as u32;
+        }
+    }
+}
+
+/// Stores what [`read`] would read.
+///
+/// # Safety
+/// As [`read`], and no other thread touches it.
+#[inline(always)]
+pub unsafe fn write<T: Element, const V: usize>(to: u64, values: [T; V]) {
+    if V == 1 {
+        *(to as *mut T) = *values.get_unchecked(0);
+        return;
+    }
+    let mut words = [0u32; 4];
+    for_each!(I < V, {
+        put::<T>(&mut words, I, values.get_unchecked(I));
+    });
+    *(to as *mut X4<u32>) = X4(words);
+}

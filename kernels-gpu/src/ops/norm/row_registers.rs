@@ -1,0 +1,408 @@
+//! Rows that lie contiguous, held in registers: x is read once and y written once, backward x and dy are.
+//!
+//! `THREADS` threads hold a row, `VECTORS` vectors of 16 bytes each, thread t those at t, t + THREADS, …. Up to 32 threads
+//! are lanes of one warp, and blocks of 256 threads have several rows; more threads are a block of their own. Sums go
+//! through shuffles, then through shared memory, in a fixed order; deviations are summed once the mean is known.
+//!
+//! Forward, the grid has a place for each row. Backward, blocks go on to further rows: the threads keep to their columns,
+//! for which they add up dscale and dbias on the way; [`column_sums`] adds up those of all blocks.
+
+use crate::math::element::Element;
+use crate::math::vector::{for_each, put, widened};
+use cuda_std::memory::{X4, store_x4};
+use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
+use cuda_std::{guarded, schedule, shared_array, warp};
+use kernel_abi::ops::norm::row_registers::{NormColumnSumsParams, NormRowsParams, SHARED_BLOCK, SUM_COLUMNS, SUM_ROWS};
+
+const LANES: u32 = 32;
+
+/// y and statistics.
+pub unsafe fn forward<
+    T: Element<Acc = f32>,
+    const E: usize,
+    const THREADS: u32,
+    const VECTORS: usize,
+    const SCARCE: bool,
+>(
+    p: &NormRowsParams,
+) {
+    let at = Place::new::<THREADS>(block_idx_x());
+    let x = load_row::<T, E, THREADS, VECTORS>(p, &at, p.x, p.x_pitch);
+    let (mean, inv_std) = statistics::<T, E, THREADS, VECTORS, SCARCE>(p, &at, &x);
+    if at.row >= p.n_rows {
+        return;
+    }
+    if at.thread == 0 {
+        store_statistics(p, at.row, mean, inv_std);
+    }
+    for_each!(J < VECTORS, {
+        let column = at.column::<E, THREADS>(J);
+        if column < p.row_elems {
+            let mut y = anew::<T, E, SCARCE>(x.get_unchecked(J));
+            let scale = parameters::<T, E>(p, p.scale, at.row, column, 1.0);
+            let bias = parameters::<T, E>(p, p.bias, at.row, column, 0.0);
+            for_each!(I < E, {
+                let y = y.get_unchecked_mut(I);
+                *y = (*y - mean) * inv_std * *scale.get_unchecked(I) + *bias.get_unchecked(I);
+            });
+            store::<T, E>(p, at.row, column, y);
+        }
+    });
+}
+
+/// dx, and parts of dscale and dbias.
+pub unsafe fn backward<
+    T: Element<Acc = f32>,
+    const E: usize,
+    const THREADS: u32,
+    const VECTORS: usize,
+    const SCARCE: bool,
+>(
+    p: &NormRowsParams,
+) {
+    let mut sums = [[[0.0f32; E]; 2]; VECTORS];
+    let rows_per_block = rows_of_block::<THREADS>();
+    // The same for all threads of a block, which meet at barriers within.
+    let mut first = block_idx_x();
+    while first * rows_per_block < p.n_rows {
+        let at = Place::new::<THREADS>(first);
+        let x = load_row::<T, E, THREADS, VECTORS>(p, &at, p.x, p.x_pitch);
+        let dy = load_row::<T, E, THREADS, VECTORS>(p, &at, p.dy, p.dy_pitch);
+        let there = at.row < p.n_rows;
+        let (mean, inv_std) = if p.statistics_are_given != 0 {
+            let read = |address: u64| {
+                let [bits] = guarded::load_x1(address + u64::from(at.row) * 4, u32::from(there && address != 0));
+                f32::from_bits(bits)
+            };
+            (read(p.mean), read(p.inv_std))
+        } else {
+            statistics::<T, E, THREADS, VECTORS, SCARCE>(p, &at, &x)
+        };
+        let (mut shift, mut tilt) = (0.0f32, 0.0f32);
+        for_each!(J < VECTORS, {
+            let column = at.column::<E, THREADS>(J);
+            if there && column < p.row_elems {
+                let (x, g) = (x.get_unchecked(J), dy.get_unchecked(J));
+                let (x, g) = (anew::<T, E, SCARCE>(x), anew::<T, E, SCARCE>(g));
+                let scale = parameters::<T, E>(p, p.scale, at.row, column, 1.0);
+                let [dscale, dbias] = sums.get_unchecked_mut(J);
+                for_each!(I < E, {
+                    let normal = (*x.get_unchecked(I) - mean) * inv_std;
+                    let g = *g.get_unchecked(I);
+                    *dscale.get_unchecked_mut(I) += g * normal;
+                    *dbias.get_unchecked_mut(I) += g;
+                    let h = g * *scale.get_unchecked(I);
+                    shift += h;
+                    tilt += h * normal;
+                });
+            }
+        });
+        let [shift, tilt] = row_sums::<THREADS, 2>([shift, tilt]);
+        let shift = if p.has_mean != 0 { shift * p.share } else { 0.0 };
+        let tilt = tilt * p.share;
+        for_each!(J < VECTORS, {
+            let column = at.column::<E, THREADS>(J);
+            if there && column < p.row_elems {
+                let (x, dy) = (x.get_unchecked(J), dy.get_unchecked(J));
+                let (x, mut dx) = (anew::<T, E, SCARCE>(x), anew::<T, E, SCARCE>(dy));
+                let scale = parameters::<T, E>(p, p.scale, at.row, column, 1.0);
+                for_each!(I < E, {
+                    let normal = (*x.get_unchecked(I) - mean) * inv_std;
+                    let dx = dx.get_unchecked_mut(I);
+                    *dx = inv_std * (*dx * *scale.get_unchecked(I) - shift - normal * tilt);
+                });
+                store::<T, E>(p, at.row, column, dx);
+            }
+        });
+        first += grid_dim_x();
+    }
+    if p.partials != 0 {
+        store_partials::<E, THREADS, VECTORS>(p, &sums);
+    }
+}
+
+/// The elements of 16 bytes. Where registers are scarce they are made anew from the vector in each pass: the compiler is
+/// not told that it has seen the vector before.
+#[inline(always)]
+unsafe fn anew<T: Element<Acc = f32>, const E: usize, const SCARCE: bool>(words: &[u32; 4]) -> [f32; E] {
+    if !SCARCE {
+        return widened::<T, E>(words);
+    }
+    let [a, b, c, d] = *words;
+    widened::<T, E>(&[schedule::opaque(a), schedule::opaque(b), schedule::opaque(c), schedule::opaque(d)])
+}
+
+/// Rows that a block has at a time.
+#[inline(always)]
+const fn rows_of_block<const THREADS: u32>() -> u32 {
+    if THREADS <= LANES { SHARED_BLOCK / THREADS } else { 1 }
+}
+
+/// Where a thread stands.
+struct Place {
+    row: u32,
+    /// Within the row.
+    thread: u32,
+}
+
+impl Place {
+    #[inline(always)]
+    fn new<const THREADS: u32>(block: u32) -> Self {
+        let thread = thread_idx_x();
+        if THREADS <= LANES {
+            Place { row: block * rows_of_block::<THREADS>() + thread / THREADS, thread: thread % THREADS }
+        } else {
+            Place { row: block, thread }
+        }
+    }
+
+    /// The first column of the thread's vector `j`.
+    #[inline(always)]
+    fn column<const E: usize, const THREADS: u32>(&self, j: usize) -> u32 {
+        (j as u32 * THREADS + self.thread) * E as u32
+    }
+}
+
+/// The thread's part of a row, all loads under way at once; zeros where there is nothing.
+#[inline(always)]
+unsafe fn load_row<T: Element, const E: usize, const THREADS: u32, const VECTORS: usize>(
+    p: &NormRowsParams,
+    at: &Place,
+    address: u64,
+    pitch: i64,
+) -> [[u32; 4]; VECTORS] {
+    let from = address + (i64::from(at.row) * pitch) as u64 * size_of::<T>() as u64;
+    let mut words = [[0u32; 4]; VECTORS];
+    for_each!(J < VECTORS, {
+        let column = at.column::<E, THREADS>(J);
+        let there = u32::from(at.row < p.n_rows && column < p.row_elems);
+        *words.get_unchecked_mut(J) = guarded::load_x4(from + u64::from(column) * size_of::<T>() as u64, there);
+    });
+    words
+}
+
+/// Mean and inverse standard deviation of a row, in all its threads.
+#[inline(always)]
+unsafe fn statistics<
+    T: Element<Acc = f32>,
+    const E: usize,
+    const THREADS: u32,
+    const VECTORS: usize,
+    const SCARCE: bool,
+>(
+    p: &NormRowsParams,
+    at: &Place,
+    x: &[[u32; 4]; VECTORS],
+) -> (f32, f32) {
+    let mut mean = 0.0;
+    if p.has_mean != 0 {
+        let mut sum = 0.0f32;
+        for_each!(J < VECTORS, {
+            let values = widened::<T, E>(x.get_unchecked(J));
+            for_each!(I < E, {
+                sum += *values.get_unchecked(I);
+            });
+        });
+        [sum] = row_sums::<THREADS, 1>([sum]);
+        mean = sum * p.share;
+    }
+    let mut squares = 0.0f32;
+    for_each!(J < VECTORS, {
+        if at.column::<E, THREADS>(J) < p.row_elems {
+            let values = anew::<T, E, SCARCE>(x.get_unchecked(J));
+            for_each!(I < E, {
+                let deviation = *values.get_unchecked(I) - mean;
+                squares += deviation * deviation;
+            });
+        }
+    });
+    let [squares] = row_sums::<THREADS, 1>([squares]);
+    (mean, 1.0 / cuda_std::math::sqrt_f32(squares * p.share + p.epsilon))
+}
+
+#[inline(always)]
+unsafe fn store_statistics(p: &NormRowsParams, row: u32, mean: f32, inv_std: f32) {
+    if p.mean != 0 {
+        *(p.mean as *mut f32).add(row as usize) = mean;
+    }
+    if p.inv_std != 0 {
+        *(p.inv_std as *mut f32).add(row as usize) = inv_std;
+    }
+}
+
+/// Sums over the threads of a row, in all of them. All threads of the block call it together.
+#[inline(always)]
+unsafe fn row_sums<const THREADS: u32, const N: usize>(mut values: [f32; N]) -> [f32; N] {
+    let mut lane = if THREADS < LANES { THREADS / 2 } else { LANES / 2 };
+    while lane > 0 {
+        for_each!(I < N, {
+            let value = values.get_unchecked_mut(I);
+            *value += warp::shuffle_xor_f32(*value, lane);
+        });
+        lane /= 2;
+    }
+    if THREADS <= LANES {
+        return values;
+    }
+    let slots = shared_array![f32; 64];
+    let (warp_idx, lane) = (thread_idx_x() / LANES, thread_idx_x() % LANES);
+    // Nobody may still read what is written now.
+    sync_threads();
+    if lane == 0 {
+        for_each!(I < N, {
+            *slots.add(32 * I + warp_idx as usize) = *values.get_unchecked(I);
+        });
+    }
+    sync_threads();
+    for_each!(I < N, {
+        let part = if lane < THREADS / LANES { *slots.add(32 * I + lane as usize) } else { 0.0 };
+        *values.get_unchecked_mut(I) = warp::sum_f32(part);
+    });
+    values
+}
+
+/// The parameters of a vector; `or` where there are none.
+#[inline(always)]
+unsafe fn parameters<T: Element<Acc = f32>, const E: usize>(
+    p: &NormRowsParams,
+    address: u64,
+    row: u32,
+    column: u32,
+    or: f32,
+) -> [f32; E] {
+    let mut values = [or; E];
+    if address == 0 {
+        return values;
+    }
+    if p.run.divisor == 1 && p.period.divisor == 1 {
+        return neighbours::<T, E>(address, p.parameters_are_wide, column);
+    }
+    let read = |param: u32| {
+        if p.parameters_are_wide != 0 {
+            *(address as *const f32).add(param as usize)
+        } else {
+            (*(address as *const T).add(param as usize)).widen()
+        }
+    };
+    let first = p.period.div_rem(row).1 * p.params_per_row;
+    if p.run.divisor % E as u32 == 0 {
+        // All of one parameter.
+        return [read(first + p.run.div_rem(column).0); E];
+    }
+    for_each!(I < E, {
+        *values.get_unchecked_mut(I) = read(first + p.run.div_rem(column + I as u32).0);
+    });
+    values
+}
+
+/// `E` neighbouring parameters from `column` on, a multiple of `E`.
+#[inline(always)]
+unsafe fn neighbours<T: Element<Acc = f32>, const E: usize>(address: u64, is_wide: u32, column: u32) -> [f32; E] {
+    if is_wide == 0 {
+        let X4(words) = *((address + u64::from(column) * size_of::<T>() as u64) as *const X4<u32>);
+        return widened::<T, E>(&words);
+    }
+    let from = (address + u64::from(column) * 4) as *const X4<f32>;
+    let mut values = [0.0; E];
+    for_each!(I < E, {
+        *values.get_unchecked_mut(I) = *(*from.add(I / 4)).0.get_unchecked(I % 4);
+    });
+    values
+}
+
+/// Writes `alpha · result + beta · prior`.
+#[inline(always)]
+unsafe fn store<T: Element<Acc = f32>, const E: usize>(p: &NormRowsParams, row: u32, column: u32, result: [f32; E]) {
+    let elems = i64::from(row) * p.out_pitch + i64::from(column);
+    let to = p.out + elems as u64 * size_of::<T>() as u64;
+    let mut prior = [0.0; E];
+    if p.beta != 0.0 {
+        let X4(words) = *(to as *const X4<u32>);
+        prior = widened::<T, E>(&words);
+    }
+    let mut words = [0u32; 4];
+    for_each!(I < E, {
+        let value = p.alpha * *result.get_unchecked(I) + p.beta * *prior.get_unchecked(I);
+        put::<T>(&mut words, I, &T::narrow(value));
+    });
+    store_x4(to as *mut u32, words);
+}
+
+/// Writes a block's parts of dscale and dbias: those of its rows are added up first, row by row.
+#[inline(always)]
+unsafe fn store_partials<const E: usize, const THREADS: u32, const VECTORS: usize>(
+    p: &NormRowsParams,
+    sums: &[[[f32; E]; 2]; VECTORS],
+) {
+    let at = Place::new::<THREADS>(0);
+    let to = p.partials + u64::from(block_idx_x()) * 2 * u64::from(p.row_elems) * 4;
+    let mut turn = 0;
+    while turn < rows_of_block::<THREADS>() {
+        // Within a block, what one row's threads wrote is seen by the next row's behind the barrier.
+        if THREADS > LANES || at.row == turn {
+            for_each!(J < VECTORS, {
+                let column = at.column::<E, THREADS>(J);
+                if column < p.row_elems {
+                    let scale_to = (to + u64::from(column) * 4) as *mut f32;
+                    let bias_to = scale_to.add(p.row_elems as usize);
+                    let [dscale, dbias] = sums.get_unchecked(J);
+                    for_each!(I < E, {
+                        let (mut a, mut b) = (*dscale.get_unchecked(I), *dbias.get_unchecked(I));
+                        if turn > 0 {
+                            (a, b) = (a + *scale_to.add(I), b + *bias_to.add(I));
+                        }
+                        *scale_to.add(I) = a;
+                        *bias_to.add(I) = b;
+                    });
+                }
+            });
+        }
+        sync_threads();
+        turn += 1;
+    }
+}
+
+/// dscale and dbias from the parts of all blocks. Blocks of 32 columns, 32 threads for each; grid: columns along x, dscale
+/// and dbias along y.
+pub unsafe fn column_sums<T: Element<Acc = f32>>(p: &NormColumnSumsParams) {
+    let sums = shared_array![f32; SUM_COLUMNS as usize * SUM_ROWS as usize];
+    let thread = thread_idx_x();
+    let (lane, row) = (thread % SUM_COLUMNS, thread / SUM_COLUMNS);
+    let column = block_idx_x() * SUM_COLUMNS + lane;
+    let which = cuda_std::thread::block_idx_y();
+    let to = if which == 0 { p.dscale } else { p.dbias };
+    let mut sum = 0.0f32;
+    if column < p.columns && to != 0 {
+        let step = 2 * p.columns as usize;
+        let from = (p.partials as *const f32).add((which * p.columns + column) as usize);
+        let mut part = row;
+        while part < p.n_parts {
+            sum += *from.add(part as usize * step);
+            part += SUM_ROWS;
+        }
+    }
+    *sums.add(thread as usize) = sum;
+    sync_threads();
+    if row != 0 || column >= p.columns || to == 0 {
+        return;
+    }
+    let mut i = 1;
+    while i < SUM_ROWS {
+        sum += *sums.add((i * SUM_COLUMNS + lane) as usize);
+        i += 1;
+    }
+    let mut value = p.alpha * sum;
+    if p.parameters_are_wide != 0 {
+        let to = (to as *mut f32).add(column as usize);
+        if p.beta != 0.0 {
+            value += p.beta * *to;
+        }
+        *to = value;
+    } else {
+        let to = (to as *mut T).add(column as usize);
+        if p.beta != 0.0 {
+            value += p.beta * (*to).widen();
+        }
+        *to = T::narrow(value);
+    }
+}
