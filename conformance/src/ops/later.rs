@@ -3,16 +3,12 @@
 use super::{By, Op};
 
 pub const OPS: &[Op] = &[
-    nothing("AffineGrid"),
     nothing("Attention"),
     nothing("DeformConv"),
     nothing("GRU"),
-    nothing("GridSample"),
     nothing("LSTM"),
     nothing("LinearAttention"),
     nothing("LpNormalization"),
-    nothing("LpPool"),
-    nothing("MaxUnpool"),
     nothing("Pad"),
     nothing("RNN"),
     nothing("ReduceL1"),
@@ -25,9 +21,7 @@ pub const OPS: &[Op] = &[
     nothing("ReduceProd"),
     nothing("ReduceSum"),
     nothing("ReduceSumSquare"),
-    nothing("Resize"),
     nothing("RotaryEmbedding"),
-    nothing("Upsample"),
     nothing("ai.onnx.preview.FlexAttention"),
     nothing("ai.onnx.preview.training.Adagrad"),
 ];

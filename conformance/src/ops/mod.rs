@@ -14,6 +14,7 @@ mod matmul;
 mod norm;
 mod optimizer;
 mod pool;
+mod resample;
 mod softmax;
 mod view;
 mod window;
@@ -64,6 +65,7 @@ pub fn all() -> impl Iterator<Item = &'static Op> {
         norm::OPS,
         optimizer::OPS,
         pool::OPS,
+        resample::OPS,
         softmax::OPS,
         view::OPS,
     ]
