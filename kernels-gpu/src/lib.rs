@@ -2,7 +2,10 @@
 //!
 //! Imports go downward only: `ops`, `epilogue` → `math` → `cuda_std`. On the host the crate is empty.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
-#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch, f16, core_intrinsics))]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    feature(abi_ptx, asm_experimental_arch, f16, core_intrinsics, stmt_expr_attributes)
+)]
 #![allow(internal_features)]
 // Kernels are unsafe functions from end to end: their addresses come from the host, and the launch code vouches for
 // them. One SAFETY sentence at each entry says so; blocks inside would repeat it at every access.

@@ -108,8 +108,13 @@ fn has_word(code: &str, word: &str) -> bool {
 }
 
 /// Files of the host that only launch kernels of others.
-const COMPOSED: [(&str, &str); 3] =
-    [("conv", "nchw_transposed"), ("conv", "pointwise_matmul"), ("transform", "copying")];
+const COMPOSED: [(&str, &str); 5] = [
+    ("activation", "streamed"),
+    ("conv", "nchw_transposed"),
+    ("conv", "pointwise_matmul"),
+    ("transform", "copying"),
+    ("transform", "streamed"),
+];
 
 /// Every operator has its place in every layer, and algorithm files have the same stem on host and device.
 fn check_operators(root: &Path, faults: &mut Vec<String>) -> Result<()> {

@@ -108,6 +108,8 @@ pub fn sigmoid_approx(x: f32) -> f32 {
 binary! {
     /// a / b to 2 units, for |b| up to 2¹²⁶: `div.approx.ftz.f32`.
     divide_approx(f32, reg32) = "div.approx.ftz.f32";
+    /// a / b to 2 units, for any b: `div.full.f32`.
+    divide_full(f32, reg32) = "div.full.f32";
     /// Larger of both; the other one if one is NaN: `max.f32`.
     max_f32(f32, reg32) = "max.f32";
     /// Smaller of both; the other one if one is NaN: `min.f32`.

@@ -41,8 +41,18 @@ fn word(i: usize) -> u64 {
     if i == 0 { 0 } else { TWO_OVER_PI.get(i - 1).copied().unwrap_or(0) }
 }
 
+/// The upper and the lower half of a product. The device's code generator has no word for numbers of 128 bits.
+#[inline(always)]
+fn wide_product(a: u64, b: u64) -> (u64, u64) {
+    const HALF: u64 = 0xffff_ffff;
+    let (a1, a0, b1, b0) = (a >> 32, a & HALF, b >> 32, b & HALF);
+    let (cross, other) = (a1 * b0, a0 * b1);
+    let middle = (a0 * b0 >> 32) + (cross & HALF) + (other & HALF);
+    (a1 * b1 + (cross >> 32) + (other >> 32) + (middle >> 32), a.wrapping_mul(b))
+}
+
 /// The quarter turn that is nearest to x, from 0 to 3, and what x has beyond it as two numbers. x is finite.
-#[inline]
+#[inline(always)]
 fn reduce(x: f64) -> (u32, [f64; 2]) {
     if x.abs() < 1_048_576.0 {
         // 33 bits each, so that products with n are exact, and the rest.
@@ -62,28 +72,41 @@ fn reduce(x: f64) -> (u32, [f64; 2]) {
     let skipped = (exponent - 2 + LEADING_ZEROS) as u64;
     let (first, shift) = ((skipped / 64) as usize, (skipped % 64) as u32);
     let window = |i: usize| {
-        let pair = u128::from(word(first + i)) << 64 | u128::from(word(first + i + 1));
-        (pair << shift >> 64) as u64
+        let (high, low) = (word(first + i), word(first + i + 1));
+        if shift == 0 { high } else { high << shift | low >> (64 - shift) }
     };
-    let low = u128::from(mantissa) * u128::from(window(2));
-    let middle = u128::from(mantissa) * u128::from(window(1)) + (low >> 64);
-    let high = mantissa.wrapping_mul(window(0)).wrapping_add((middle >> 64) as u64);
+    let (carried, low) = wide_product(mantissa, window(2));
+    let (above, middle) = wide_product(mantissa, window(1));
+    let (middle, carry) = middle.overflowing_add(carried);
+    let high = mantissa.wrapping_mul(window(0)).wrapping_add(above).wrapping_add(u64::from(carry));
     // Quarter turns, and 128 bits of the fraction behind them, which is counted from the nearest one.
-    let fraction = u128::from(high) << 66 | u128::from(middle as u64) << 2 | u128::from(low as u64 >> 62);
-    let (turns, up) = ((high >> 62) as u32, (fraction >> 127) as u32);
-    let magnitude = if up == 1 { fraction.wrapping_neg() } else { fraction };
-    if magnitude == 0 {
-        return (turns, [0.0; 2]);
+    let (turns, up) = ((high >> 62) as u32, (high >> 61 & 1) as u32);
+    let (mut high, mut low) = (high << 2 | middle >> 62, middle << 2 | low >> 62);
+    if up == 1 {
+        low = low.wrapping_neg();
+        high = (!high).wrapping_add(u64::from(low == 0));
     }
-    let zeros = magnitude.leading_zeros();
-    let digits = magnitude << zeros;
+    if high == 0 {
+        if low == 0 {
+            return (turns, [0.0; 2]);
+        }
+        return scaled((turns, up), low, 0, 64, x < 0.0);
+    }
+    scaled((turns, up), high, low, 0, x < 0.0)
+}
+
+/// What [`reduce`] gives for a fraction whose first bits are these, behind so many zeros.
+#[inline(always)]
+fn scaled((turns, up): (u32, u32), high: u64, low: u64, zeros: u32, x_is_negative: bool) -> (u32, [f64; 2]) {
+    let more = high.leading_zeros();
+    let (high, low) = if more == 0 { (high, low) } else { (high << more | low >> (64 - more), low << more) };
     let power = |n: i64| f64::from_bits(((n + 1023) as u64) << 52);
-    let unit = power(-i64::from(zeros) - 53);
-    let (top, rest) = ((digits >> 75) as f64 * unit, (digits >> 22 & ((1 << 53) - 1)) as f64 * unit * power(-53));
+    let unit = power(-i64::from(zeros + more) - 53);
+    let (top, rest) = ((high >> 11) as f64 * unit, ((high & 0x7ff) << 42 | low >> 22) as f64 * unit * power(-53));
     let [r, error] = product(top, HALF_PI[0]);
     let [r, low] = sum(r, error + (top * HALF_PI[1] + rest * HALF_PI[0]));
-    let negative = (up == 1) != (x < 0.0);
-    let turns = if x < 0.0 { 4 - (turns + up) } else { turns + up };
+    let negative = (up == 1) != x_is_negative;
+    let turns = if x_is_negative { 4 - (turns + up) } else { turns + up };
     (turns & 3, if negative { [-r, -low] } else { [r, low] })
 }
 
@@ -132,7 +155,7 @@ pub fn cos_f64(x: f64) -> f64 {
 }
 
 /// The sine of some quarter turns and an angle.
-#[inline]
+#[inline(always)]
 fn turned((turns, [r, low]): (u32, [f64; 2]), more: u32) -> f64 {
     let turns = (turns + more) & 3;
     let value = if turns & 1 == 0 { sin_near_0(r, low) } else { cos_near_0(r, low) };
@@ -151,7 +174,7 @@ pub fn tan_f64(x: f64) -> f64 {
 }
 
 /// Inverse tangent of x ≥ 0.
-#[inline]
+#[inline(always)]
 fn atan_positive(x: f64) -> f64 {
     // tan of the nearest of four angles is taken off; the angles as two numbers.
     let (t, [high, low]) = if x < 0.4375 {

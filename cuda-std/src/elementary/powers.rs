@@ -2,9 +2,10 @@
 
 use super::exact::{product, sum};
 use super::{exp_f64, ln_tail_f64, split_f64};
+use core::num::NonZeroU64;
 
 /// ln x as two numbers, for x > 0 and finite.
-#[inline]
+#[inline(always)]
 fn ln_pair(x: f64) -> [f64; 2] {
     // ln 2 as 33 bits, whose product with an exponent is exact, and the rest.
     const LN2: [f64; 2] = [0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10];
@@ -85,6 +86,7 @@ pub fn fmod_f64(x: f64, y: f64) -> f64 {
     };
     let ((mut e, mut m), (last, divisor)) = (parts(a), parts(b));
     // 11 bits at a time, as many as a word has beyond the mantissa's.
+    let Some(divisor) = NonZeroU64::new(divisor) else { return f64::NAN };
     m %= divisor;
     while e > last {
         let step = if e - last > 11 { 11 } else { e - last };

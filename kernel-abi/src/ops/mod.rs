@@ -8,12 +8,15 @@ pub mod conv;
 pub mod crossentropy;
 pub mod ctc;
 pub mod dropout;
+pub mod gather;
 pub mod gridsample;
 pub mod lrn;
 pub mod matmul;
 pub mod norm;
+pub mod pad;
 pub mod pointwise;
 pub mod pool;
+pub mod reduce;
 pub mod resample;
 pub mod sgd;
 pub mod softmax;
@@ -58,6 +61,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     crossentropy::CrossEntropySumParams::LAYOUT_HASH,
     ctc::CtcParams::LAYOUT_HASH,
     dropout::DropoutParams::LAYOUT_HASH,
+    gather::GatherParams::LAYOUT_HASH,
     gridsample::GridSampleParams::LAYOUT_HASH,
     gridsample::Sampler::LAYOUT_HASH,
     lrn::LrnParams::LAYOUT_HASH,
@@ -69,11 +73,15 @@ pub const LAYOUT_HASHES: &[u64] = &[
     matmul::MatmulTmaParams::LAYOUT_HASH,
     norm::NormFinalizeParams::LAYOUT_HASH,
     norm::NormParams::LAYOUT_HASH,
-    norm::row_registers::NormRowsParams::LAYOUT_HASH,
     norm::row_registers::NormColumnSumsParams::LAYOUT_HASH,
+    norm::row_registers::NormRowsParams::LAYOUT_HASH,
+    pad::PadParams::LAYOUT_HASH,
     pointwise::PointwiseParams::LAYOUT_HASH,
+    pointwise::PointwiseStreamParams::LAYOUT_HASH,
     pool::PoolAxis::LAYOUT_HASH,
     pool::PoolParams::LAYOUT_HASH,
+    reduce::ReduceParams::LAYOUT_HASH,
+    reduce::ReducePartsParams::LAYOUT_HASH,
     resample::ResampleAxis::LAYOUT_HASH,
     resample::ResampleFilter::LAYOUT_HASH,
     resample::ResampleParams::LAYOUT_HASH,

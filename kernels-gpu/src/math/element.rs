@@ -121,6 +121,8 @@ accumulator!(
     tanh() = elementary::tanh_f32;
     sigmoid() = elementary::sigmoid_f32;
     erf() = elementary::erf_f32;
+    min(other) = math::min_nan_f32;
+    max(other) = math::max_nan_f32;
     sqrt() = math::sqrt_f32;
     sin() = elementary::sin_f32;
     cos() = elementary::cos_f32;
@@ -141,6 +143,8 @@ accumulator!(
     tanh() = elementary::tanh_f64;
     sigmoid() = elementary::sigmoid_f64;
     erf() = elementary::erf_f64;
+    min(other) = math::min_nan_f64;
+    max(other) = math::max_nan_f64;
     sqrt() = math::sqrt_f64;
     sin() = elementary::sin_f64;
     cos() = elementary::cos_f64;

@@ -1,12 +1,14 @@
 //! Element types, functions of one number and index arithmetic.
 
 pub mod activation;
+pub mod approximate;
 pub mod element;
 pub mod epilogue;
 pub mod fused_epilogue;
 pub mod index;
 pub mod kmajor;
 pub mod pointwise;
+pub mod reduction;
 pub mod tensor_core;
 pub mod typed;
 pub mod vector;

@@ -2,22 +2,8 @@
 
 use super::activation::{forward, slope};
 use super::element::Accumulator;
+use super::vector::for_each;
 use kernel_abi::ops::pointwise::{PointwisePass, step_op};
-
-/// Writes a body out for every number below another, 16 at most: loops that the compiler does not unroll would index
-/// arrays in local memory.
-macro_rules! for_each {
-    ($i:ident < $n:ident, $body:block) => {
-        $crate::math::pointwise::for_each!(@ $i, $n, $body, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
-    };
-    (@ $i:ident, $n:ident, $body:block, $($number:literal),*) => { $(
-        if $n > $number {
-            const $i: usize = $number;
-            $body
-        }
-    )* };
-}
-pub(crate) use for_each;
 
 /// Elements that a long function is written out for.
 const GROUP: usize = 4;
@@ -55,15 +41,22 @@ fn each_long<A: Accumulator, const V: usize>(mut x: [A; V], mut y: [A; V], f: im
     x
 }
 
-/// What a step makes of its arguments, but for `select`; `parameters` are an activation's.
+/// What a step makes of its arguments, but for `select`; `parameters` are an activation's. Without `ALL`, those are left
+/// out that [`PointwisePass::is_long`] names.
 #[inline(always)]
-pub fn apply<A: Accumulator, const V: usize>(op: u32, mode: u32, parameters: [A; 3], x: [A; V], y: [A; V]) -> [A; V] {
+pub fn apply<A: Accumulator, const V: usize, const ALL: bool>(
+    op: u32,
+    mode: u32,
+    parameters: [A; 3],
+    x: [A; V],
+    y: [A; V],
+) -> [A; V] {
     let truth = |holds: bool| if holds { A::ONE } else { A::ZERO };
     let is = |a: A| a != A::ZERO;
     macro_rules! operations {
         ($($pass:ident => $each:ident($x:tt, $y:tt) $value:expr;)*) => { $(
             if op == PointwisePass::$pass as u32 {
-                return operations!(@ $each, |$x: A, $y: A| $value);
+                return operations!(@ $each, #[inline(always)] |$x: A, $y: A| $value);
             }
         )* };
         (@ each, $f:expr) => { each(x, &y, $f) };
@@ -103,12 +96,16 @@ pub fn apply<A: Accumulator, const V: usize>(op: u32, mode: u32, parameters: [A;
         Exp => each_long(a, _) a.exp();
         Log => each_long(a, _) a.ln();
         Erf => each_long(a, _) a.erf();
-        Pow => each_long(a, b) a.pow(b);
-        Mod => each_long(a, b) a.remainder(b);
-        Atan2 => each_long(a, b) a.atan2(b);
-        Sin => each_long(a, _) a.sin();
-        Cos => each_long(a, _) a.cos();
-        Tan => each_long(a, _) a.tan();
+    }
+    if ALL {
+        operations! {
+            Pow => each_long(a, b) a.pow(b);
+            Mod => each_long(a, b) a.remainder(b);
+            Atan2 => each_long(a, b) a.atan2(b);
+            Sin => each_long(a, _) a.sin();
+            Cos => each_long(a, _) a.cos();
+            Tan => each_long(a, _) a.tan();
+        }
     }
     if op == step_op::DIV_INTEGERS {
         return each_long(x, y, |a, b| towards_0(a / b));
@@ -131,9 +128,9 @@ fn activations<A: Accumulator, const V: usize>(op: u32, mode: u32, parameters: [
                 // The mode as a constant, so that the branch is outside of the loop over elements.
                 const MODE: u32 = ActivationMode::$mode as u32;
                 return if op == step_op::ACTIVATION {
-                    each_long(x, y, |x, _| forward(MODE, parameters, x))
+                    each_long(x, y, #[inline(always)] |x, _| forward(MODE, parameters, x))
                 } else {
-                    each_long(x, y, |x, dy| slope(MODE, parameters, x) * dy)
+                    each_long(x, y, #[inline(always)] |x, dy| slope(MODE, parameters, x) * dy)
                 };
             }
         )* };

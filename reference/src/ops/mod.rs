@@ -8,12 +8,15 @@ pub mod conv;
 pub mod crossentropy;
 pub mod ctc;
 pub mod dropout;
+pub mod gather;
 pub mod gridsample;
 pub mod lrn;
 pub mod matmul;
 pub mod norm;
+pub mod pad;
 pub mod pointwise;
 pub mod pool;
+pub mod reduce;
 pub mod resample;
 pub mod sgd;
 pub mod softmax;
@@ -31,12 +34,15 @@ pub(crate) fn rows() -> Vec<crate::Row> {
         crate::row::<kernel_abi::ops::crossentropy::CrossEntropyProblem>(),
         crate::row::<kernel_abi::ops::ctc::CtcProblem>(),
         crate::row::<kernel_abi::ops::dropout::DropoutProblem>(),
+        crate::row::<kernel_abi::ops::gather::GatherProblem>(),
         crate::row::<kernel_abi::ops::gridsample::GridSampleProblem>(),
         crate::row::<kernel_abi::ops::lrn::LrnProblem>(),
         crate::row::<kernel_abi::ops::matmul::MatmulProblem>(),
         crate::row::<kernel_abi::ops::norm::NormProblem>(),
+        crate::row::<kernel_abi::ops::pad::PadProblem>(),
         crate::row::<kernel_abi::ops::pointwise::PointwiseProblem>(),
         crate::row::<kernel_abi::ops::pool::PoolProblem>(),
+        crate::row::<kernel_abi::ops::reduce::ReduceProblem>(),
         crate::row::<kernel_abi::ops::resample::ResampleProblem>(),
         crate::row::<kernel_abi::ops::sgd::SgdProblem>(),
         crate::row::<kernel_abi::ops::softmax::SoftmaxProblem>(),

@@ -1,6 +1,6 @@
 //! The ordered list of activation algorithms.
 
-use super::{ActivationProblem, cpu, naive};
+use super::{ActivationProblem, cpu, naive, streamed};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -12,6 +12,6 @@ impl Operation for ActivationProblem {
     const DTYPES: &'static [DType] = &DType::GENERAL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Elementwise), &naive::Naive]
+        &[&CpuAlgorithm(cpu::Elementwise), &streamed::Streamed, &naive::Naive]
     }
 }

@@ -3,6 +3,7 @@
 mod algorithms;
 mod cpu;
 mod naive;
+mod streamed;
 
 pub(crate) use cpu::{slope, value};
 

@@ -28,7 +28,7 @@ impl Algorithm<ActivationProblem> for Naive {
     }
 
     fn estimate_us(&self, problem: &ActivationProblem, _: Config, context: &Context) -> f64 {
-        crate::select::cost::streaming_us(problem, context)
+        crate::select::cost::one_by_one_us(problem, context)
     }
 
     fn prepare(

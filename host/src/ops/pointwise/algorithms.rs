@@ -1,6 +1,6 @@
 //! The ordered list of pointwise algorithms.
 
-use super::{PointwisePass, PointwiseProblem, cpu, naive};
+use super::{PointwisePass, PointwiseProblem, cpu, naive, streamed};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -23,6 +23,6 @@ impl Operation for PointwiseProblem {
     const DTYPES: &'static [DType] = &DType::ALL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Rows), &naive::Naive]
+        &[&CpuAlgorithm(cpu::Rows), &streamed::Streamed, &naive::Naive]
     }
 }

@@ -1,6 +1,6 @@
 //! The ordered list of transform algorithms.
 
-use super::{TransformProblem, cpu, naive, tiled_transpose, vectorized_copy};
+use super::{TransformProblem, cpu, naive, streamed, tiled_transpose, vectorized_copy};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -12,6 +12,12 @@ impl Operation for TransformProblem {
     const DTYPES: &'static [DType] = &DType::ALL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Copy), &vectorized_copy::VectorizedCopy, &tiled_transpose::TiledTranspose, &naive::Naive]
+        &[
+            &CpuAlgorithm(cpu::Copy),
+            &vectorized_copy::VectorizedCopy,
+            &tiled_transpose::TiledTranspose,
+            &streamed::Streamed,
+            &naive::Naive,
+        ]
     }
 }

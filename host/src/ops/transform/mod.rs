@@ -4,6 +4,7 @@ mod algorithms;
 mod copying;
 mod cpu;
 mod naive;
+mod streamed;
 mod tiled_transpose;
 mod vectorized_copy;
 

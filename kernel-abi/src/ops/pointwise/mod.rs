@@ -46,7 +46,7 @@ mod problem;
 #[cfg(not(target_arch = "nvptx64"))]
 mod step;
 
-pub use params::{InputParam, PointwiseParams, StepParam, argument, step_op};
+pub use params::{InputParam, PointwiseParams, PointwiseStreamParams, StepParam, StreamTensor, argument, step_op};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::PointwiseProblem;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -197,6 +197,13 @@ crate::text_enum!(PointwisePass {
 });
 
 impl PointwisePass {
+    /// Whether it takes so many instructions that streaming kernels do not have it, which compute many elements in a
+    /// thread.
+    pub const fn is_long(self) -> bool {
+        use PointwisePass::{Atan2, Cos, Mod, Pow, Sin, Tan};
+        matches!(self, Atan2 | Cos | Mod | Pow | Sin | Tan)
+    }
+
     /// How many inputs it has; a chain has one or more.
     pub const fn n_inputs(self) -> usize {
         use PointwisePass::{

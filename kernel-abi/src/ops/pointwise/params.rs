@@ -2,6 +2,7 @@
 
 use super::{MAX_INPUTS, MAX_STEPS};
 use crate::TensorParam;
+use crate::division::Divisor;
 
 /// What stands in [`StepParam::arguments`], beside numbers of inputs.
 pub mod argument {
@@ -81,5 +82,64 @@ crate::abi_struct! {
         pub steps: [StepParam; MAX_STEPS],
         /// The inputs.
         pub inputs: [InputParam; MAX_INPUTS],
+    }
+}
+
+/// A tensor as the streaming kernels see it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct StreamTensor {
+    /// Device address of the first element.
+    pub address: u64,
+    /// Factor of an input.
+    pub factor: f64,
+    /// Between runs, innermost first, in elements; 0 where runs are repeated.
+    pub strides: [i64; 3],
+    /// Element type, a [`DType`](crate::DType) as a number.
+    pub dtype: u32,
+    /// Bytes of an element.
+    pub element_bytes: u32,
+    /// 1 where the elements of a run lie one behind the other, 0 where they are one.
+    pub runs: u32,
+    /// Unused, keeps the next field aligned.
+    pub reserved: u32,
+}
+
+crate::abi_struct! {
+    /// Launch parameters of the streaming kernels: runs of elements that lie one behind the other in c.
+    ///
+    /// Run `(i2 · middle + i1) · inner + i0` begins at `Σ i · strides`. The first threads have a piece of a run each, the
+    /// others one of the elements that are left at the ends of runs.
+    pub struct PointwiseStreamParams {
+        /// Factor of the result.
+        pub alpha: f64,
+        /// Factor of the output's prior value.
+        pub beta: f64,
+        /// Runs of the innermost loop.
+        pub inner: Divisor,
+        /// Runs of the loop around it.
+        pub middle: Divisor,
+        /// Pieces of a run.
+        pub run_pieces: Divisor,
+        /// Elements behind the pieces of a run.
+        pub run_singles: Divisor,
+        /// Pieces of all runs.
+        pub pieces: u32,
+        /// Elements behind pieces of all runs.
+        pub singles: u32,
+        /// The first element behind a run's pieces.
+        pub first_single: u32,
+        /// Inputs.
+        pub n_inputs: u32,
+        /// Steps.
+        pub n_steps: u32,
+        /// Unused, keeps the next field aligned.
+        pub reserved: u32,
+        /// Output.
+        pub c: StreamTensor,
+        /// The steps; the first finds the first input as the result so far.
+        pub steps: [StepParam; MAX_STEPS],
+        /// The inputs.
+        pub inputs: [StreamTensor; MAX_INPUTS],
     }
 }

@@ -1,4 +1,5 @@
-//! Pointwise, formula in `kernel_abi::ops::pointwise`.
+//! Pointwise operations and chains, formulas in `kernel_abi::ops::pointwise`.
 
 mod entry;
 mod naive;
+mod streamed;

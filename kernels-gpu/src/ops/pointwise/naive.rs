@@ -7,8 +7,11 @@ use crate::math::typed::{blend, load};
 use kernel_abi::ops::pointwise::{InputParam, PointwiseParams, PointwisePass, argument};
 
 /// c from what the steps make of the inputs.
+#[inline(always)]
 pub unsafe fn any<A: Accumulator>(p: &PointwiseParams) {
-    for_each_index(p.n_elems, |i| {
+    // Else it would be a function of its own, and the parameters copied for it.
+    let element = #[inline(always)]
+    |i: i64| {
         let [x0, x1, x2, x3, x4, x5] = &p.inputs;
         let [c, a, b, t, u, v, w] =
             offsets([&p.c, &x0.tensor, &x1.tensor, &x2.tensor, &x3.tensor, &x4.tensor, &x5.tensor], i);
@@ -36,13 +39,14 @@ pub unsafe fn any<A: Accumulator>(p: &PointwiseParams) {
             running = if step.op == PointwisePass::Select as u32 {
                 if fetch(2) != A::ZERO { x } else { y }
             } else {
-                let [result] = apply(step.op, step.mode, step.numbers.map(A::from_f64), [x], [y]);
+                let [result] = apply::<A, 1, true>(step.op, step.mode, step.numbers.map(A::from_f64), [x], [y]);
                 result
             };
             number += 1;
         }
         blend(p.c_dtype, p.c.address, c, running, p.alpha, p.beta);
-    });
+    };
+    for_each_index(p.n_elems, element);
 }
 
 /// An element of an input, times its factor.

@@ -1,0 +1,17 @@
+//! The ordered list of gathering algorithms.
+
+use super::{GatherProblem, cpu, naive};
+use crate::DType;
+use crate::cpu::CpuAlgorithm;
+use crate::operators::Operation;
+use crate::select::Algorithm;
+
+#[allow(private_interfaces)]
+impl Operation for GatherProblem {
+    const PASSES: &'static [&'static str] = &["forward", "backward"];
+    const DTYPES: &'static [DType] = &DType::ALL;
+
+    fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
+        &[&CpuAlgorithm(cpu::Rows), &naive::Naive]
+    }
+}

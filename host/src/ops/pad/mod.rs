@@ -1,0 +1,7 @@
+//! Padding, cropping and slicing: formulas in [`kernel_abi::ops::pad`].
+
+mod algorithms;
+mod cpu;
+mod naive;
+
+pub use kernel_abi::ops::pad::{PadMode, PadPass, PadProblem};

@@ -1,0 +1,216 @@
+//! Reductions of what lies contiguous (`rows`) and across it (`columns`), 16 bytes a load, split into parts where there
+//! are few results.
+
+use super::{ReducePass, ReduceProblem};
+use crate::driver::Function;
+use crate::launch::{KernelRow, LaunchConfig, kernel_for, kernel_rows, launch, linear_grid};
+use crate::plan::{Call, Launch};
+use crate::select::cost::LAUNCH_US;
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, Error, Problem, Stream};
+use kernel_abi::desc::collapse_dims;
+use kernel_abi::division::Divisor;
+use kernel_abi::ops::reduce::{MAX_LEVELS, ReducePartsParams};
+use kernel_abi::{MAX_RANK, TensorParam};
+
+const KERNELS: &[KernelRow] = kernel_abi::reduce_vector_kernels!(kernel_rows);
+const FINISH: &[KernelRow] = kernel_abi::reduce_finish_kernels!(kernel_rows);
+
+const BLOCK: u32 = 256;
+const WARP: u32 = 32;
+/// Bytes of an access.
+const CHUNK: u64 = 16;
+/// Loads that a thread has under way together.
+const UNROLL: u32 = 4;
+/// Blocks that keep the memory of a large GPU busy. No number of the device: workspaces are asked for without one.
+const BLOCKS: u32 = 1056;
+/// The most parts of a result.
+const MAX_PARTS: u32 = 1024;
+/// Share of the memory's rate.
+const MEMORY_SHARE: f64 = 0.9;
+
+/// Two configs: rows, or columns, by what lies contiguous; parts are combined by a second kernel.
+pub(super) struct Vectorized;
+
+impl Algorithm<ReduceProblem> for Vectorized {
+    fn name(&self) -> &'static str {
+        "vectorized"
+    }
+
+    fn configs(&self, problem: &ReduceProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        let geometry = Geometry::of(problem)?;
+        kernel_for(KERNELS, geometry.pass(), problem.x().dtype(), context)
+    }
+
+    fn workspace_bytes(&self, problem: &ReduceProblem, _: Config) -> u64 {
+        Geometry::of(problem).map_or(0, |geometry| geometry.workspace_bytes(problem))
+    }
+
+    fn estimate_us(&self, problem: &ReduceProblem, _: Config, context: &Context) -> f64 {
+        let kernels = Geometry::of(problem).map_or(1.0, |geometry| if geometry.n_parts > 1 { 2.0 } else { 1.0 });
+        kernels * LAUNCH_US + problem.bytes() / (MEMORY_SHARE * context.info().bytes_per_us)
+    }
+
+    fn prepare(&self, problem: &ReduceProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let geometry = Geometry::of(problem).map_err(|Refusal(reason)| Error::bad(ReduceProblem::OP, "x", reason))?;
+        let finish = FINISH.iter().find(|row| row.dtype == problem.computing()).unwrap_or(&FINISH[0]);
+        Ok(Box::new(VectorizedLaunch {
+            function: context.function(config.0)?,
+            finish: if geometry.n_parts > 1 { Some(context.function(finish.symbol)?) } else { None },
+            geometry,
+        }))
+    }
+}
+
+/// What a problem is to the kernels.
+struct Geometry {
+    /// Whether rows are reduced, and not columns.
+    rows: bool,
+    n_parts: u32,
+    /// With accesses of 16 bytes, where layouts allow them.
+    vectors: Option<Form>,
+    /// With accesses of single elements.
+    single: Form,
+}
+
+/// Parameters but for addresses and scalars, and blocks.
+struct Form {
+    params: ReducePartsParams,
+    blocks: u32,
+}
+
+impl Geometry {
+    fn of(problem: &ReduceProblem) -> Result<Self, Refusal> {
+        let (x, y) = (problem.x(), problem.y());
+        if problem.indices().is_some() {
+            return Err(Refusal::new("gives no indices, the problem has some"));
+        }
+        if problem.reduce_pass() == ReducePass::LogSumExp {
+            return Err(Refusal::new("reads everything once, log_sum_exp needs the largest element first"));
+        }
+        if !x.dtype().is_general() || problem.computing() != x.dtype().accumulator() {
+            let (x, y) = (x.dtype(), y.dtype());
+            return Err(Refusal::new(format!(
+                "takes f32, f64, f16 and bf16 computed in their accumulator, given {x} to {y}"
+            )));
+        }
+        let (kept, reduced) = problem.split_dims();
+        let [within] = collapse_dims([x], &reduced);
+        let [kept_x, kept_y] = collapse_dims([x, y], &kept);
+        let levels = within.dims.iter().filter(|&&dim| dim > 1).count();
+        if !(1..=MAX_LEVELS).contains(&levels) {
+            return Err(Refusal::new(format!("reduces 1 to {MAX_LEVELS} loops in memory, {levels} are reduced")));
+        }
+        const LAST: usize = MAX_RANK - 1;
+        let is_run = |param: &TensorParam| param.dims[LAST] > 1 && param.strides[LAST] == 1;
+        let rows = is_run(&within);
+        if !rows && !is_run(&kept_x) {
+            return Err(Refusal::new(format!("reads neighbours in memory, along no dimension does x have any: {x}")));
+        }
+        let run = if rows { within.dims[LAST] } else { kept_x.dims[LAST] };
+        let (n_outputs, n_reduced) = (y.n_elems(), problem.n_reduced());
+        if n_outputs > i64::from(i32::MAX) || n_reduced > i64::from(i32::MAX) {
+            return Err(Refusal::new(format!("counts to 2^31 - 1, given {n_outputs} results of {n_reduced} elements")));
+        }
+        let form = |width: i64, n_parts: Option<u32>| -> (Form, u32) {
+            let mut extents = [1; MAX_LEVELS];
+            let mut strides = [0; MAX_LEVELS];
+            for level in 0..levels {
+                (extents[level], strides[level]) = (within.dims[LAST - level], within.strides[LAST - level]);
+            }
+            if rows {
+                (extents[0], strides[0]) = (extents[0] / width, width);
+            }
+            let items = extents.iter().product::<i64>() as u32;
+            let (lanes, groups) = if rows {
+                let lanes = if items > 2 * UNROLL * WARP { BLOCK } else { WARP };
+                (lanes, (n_outputs as u32).div_ceil(BLOCK / lanes))
+            } else {
+                let vectors = (run / width) as u32;
+                let lanes = vectors.next_power_of_two().min(WARP);
+                (lanes, (n_outputs / run) as u32 * vectors.div_ceil(lanes))
+            };
+            // Threads that share out the items of a result: each has some in every part.
+            let sharing = if rows { lanes } else { BLOCK / lanes };
+            let n_parts =
+                n_parts.unwrap_or_else(|| (BLOCKS / groups).min(items / (2 * UNROLL * sharing)).clamp(1, MAX_PARTS));
+            let part_items = items.div_ceil(n_parts);
+            let params = ReducePartsParams {
+                x: 0,
+                partials: 0,
+                n_outputs,
+                n_reduced,
+                alpha: 1.0,
+                beta: 0.0,
+                strides,
+                inner: Divisor::new(extents[0] as u32),
+                middle: Divisor::new(extents[1] as u32),
+                items,
+                part_items,
+                n_parts,
+                op: problem.reduce_pass() as u32,
+                y_dtype: y.dtype() as u32,
+                lanes,
+                vectors: u32::from(width > 1),
+                columns: run as u32,
+                y: kept_y,
+                kept: kept_x,
+            };
+            (Form { params, blocks: groups }, n_parts)
+        };
+        let width = CHUNK as i64 / x.dtype().size_bytes() as i64;
+        // All but the run itself begins at multiples of a vector.
+        let by_vectors = |param: &TensorParam| {
+            (0..MAX_RANK).all(|i| param.dims[i] == 1 || param.strides[i] == 1 || param.strides[i] % width == 0)
+        };
+        let fits = run % width == 0 && by_vectors(&within) && by_vectors(&kept_x);
+        let (vectors, n_parts) = match fits.then(|| form(width, None)) {
+            Some((form, n_parts)) => (Some(form), Some(n_parts)),
+            None => (None, None),
+        };
+        // The same number of parts for both: the workspace's size is known before addresses are.
+        let (single, n_parts) = form(1, n_parts);
+        Ok(Geometry { rows, n_parts, vectors, single })
+    }
+
+    fn pass(&self) -> &'static str {
+        if self.rows { "rows" } else { "columns" }
+    }
+
+    fn workspace_bytes(&self, problem: &ReduceProblem) -> u64 {
+        let parts = if self.n_parts > 1 { u64::from(self.n_parts) } else { 0 };
+        parts * problem.y().n_elems() as u64 * problem.computing().size_bytes() as u64
+    }
+}
+
+struct VectorizedLaunch {
+    function: Function,
+    /// Where there are parts to combine.
+    finish: Option<Function>,
+    geometry: Geometry,
+}
+
+impl Launch for VectorizedLaunch {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let Some(stream) = stream.gpu_stream() else {
+            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
+        };
+        let aligned = call.address(0).is_multiple_of(CHUNK);
+        let Geometry { vectors, single, n_parts, .. } = &self.geometry;
+        let form = vectors.as_ref().filter(|_| aligned).unwrap_or(single);
+        let mut params = form.params;
+        (params.alpha, params.beta) = (call.alpha, call.beta);
+        (params.x, params.y.address) = (call.address(0), call.address(1));
+        params.partials = if *n_parts > 1 { call.workspace_address() } else { 0 };
+        let grid = LaunchConfig { grid: [form.blocks, *n_parts, 1], block: [BLOCK, 1, 1], ..LaunchConfig::default() };
+        let queue = |function: &Function, config: &LaunchConfig| {
+            launch(function, config, stream, &params)
+                .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
+        };
+        queue(&self.function, &grid)?;
+        match &self.finish {
+            Some(finish) => queue(finish, &linear_grid(params.n_outputs, BLOCK)),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The only list of padding kernels.
+
+/// Calls `$callback!` with one row per kernel: symbol, pass, type that it computes in.
+#[macro_export]
+macro_rules! pad_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (pad_forward_naive_f32, forward, f32),
+            (pad_forward_naive_f64, forward, f64),
+            (pad_backward_naive_f32, backward, f32),
+            (pad_backward_naive_f64, backward, f64),
+        }
+    };
+}

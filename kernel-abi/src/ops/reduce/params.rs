@@ -1,0 +1,85 @@
+//! Launch parameters of the reduction kernels.
+
+use crate::TensorParam;
+use crate::division::Divisor;
+
+/// The most loops that the vectorized kernels go through within one result.
+pub const MAX_LEVELS: usize = 3;
+
+crate::abi_struct! {
+    /// Launch parameters of the kernels that take any problem. x stands twice: with the dimensions that y has, and with
+    /// those that are reduced, unused dimensions first.
+    pub struct ReduceParams {
+        /// Elements of y.
+        pub n_outputs: i64,
+        /// Elements of x for each of them.
+        pub n_reduced: i64,
+        /// Factor of the result.
+        pub alpha: f64,
+        /// Factor of the output's prior value.
+        pub beta: f64,
+        /// A [`ReducePass`](super::ReducePass) as a number.
+        pub op: u32,
+        /// Element type of x, a [`DType`](crate::DType) as a number.
+        pub x_dtype: u32,
+        /// Element type of y.
+        pub y_dtype: u32,
+        /// Element type of the indices.
+        pub indices_dtype: u32,
+        /// Output.
+        pub y: TensorParam,
+        /// Indices; address 0 for none.
+        pub indices: TensorParam,
+        /// Where the elements of x for an element of y begin.
+        pub x: TensorParam,
+        /// The elements of x for one element of y.
+        pub reduced: TensorParam,
+    }
+}
+
+crate::abi_struct! {
+    /// Launch parameters of the vectorized kernels.
+    ///
+    /// A result is made of items: vectors of a row, or elements of a column at intervals. Item
+    /// `(i2 · middle + i1) · inner + i0` lies `Σ i · strides` elements behind the first.
+    pub struct ReducePartsParams {
+        /// What is reduced.
+        pub x: u64,
+        /// Where parts go, `[part][output]`; 0 where there is one part, which is the result.
+        pub partials: u64,
+        /// Elements of y.
+        pub n_outputs: i64,
+        /// Elements of x for each of them.
+        pub n_reduced: i64,
+        /// Factor of the result.
+        pub alpha: f64,
+        /// Factor of the output's prior value.
+        pub beta: f64,
+        /// Between items, in elements.
+        pub strides: [i64; MAX_LEVELS],
+        /// Items of the innermost loop.
+        pub inner: Divisor,
+        /// Items of the loop around it.
+        pub middle: Divisor,
+        /// Items of a result.
+        pub items: u32,
+        /// Items of a part.
+        pub part_items: u32,
+        /// Parts.
+        pub n_parts: u32,
+        /// A [`ReducePass`](super::ReducePass) as a number.
+        pub op: u32,
+        /// Element type of y, a [`DType`](crate::DType) as a number.
+        pub y_dtype: u32,
+        /// `rows`: threads of a result, 32 or a block's. `columns`: threads beside one another, a power of two.
+        pub lanes: u32,
+        /// 1 where 16 bytes are read at a time, 0 for single elements.
+        pub vectors: u32,
+        /// `columns`: outputs that lie contiguous.
+        pub columns: u32,
+        /// Output.
+        pub y: TensorParam,
+        /// Where the elements of x for an element of y begin.
+        pub kept: TensorParam,
+    }
+}

@@ -1,0 +1,140 @@
+//! Arithmetic for results of 16 bits: `f32`, with the special-function unit's approximations where accurate functions
+//! would take longer than the memory. Errors are below 2⁻¹⁸ of the result, or of 1 where that is smaller and the function
+//! is not odd.
+
+use super::element::{Accumulator, Element};
+use core::ops::{Add, Div, Mul, Neg, Sub};
+use cuda_std::{math, warp};
+
+/// An `f32` with such functions.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+#[repr(transparent)]
+pub struct Approximate(f32);
+
+macro_rules! operators {
+    ($($trait:ident, $name:ident = |$a:ident, $b:ident| $value:expr;)*) => { $(
+        impl $trait for Approximate {
+            type Output = Self;
+            #[inline(always)]
+            fn $name(self, other: Self) -> Self {
+                let ($a, $b) = (self.0, other.0);
+                Approximate($value)
+            }
+        }
+    )* };
+}
+
+operators! {
+    Add, add = |a, b| a + b;
+    Sub, sub = |a, b| a - b;
+    Mul, mul = |a, b| a * b;
+    Div, div = |a, b| math::divide_full(a, b);
+}
+
+impl Neg for Approximate {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Approximate(-self.0)
+    }
+}
+
+/// Below this, odd functions and differences from 1 are their first terms.
+const SMALL: f32 = 1.0 / 16.0;
+
+macro_rules! as_f32 {
+    ($($name:ident($($argument:ident),*);)*) => { $(
+        #[inline(always)]
+        fn $name(self $(, $argument: Self)*) -> Self {
+            Approximate(Accumulator::$name(self.0 $(, $argument.0)*))
+        }
+    )* };
+}
+
+impl Accumulator for Approximate {
+    const ZERO: Self = Approximate(0.0);
+    const ONE: Self = Approximate(1.0);
+    const NEG_INFINITY: Self = Approximate(f32::NEG_INFINITY);
+
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        Approximate(value as f32)
+    }
+    #[inline(always)]
+    fn from_i64(value: i64) -> Self {
+        Approximate(value as f32)
+    }
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self.0 as f64
+    }
+    #[inline(always)]
+    fn of<T: Element>(element: T) -> Self {
+        Approximate(element.to_f32())
+    }
+    #[inline(always)]
+    fn store<T: Element>(self) -> T {
+        T::from_f32(self.0)
+    }
+    #[inline(always)]
+    fn exp(self) -> Self {
+        Approximate(math::exp_approx(self.0))
+    }
+    #[inline(always)]
+    fn exp_m1(self) -> Self {
+        let x = self.0;
+        let near = x * (1.0 + x * (0.5 + x * (1.0 / 6.0 + x * (1.0 / 24.0))));
+        Approximate(if x.abs() < SMALL { near } else { math::exp_approx(x) - 1.0 })
+    }
+    #[inline(always)]
+    fn ln_1p(self) -> Self {
+        let x = self.0;
+        let near = x * (1.0 + x * (-0.5 + x * (1.0 / 3.0 + x * (-0.25 + x * 0.2))));
+        Approximate(if x.abs() < SMALL { near } else { math::ln_approx(1.0 + x) })
+    }
+    #[inline(always)]
+    fn tanh(self) -> Self {
+        let x = self.0;
+        let square = x * x;
+        let near = x * (1.0 + square * (-1.0 / 3.0 + square * (2.0 / 15.0)));
+        let far = 1.0 - 2.0 * math::reciprocal_approx(1.0 + math::exp_approx(2.0 * x.abs()));
+        let far = if x < 0.0 { -far } else { far };
+        // A NaN is in both.
+        Approximate(if x.abs() < SMALL { near } else { far })
+    }
+    #[inline(always)]
+    fn sigmoid(self) -> Self {
+        Approximate(math::reciprocal_approx(1.0 + math::exp_approx(-self.0)))
+    }
+    /// Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26: within 1.5 · 10⁻⁷.
+    #[inline(always)]
+    fn erf(self) -> Self {
+        let x = self.0;
+        let (a, square) = (x.abs(), x * x);
+        let near = x * (1.128_379_2 + square * (-0.376_126_4 + square * 0.112_837_92));
+        let t = math::reciprocal_approx(1.0 + 0.327_591_1 * a);
+        let polynomial =
+            t * (0.254_829_6 + t * (-0.284_496_74 + t * (1.421_413_7 + t * (-1.453_152_1 + t * 1.061_405_4))));
+        let far = 1.0 - polynomial * math::exp_approx(-square);
+        let far = if x < 0.0 { -far } else { far };
+        Approximate(if a < SMALL { near } else { far })
+    }
+    #[inline(always)]
+    fn shuffle_xor(self, lane: u32) -> Self {
+        Approximate(warp::shuffle_xor_f32(self.0, lane))
+    }
+    as_f32! {
+        mul_add(b, c);
+        ln();
+        sqrt();
+        sin();
+        cos();
+        tan();
+        atan2(x);
+        pow(exponent);
+        remainder(divisor);
+        floor();
+        ceil();
+        round();
+    }
+}

@@ -1,0 +1,4 @@
+//! Gathering rows, formula in `kernel_abi::ops::gather`.
+
+mod entry;
+mod naive;

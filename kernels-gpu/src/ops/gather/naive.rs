@@ -1,0 +1,47 @@
+//! One thread an element of what is written, any strides and types. Backward, each looks through all indices, so that it
+//! adds in their order.
+
+use crate::math::element::Accumulator;
+use crate::math::index::{div_rem, for_each_index, offsets};
+use crate::math::typed::{blend, load};
+use kernel_abi::ops::gather::{GatherParams, row_of};
+
+/// The row of x that row `n` of y is, or -1.
+#[inline(always)]
+unsafe fn row(p: &GatherParams, n: i64) -> i64 {
+    let at = (n * p.index_stride) as isize;
+    let index = if p.index_bytes == 4 {
+        i64::from(*(p.indices as *const i32).offset(at))
+    } else {
+        *(p.indices as *const i64).offset(at)
+    };
+    row_of(index, p.rows)
+}
+
+/// y from x.
+pub unsafe fn forward<A: Accumulator>(p: &GatherParams) {
+    for_each_index(p.n_elems, |linear| {
+        let (n, within) = div_rem(linear, p.row_elems);
+        let [y, x] = offsets([&p.y, &p.x], within);
+        let row = row(p, n);
+        let value = if row < 0 { A::ZERO } else { load::<A>(p.dtype, p.x.address, x + row * p.x_stride) };
+        blend(p.dtype, p.y.address, y + n * p.y_stride, value, p.alpha, p.beta);
+    });
+}
+
+/// dx from dy.
+pub unsafe fn backward<A: Accumulator>(p: &GatherParams) {
+    for_each_index(p.n_elems, |linear| {
+        let (mine, within) = div_rem(linear, p.row_elems);
+        let [y, x] = offsets([&p.y, &p.x], within);
+        let mut sum = A::ZERO;
+        let mut n = 0;
+        while n < p.n_indices {
+            if row(p, n) == mine {
+                sum = sum + load::<A>(p.dtype, p.y.address, y + n * p.y_stride);
+            }
+            n += 1;
+        }
+        blend(p.dtype, p.x.address, x + mine * p.x_stride, sum, p.alpha, p.beta);
+    });
+}

@@ -1,0 +1,4 @@
+//! Padding, formula in `kernel_abi::ops::pad`.
+
+mod entry;
+mod naive;
