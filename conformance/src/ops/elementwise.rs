@@ -51,7 +51,7 @@ pub const OPS: &[Op] = &[
 ];
 
 /// What is done with the inputs.
-enum Formula<'a> {
+pub enum Formula<'a> {
     /// One operation of as many inputs as it has.
     Pass(Pass),
     /// A chain, in the words of problem texts.
@@ -59,7 +59,7 @@ enum Formula<'a> {
 }
 
 /// `alpha · formula(inputs)` with all inputs repeated to each other's extents.
-fn compute(
+pub fn compute(
     device: &Device,
     formula: Formula<'_>,
     inputs: &[Array],

@@ -14,7 +14,6 @@ pub const OPS: &[Op] = &[
     op("DepthToSpace", "transform", depth_to_space),
     op("Expand", "transform", expand),
     op("Identity", "transform", identity),
-    op("Slice", "transform", slice),
     op("SpaceToDepth", "transform", space_to_depth),
     op("Split", "transform", split),
     op("Tile", "transform", tile),
@@ -22,7 +21,7 @@ pub const OPS: &[Op] = &[
 ];
 
 /// A view of the first input, as a tensor of these extents.
-fn moved(device: &Device, x: &Array, layout: &Layout, dims: &[i64]) -> Result<Vec<Value>, Stop> {
+pub fn moved(device: &Device, x: &Array, layout: &Layout, dims: &[i64]) -> Result<Vec<Value>, Stop> {
     Ok(vec![device.value(&device.packed((x, layout), dims)?)?])
 }
 
@@ -124,28 +123,6 @@ fn split(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
         start += len;
     }
     Ok(outputs)
-}
-
-fn slice(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
-    let x = device.array(node.input(0)?)?;
-    let (starts, ends) = (node.input(1)?.ints()?, node.input(2)?.ints()?);
-    let axes = node.axes(3, x.dims().len())?.unwrap_or_else(|| (0..starts.len()).collect());
-    let steps = node.optional(4).map_or(Ok(vec![1; starts.len()]), Value::ints)?;
-    let mut layout = x.layout();
-    for (i, &axis) in axes.iter().enumerate() {
-        let dim = x.dims()[axis];
-        if steps[i] < 1 {
-            return Err(Stop::refused(format!("strides are at least 0, and a step is {}", steps[i])));
-        }
-        let place = |at: i64| if at < 0 { at.saturating_add(dim) } else { at }.clamp(0, dim);
-        let (start, end) = (place(starts[i]), place(ends[i]));
-        let len = (end - start + steps[i] - 1) / steps[i];
-        if len < 1 {
-            return Err(Stop::refused(format!("tensors have elements, and dimension {axis} would have the extent 0")));
-        }
-        layout = layout.part(axis, start, len, steps[i])?;
-    }
-    moved(device, &x, &layout, layout.dims())
 }
 
 fn cast(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {

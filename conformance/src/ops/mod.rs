@@ -13,7 +13,9 @@ mod loss;
 mod matmul;
 mod norm;
 mod optimizer;
+mod part;
 mod pool;
+mod reduce;
 mod resample;
 mod softmax;
 mod view;
@@ -64,7 +66,9 @@ pub fn all() -> impl Iterator<Item = &'static Op> {
         matmul::OPS,
         norm::OPS,
         optimizer::OPS,
+        part::OPS,
         pool::OPS,
+        reduce::OPS,
         resample::OPS,
         softmax::OPS,
         view::OPS,

@@ -161,7 +161,7 @@ fn sized_axes(x: &Array, axes: &[usize], sizes: &[i64], roi: Option<&[f64]>, pol
     axes.iter().zip(sizes).enumerate().map(axis).collect()
 }
 
-/// Axes that change become the spatial ones; the others, which are not more than two, N and C.
+/// Axes that change become the spatial ones; the others are N and C, and the last of more than two are spatial too.
 fn resampled(
     device: &Device,
     x: &Array,
@@ -169,26 +169,25 @@ fn resampled(
     mut axes: Vec<Axis>,
     crops: Option<f64>,
 ) -> Result<Vec<Value>, Stop> {
-    axes.sort_by_key(|axis| axis.axis);
     let mut dims = x.dims().to_vec();
     axes.iter().for_each(|axis| dims[axis.axis] = axis.extent);
-    let stays = |axis: &Axis| {
-        axis.extent == x.dims()[axis.axis] && axis.scale.is_none_or(|scale| scale == 1.0) && axis.region == [0.0, 1.0]
+    let changes = |axis: &Axis| {
+        axis.extent != x.dims()[axis.axis] || axis.scale.is_some_and(|scale| scale != 1.0) || axis.region != [0.0, 1.0]
     };
-    axes.retain(|axis| !stays(axis));
+    axes.retain(changes);
     let mut order: Vec<usize> = (0..dims.len()).filter(|&i| axes.iter().all(|axis| axis.axis != i)).collect();
-    if axes.is_empty() || order.len() > 2 {
-        let changed = dims.len() - order.len();
-        return Err(Stop::refused(format!(
-            "resample changes 1 to 3 axes behind two others, given {changed} of {dims:?}"
-        )));
+    let n_spatial = axes.len().max(dims.len().saturating_sub(2)).max(1);
+    for axis in order.drain(dims.len() - n_spatial..) {
+        axes.push(Axis { axis, scale: None, extent: dims[axis], region: [0.0, 1.0] });
     }
+    axes.sort_by_key(|axis| axis.axis);
     let n_kept = order.len();
     order.extend(axes.iter().map(|axis| axis.axis));
     let regions: Vec<[f64; 2]> = axes.iter().map(|axis| axis.region).collect();
     let mut desc = crops.map_or(desc.clone(), |extrapolation| desc.crop(&regions, extrapolation));
-    // Scales of all axes, or of none.
-    if let Some(scales) = axes.iter().map(|axis| axis.scale).collect::<Option<Vec<f64>>>() {
+    if axes.iter().any(|axis| axis.scale.is_some()) {
+        let ratio = |axis: &Axis| axis.extent as f64 / x.dims()[axis.axis] as f64;
+        let scales: Vec<f64> = axes.iter().map(|axis| axis.scale.unwrap_or_else(|| ratio(axis))).collect();
         desc = desc.scale(&scales);
     }
     let mut y = device.zeros(x.dtype(), &dims)?;
