@@ -14,6 +14,11 @@ proptest! {
         check(&problem, seed)?;
     }
 
+    #[test]
+    fn rows_of_any_length_match_the_reference(problem in problems::softmax::tuned(), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
     /// The backward pass is the forward pass's derivative, by a central difference.
     #[test]
     fn the_gradient_is_the_derivative(seed in any::<u64>(), kind in prop::sample::select(SoftmaxKind::ALL)) {
@@ -39,6 +44,50 @@ fn minus_infinity_has_probability_zero() {
         let args = oxidnn::Args::new().input("x", &x).output("y", &mut y);
         plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
         assert_eq!(y.to_vec::<f32>(&stream).unwrap(), [0.0, 0.5, 0.5]);
+    }
+}
+
+/// Rows with masks in all places, and with numbers that are not finite, through every algorithm.
+#[test]
+fn masked_rows_and_infinities() {
+    let [inf, nan] = [f32::INFINITY, f32::NAN];
+    for extents in ["4x37", "4x200", "4x1500", "4x40000", "4x5x16", "4x50x3"] {
+        for kind in SoftmaxKind::ALL {
+            let problem: SoftmaxProblem = format!("softmax:forward kind={kind} x={extents}:f32").parse().unwrap();
+            let rows = problem.rows();
+            let (elems, inner) = (rows.row_elems as usize, rows.inner_rows as usize);
+            let mut x = vec![0.5f32; problem.input().n_elems() as usize];
+            let at = |n: usize, c: usize| (n * elems + c) * inner;
+            // Of image 0 all but the last element, of 1 everything; an infinity in 2, a NaN in 3.
+            (0..elems - 1).for_each(|c| x[at(0, c)] = -inf);
+            (0..elems).for_each(|c| x[at(1, c)] = -inf);
+            (x[at(2, elems / 2)], x[at(3, elems / 2)]) = (inf, nan);
+            for context in oxidnn_tests::contexts() {
+                let stream = context.stream().unwrap();
+                let input = context.tensor_from(problem.input(), &x).unwrap();
+                for candidate in oxidnn::operators::AnyProblem::candidates(&problem, context) {
+                    if !matches!(candidate.verdict, oxidnn::Verdict::Able { .. }) {
+                        continue;
+                    }
+                    let name = if context.is_gpu() { candidate.config } else { candidate.algorithm };
+                    let plan = context.plan(&problem, oxidnn::Policy::fixed(name)).unwrap();
+                    let mut y = context.tensor(problem.out()).unwrap();
+                    let args = oxidnn::Args::new().input("x", &input).output("y", &mut y);
+                    plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
+                    let y = y.to_vec::<f32>(&stream).unwrap();
+                    let row = |n: usize| (0..elems).map(|c| y[at(n, c)]).collect::<Vec<_>>();
+                    let log = *kind == SoftmaxKind::Log;
+                    let (zero, one) = if log { (-inf, 0.0) } else { (0.0, 1.0) };
+                    let first = row(0);
+                    assert!(
+                        first[..elems - 1].iter().all(|&y| y == zero) && first[elems - 1] == one,
+                        "{problem}, {name}"
+                    );
+                    assert!(row(1).iter().chain(&row(3)).all(|y| y.is_nan()), "{problem}, {name}");
+                    assert!(row(2).iter().any(|y| y.is_nan()), "{problem}, {name}");
+                }
+            }
+        }
     }
 }
 

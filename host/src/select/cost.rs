@@ -21,3 +21,12 @@ pub(crate) fn one_by_one_us<P: Problem>(problem: &P, context: &Context) -> f64 {
 pub(crate) fn scalar_us<P: Problem>(problem: &P, context: &Context, share: f64) -> f64 {
     streaming_us(problem, context).max(LAUNCH_US + problem.flops() / (context.info().flops_per_us * share))
 }
+
+/// A kernel bound by memory traffic of so many bytes in so many blocks: few of them do not keep the memory busy.
+pub(crate) fn blocks_us(bytes: f64, blocks: i64, context: &Context) -> f64 {
+    /// What a multiprocessor moves by itself, as a share of what all of them are given.
+    const ALONE: f64 = 2.5;
+    let info = context.info();
+    let busy = (blocks as f64 * ALONE / info.n_units as f64).min(1.0);
+    LAUNCH_US + bytes / (info.bytes_per_us * busy)
+}

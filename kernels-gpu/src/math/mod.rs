@@ -9,6 +9,8 @@ pub mod index;
 pub mod kmajor;
 pub mod pointwise;
 pub mod reduction;
+pub mod rows;
 pub mod tensor_core;
 pub mod typed;
 pub mod vector;
+pub mod words;

@@ -29,6 +29,7 @@ pub(super) fn needed() -> super::Outcome {
 api! {
     #[always]
     fn cuCtxGetCurrent(context: *mut *mut c_void) {
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(context, current()) }
     }
 
@@ -59,6 +60,7 @@ api! {
         if context.is_null() {
             return Ok(());
         }
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(context, popped as *mut c_void) }
     }
 
@@ -67,6 +69,7 @@ api! {
         device::known(number)?;
         let handle = driver().contexts.add(Arc::new(Context));
         STACK.with_borrow_mut(|stack| stack.push(handle as usize));
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(context, handle) }
     }
 
@@ -83,6 +86,7 @@ api! {
             primary.0 = driver().contexts.add(Arc::new(Context)) as usize;
         }
         primary.1 += 1;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(context, primary.0 as *mut c_void) }
     }
 
@@ -103,18 +107,21 @@ api! {
 
     fn cuCtxGetDevice(number: *mut c_int) {
         needed()?;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(number, 0) }
     }
 
     #[always]
     fn cuCtxGetFlags(flags: *mut u32) {
         needed()?;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(flags, 0) }
     }
 
     #[always]
     fn cuCtxGetApiVersion(context: *mut c_void, version: *mut u32) {
         let _ = context;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(version, 13_000) }
     }
 
@@ -124,15 +131,20 @@ api! {
 
     fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) {
         if !least.is_null() {
+            // SAFETY: the caller gives a place for the result.
             unsafe { put(least, 0) }?;
         }
+        // SAFETY: the caller gives a place for the result.
         if greatest.is_null() { Ok(()) } else { unsafe { put(greatest, -5) } }
     }
 
     fn cuCtxGetLimit(value: *mut usize, limit: u32) {
         match limit {
+            // SAFETY: the caller gives a place for the result.
             0 => unsafe { put(value, 1024) },
+            // SAFETY: the caller gives a place for the result.
             1 => unsafe { put(value, 1 << 20) },
+            // SAFETY: the caller gives a place for the result.
             2 => unsafe { put(value, 8 << 20) },
             _ => Err(INVALID_VALUE),
         }

@@ -77,17 +77,20 @@ api! {
 
     #[always]
     fn cuDriverGetVersion(version: *mut c_int) {
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(version, VERSION) }
     }
 
     #[always]
     fn cuDeviceGetCount(count: *mut c_int) {
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(count, 1) }
     }
 
     #[always]
     fn cuDeviceGet(device: *mut c_int, ordinal: c_int) {
         known(ordinal)?;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(device, ordinal) }
     }
 
@@ -99,6 +102,7 @@ api! {
         }
         let bytes = &NAME.as_bytes()[..NAME.len().min(len as usize - 1)];
         for (i, &byte) in bytes.iter().chain(&[0]).enumerate() {
+            // SAFETY: the caller's promise is this call's.
             unsafe { name.add(i).write(byte as c_char) };
         }
         Ok(())
@@ -107,18 +111,21 @@ api! {
     #[always]
     fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {
         known(device)?;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(uuid, *b"oxidnn simulator") }
     }
 
     #[always]
     fn cuDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) {
         known(device)?;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(uuid, *b"oxidnn simulator") }
     }
 
     #[always]
     fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) {
         known(device)?;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(bytes, settings::memory_bytes()) }
     }
 
@@ -126,6 +133,7 @@ api! {
     fn cuDeviceGetAttribute(value: *mut c_int, number: u32, device: c_int) {
         known(device)?;
         let found = attribute(number).ok_or(INVALID_VALUE)?;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(value, found) }
     }
 }

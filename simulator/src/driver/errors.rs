@@ -63,12 +63,14 @@ api! {
     #[always]
     fn cuGetErrorName(code: u32, text: *mut *const c_char) {
         let (name, _) = describe(code).ok_or(INVALID_VALUE)?;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(text, name.as_ptr()) }
     }
 
     #[always]
     fn cuGetErrorString(code: u32, text: *mut *const c_char) {
         let (_, what) = describe(code).ok_or(INVALID_VALUE)?;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(text, what.as_ptr()) }
     }
 }

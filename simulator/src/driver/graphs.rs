@@ -79,6 +79,7 @@ api! {
             return Err(super::errors::NOT_SUPPORTED);
         }
         let graph = driver().graphs.get(graph)?;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(count, graph.work.len()) }
     }
 

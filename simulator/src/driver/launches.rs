@@ -236,6 +236,7 @@ api! {
         if config.is_null() {
             return Err(INVALID_VALUE);
         }
+        // SAFETY: the caller's promise is this call's.
         unsafe { launch(&*config, function, params, extra) }
     }
 
@@ -260,6 +261,7 @@ api! {
             attributes: std::ptr::null(),
             n_attributes: 0,
         };
+        // SAFETY: the caller's promise is this call's.
         unsafe { launch(&config, function, params, extra) }
     }
 
@@ -273,10 +275,13 @@ api! {
         if config.is_null() {
             return Err(INVALID_VALUE);
         }
+        // SAFETY: the caller's promise is this call's.
         let config = unsafe { &*config };
+        // SAFETY: the caller's promise is this call's.
         let cluster = unsafe { cluster_of(config) }.or(function.kernel.required_cluster).unwrap_or([1; 3]);
         let blocks = occupancy(&function, config.block.iter().product(), config.shared_bytes as usize);
         let size = cluster.iter().map(|&n| u64::from(n)).product::<u64>().max(1);
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(clusters, (blocks * u64::from(settings::sms()) / size) as c_int) }
     }
 
@@ -291,6 +296,7 @@ api! {
             return Err(INVALID_VALUE);
         }
         let found = occupancy(&function, block_size as u32, shared_bytes) as c_int;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(blocks, found) }
     }
 }

@@ -123,6 +123,7 @@ api! {
     fn cuMemAllocHost_v2(place: *mut *mut c_void, bytes: usize) {
         // Device memory is the host's own.
         let address = driver().allocate(bytes.max(1))?;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(place, address as *mut c_void) }
     }
 
@@ -131,6 +132,7 @@ api! {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
         let all = settings::memory_bytes();
         let used = lock(&driver().memory).used;
+        // SAFETY: the caller gives a place for the result.
         unsafe {
             put(free, all.saturating_sub(used))?;
             put(total, all)
@@ -138,26 +140,32 @@ api! {
     }
 
     fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) {
+        // SAFETY: the caller's promise is this call's.
         unsafe { copy(End::Device(to), End::Host(from as usize), bytes) }
     }
 
     fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) {
+        // SAFETY: the caller's promise is this call's.
         unsafe { copy(End::Host(to as usize), End::Device(from), bytes) }
     }
 
     fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) {
+        // SAFETY: the caller's promise is this call's.
         unsafe { copy(End::Device(to), End::Device(from), bytes) }
     }
 
     fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: *mut c_void) {
+        // SAFETY: the caller's promise is this call's.
         unsafe { copy_in_stream(End::Device(to), End::Host(from as usize), bytes, stream) }
     }
 
     fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: *mut c_void) {
+        // SAFETY: the caller's promise is this call's.
         unsafe { copy_in_stream(End::Host(to as usize), End::Device(from), bytes, stream) }
     }
 
     fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: *mut c_void) {
+        // SAFETY: the caller's promise is this call's.
         unsafe { copy_in_stream(End::Device(to), End::Device(from), bytes, stream) }
     }
 
@@ -182,6 +190,7 @@ api! {
     fn cuPointerGetAttribute(data: *mut c_void, attribute: u32, address: u64) {
         let table = driver().table();
         let found = table.find(address).ok_or(INVALID_VALUE)?;
+        // SAFETY: the caller's promise is this call's.
         unsafe {
             match attribute {
                 // The kind of memory: the device's.

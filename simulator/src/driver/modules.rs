@@ -158,7 +158,9 @@ api! {
         options: *mut u32,
         values: *mut *mut c_void,
     ) {
+        // SAFETY: the caller's promise is this call's.
         let options = if n_options == 0 { &[] } else { unsafe { std::slice::from_raw_parts(options, n_options as usize) } };
+        // SAFETY: the caller's promise is this call's.
         unsafe { load_image(module, image, options, values) }
     }
 
@@ -170,6 +172,7 @@ api! {
 
     fn cuModuleGetFunction(function: *mut *mut c_void, module: *mut c_void, text: *const c_char) {
         let module = driver().modules.get(module)?;
+        // SAFETY: the caller's promise is this call's.
         let name = unsafe { name(text) }?;
         let kernel = module.kernels.get(name).ok_or(NOT_FOUND)?;
         let mut functions = lock(&module.functions);
@@ -179,15 +182,19 @@ api! {
                 Function { kernel: Arc::clone(kernel), most_dynamic_shared: AtomicI32::new(most), module: module.id };
             driver().functions.add(Arc::new(function)) as usize
         });
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(function, handle as *mut c_void) }
     }
 
     fn cuModuleGetGlobal_v2(address: *mut u64, bytes: *mut usize, module: *mut c_void, text: *const c_char) {
         let module = driver().modules.get(module)?;
+        // SAFETY: the caller's promise is this call's.
         let &(found, size) = module.variables.get(unsafe { name(text) }?).ok_or(NOT_FOUND)?;
         if !address.is_null() {
+            // SAFETY: the caller gives a place for the result.
             unsafe { put(address, found) }?;
         }
+        // SAFETY: the caller gives a place for the result.
         if bytes.is_null() { Ok(()) } else { unsafe { put(bytes, size) } }
     }
 
@@ -205,6 +212,7 @@ api! {
             7 | 9..=16 => 0,
             _ => return Err(INVALID_VALUE),
         };
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(value, found) }
     }
 

@@ -86,11 +86,13 @@ api! {
 
     fn cuStreamGetFlags(stream: *mut c_void, flags: *mut u32) {
         let value = if is_default(stream) { 0 } else { driver().streams.get(stream)?.flags };
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(flags, value) }
     }
 
     fn cuStreamGetPriority(stream: *mut c_void, priority: *mut c_int) {
         let value = if is_default(stream) { 0 } else { driver().streams.get(stream)?.priority };
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(priority, value) }
     }
 
@@ -121,9 +123,11 @@ api! {
         let stream = driver().streams.get(stream)?;
         let recording = lock(&stream.recording).take().ok_or(ILLEGAL_STATE)?;
         if recording.spoilt {
+            // SAFETY: the caller gives a place for the result.
             unsafe { put(graph, std::ptr::null_mut()) }?;
             return Err(super::errors::CAPTURE_INVALIDATED);
         }
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(graph, driver().graphs.add(Arc::new(Graph::new(recording.work)))) }
     }
 
@@ -136,12 +140,14 @@ api! {
                 Some(recording) => if recording.spoilt { 2 } else { 1 },
             }
         };
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(status, value) }
     }
 
     fn cuLaunchHostFunc(stream: *mut c_void, function: Option<unsafe extern "C" fn(*mut c_void)>, data: *mut c_void) {
         let function = function.ok_or(INVALID_VALUE)?;
         if !record(stream, || Ok(Recorded::Host(function, data as usize)))? {
+            // SAFETY: the caller's promise is this call's.
             unsafe { function(data) };
         }
         Ok(())
@@ -150,6 +156,7 @@ api! {
     fn cuEventCreate(event: *mut *mut c_void, flags: u32) {
         let _ = flags;
         contexts::needed()?;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(event, driver().events.add(Arc::new(Event::default()))) }
     }
 
@@ -172,6 +179,7 @@ api! {
         let at = |event| -> Outcome<Instant> { lock(&driver().events.get(event)?.0).ok_or(INVALID_HANDLE) };
         let (start, end) = (at(start)?, at(end)?);
         let seconds = if end >= start { (end - start).as_secs_f32() } else { -(start - end).as_secs_f32() };
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(ms, seconds * 1e3) }
     }
 }

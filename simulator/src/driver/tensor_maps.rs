@@ -50,15 +50,20 @@ api! {
         let arguments = Arguments {
             data_type,
             address,
+            // SAFETY: the caller's promise is this call's.
             dims: unsafe { values(dims, rank) }?,
+            // SAFETY: the caller's promise is this call's.
             strides: unsafe { values(strides, rank - 1) }?,
+            // SAFETY: the caller's promise is this call's.
             steps: unsafe { values(steps, rank) }?,
             interleave,
             swizzle,
             l2_promotion,
             fill,
         };
+        // SAFETY: the caller's promise is this call's.
         let words = encode_tiled(&arguments, unsafe { values(box_dims, rank) }?).map_err(answer)?;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(map, words) }
     }
 
@@ -86,16 +91,21 @@ api! {
         let arguments = Arguments {
             data_type,
             address,
+            // SAFETY: the caller's promise is this call's.
             dims: unsafe { values(dims, rank) }?,
+            // SAFETY: the caller's promise is this call's.
             strides: unsafe { values(strides, rank - 1) }?,
+            // SAFETY: the caller's promise is this call's.
             steps: unsafe { values(steps, rank) }?,
             interleave,
             swizzle,
             l2_promotion,
             fill,
         };
+        // SAFETY: the caller's promise is this call's.
         let (lower, upper) = unsafe { (values(lower, rank - 2)?, values(upper, rank - 2)?) };
         let words = encode_im2col(&arguments, lower, upper, channels, pixels).map_err(answer)?;
+        // SAFETY: the caller gives a place for the result.
         unsafe { put(map, words) }
     }
 }

@@ -1,8 +1,8 @@
 //! Random poolings.
 
 use super::tensors::{dtype, layout};
-use kernel_abi::DType;
 use kernel_abi::ops::pool::{IndexBase, PoolDesc, PoolMode, PoolNan, PoolPass, PoolProblem};
+use kernel_abi::{DType, TensorDesc};
 use proptest::prelude::*;
 
 /// An axis: image, window, padding, padding at the end, stride, dilation.
@@ -37,8 +37,64 @@ pub(super) fn desc(mode: PoolMode) -> impl Strategy<Value = (PoolDesc, Vec<i64>)
     prop_oneof![5 => sliding, 2 => bins, 1 => global]
 }
 
+/// Poolings of images whose channels or columns lie together, many at a time, as tuned kernels take them.
+fn vectors() -> impl Strategy<Value = PoolProblem> {
+    let modes = prop::sample::select(&[PoolMode::Max, PoolMode::Max, PoolMode::AverageIncludePadding][..]);
+    let words = (modes, prop::sample::select(PoolPass::ALL), prop::sample::select(PoolNan::ALL));
+    let dtype = prop::sample::select(&[DType::F32, DType::F16, DType::BF16][..]);
+    let channels = prop::sample::select(&[1i64, 3, 8, 16, 24, 64, 72, 136][..]);
+    let side = || prop_oneof![2 => Just(3i64), 1 => 1i64..=5];
+    let windows = (side(), side(), 1i64..=3, 1i64..=3, 0i64..=2, prop::sample::select(&[0u8, 0, 0, 1, 2, 3][..]));
+    let images = (prop::option::weighted(0.2, 1i64..=3), 1i64..=40, 1i64..=40, 1i64..=2);
+    (words, dtype, channels, windows, images, prop::bool::ANY).prop_map(
+        |((mode, pass, nan), dtype, c, (r, s, u, v, pad, kind), (depth, h, w, n), channels_last)| {
+            // Few enough elements that the reference is done soon.
+            let shrink = |extent: i64| if c * h * w > 12_000 { (extent + 3) / 4 } else { extent };
+            let (h, w) = (shrink(h), shrink(w));
+            let desc = match kind {
+                1 => PoolDesc::global(mode),
+                2 => PoolDesc::adaptive(mode, &[1, h, 1][if depth.is_some() { 0 } else { 1 }..]),
+                _ => {
+                    let padding = [pad.min(r - 1), pad.min(s - 1)];
+                    let (r, s) = (r.min(h + 2 * padding[0]), s.min(w + 2 * padding[1]));
+                    let padding = [padding[0].min(r - 1), padding[1].min(s - 1)];
+                    let with_depth = |value: i64, [h, w]: [i64; 2]| {
+                        if depth.is_some() { vec![value, h, w] } else { vec![h, w] }
+                    };
+                    let desc = PoolDesc::new(mode, &with_depth(1, [r.min(h), s.min(w)]));
+                    let desc = desc.stride(&with_depth(1, [u, v]));
+                    let padding = [padding[0].min(r.min(h) - 1), padding[1].min(s.min(w) - 1)];
+                    let desc = desc.padding(&with_depth(0, padding));
+                    if kind == 3 { desc.ceil() } else { desc }
+                }
+            };
+            let dims: Vec<i64> = [n, c].into_iter().chain(depth).chain([h, w]).collect();
+            let tensor = |dims: &[i64]| {
+                let desc = if channels_last {
+                    TensorDesc::channels_last(dtype, dims)
+                } else {
+                    TensorDesc::packed(dtype, dims)
+                };
+                desc.expect("small extents are legal")
+            };
+            let (x, desc) = (tensor(&dims), desc.nan(nan));
+            let y = tensor(&desc.output_dims(&x).expect("random windows fit"));
+            match pass {
+                PoolPass::Forward => PoolProblem::forward(&desc, &x, &y),
+                PoolPass::Backward => PoolProblem::backward(&desc, &x, &y, &x),
+            }
+            .expect("a random problem is legal")
+        },
+    )
+}
+
 /// Any pooling.
 pub fn any() -> impl Strategy<Value = PoolProblem> {
+    prop_oneof![2 => general(), 1 => vectors()]
+}
+
+/// Any windows, details and layouts, of small images.
+fn general() -> impl Strategy<Value = PoolProblem> {
     let desc = prop::sample::select(PoolMode::ALL).prop_flat_map(|mode| (Just(mode), desc(mode)));
     let words = (desc, prop::sample::select(PoolPass::ALL), dtype());
     let index = (prop::sample::select(&[None, Some(DType::I32), Some(DType::I64)][..]), prop::bool::ANY, layout());

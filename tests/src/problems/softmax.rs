@@ -1,6 +1,7 @@
 //! Random softmaxes.
 
-use super::tensors::{dims, dtype, layout};
+use super::tensors::{Layout, dims, dtype, layout};
+use kernel_abi::DType;
 use kernel_abi::ops::softmax::{SoftmaxKind, SoftmaxMode, SoftmaxPass, SoftmaxProblem};
 use proptest::prelude::*;
 
@@ -25,6 +26,33 @@ pub fn any() -> impl Strategy<Value = SoftmaxProblem> {
         match pass {
             SoftmaxPass::Forward => SoftmaxProblem::forward(kind, mode, &input, &out),
             SoftmaxPass::Backward => SoftmaxProblem::backward(kind, mode, &input, &dy, &out),
+        }
+        .expect("a random problem is legal")
+    })
+}
+
+/// Softmaxes that tuned kernels are made for: rows of contiguous elements of any length, and rows side by side.
+pub fn tuned() -> impl Strategy<Value = SoftmaxProblem> {
+    let words = (
+        prop::sample::select(SoftmaxKind::ALL),
+        prop::sample::select(SoftmaxPass::ALL),
+        prop::sample::select(&[DType::F32, DType::F16, DType::BF16][..]),
+    );
+    let extents = prop_oneof![
+        3 => (1i64..300, 1i64..140).prop_map(|(n, c)| vec![n, c]),
+        2 => (1i64..20, 100i64..1100).prop_map(|(n, c)| vec![n, c]),
+        2 => (1i64..4, prop_oneof![1000i64..9000, 9000i64..33_000]).prop_map(|(n, c)| vec![n, c]),
+        1 => (1i64..3, 30_000i64..70_000).prop_map(|(n, c)| vec![n, c]),
+        3 => (1i64..4, 1i64..80, 1i64..100).prop_map(|(n, c, inner)| vec![n, c, inner]),
+        // Rows of 16 bytes, side by side or one behind the other.
+        2 => (1i64..4, 1i64..12, 1i64..12).prop_map(|(n, c, inner)| vec![n, 8 * c, 8 * inner]),
+    ];
+    let layout = prop_oneof![Just(Layout::Packed), Just(Layout::ChannelsLast)];
+    (words, extents, layout).prop_map(|((kind, pass, dtype), dims, layout)| {
+        let desc = layout.apply(dtype, &dims);
+        match pass {
+            SoftmaxPass::Forward => SoftmaxProblem::forward(kind, SoftmaxMode::Channel, &desc, &desc),
+            SoftmaxPass::Backward => SoftmaxProblem::backward(kind, SoftmaxMode::Channel, &desc, &desc, &desc),
         }
         .expect("a random problem is legal")
     })

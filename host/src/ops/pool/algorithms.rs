@@ -1,6 +1,6 @@
 //! The ordered list of pooling algorithms.
 
-use super::{PoolProblem, cpu, naive};
+use super::{PoolProblem, cpu, naive, strips, tiles, whole};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -12,6 +12,6 @@ impl Operation for PoolProblem {
     const DTYPES: &'static [DType] = &DType::GENERAL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Planes), &naive::Naive]
+        &[&CpuAlgorithm(cpu::Planes), &whole::Whole, &strips::Strips, &tiles::Tiles, &naive::Naive]
     }
 }

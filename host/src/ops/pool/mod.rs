@@ -3,5 +3,8 @@
 mod algorithms;
 mod cpu;
 mod naive;
+mod strips;
+mod tiles;
+mod whole;
 
 pub use kernel_abi::ops::pool::{IndexBase, PoolDesc, PoolMode, PoolNan, PoolPass, PoolProblem};

@@ -33,58 +33,69 @@ impl Algorithm<PoolProblem> for Naive {
         crate::select::cost::streaming_us(problem, context) + written as f64 / ELEMENTS_PER_US
     }
 
-    fn prepare(&self, problem: &PoolProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let written = problem.dx().unwrap_or(problem.y());
-        let shape = problem.shape();
-        let index = problem.index().unwrap_or(problem.y());
-        Ok(Box::new(KernelLaunch {
-            function: context.function(config.0)?,
-            config: linear_grid(written.n_elems(), BLOCK),
-            params: PoolParams {
-                n_elems: written.n_elems(),
-                c: shape.c,
-                axes: shape.axes,
-                mode: problem.mode() as u32,
-                nan: problem.nan() as u32,
-                index_bytes: index.dtype().size_bytes() as u32,
-                index_base: problem.index_base() as u32,
-                channels_innermost: u32::from(channels_innermost(written)),
-                unused: 0,
-                p: problem.exponent(),
-                alpha: 1.0,
-                beta: 0.0,
-                x: spatial_param(problem.x()),
-                y: spatial_param(problem.y()),
-                dx: spatial_param(problem.dx().unwrap_or(problem.x())),
-                index: spatial_param(index),
-            },
-            bind: match (problem.pool_pass(), problem.reads_x(), problem.index().is_some()) {
-                (PoolPass::Forward, _, false) => |params, call| {
-                    scale(params, call);
-                    (params.x.address, params.y.address) = (call.address(0), call.address(1));
-                },
-                (PoolPass::Forward, _, true) => |params, call| {
-                    scale(params, call);
-                    (params.x.address, params.y.address) = (call.address(0), call.address(1));
-                    params.index.address = call.address(2);
-                },
-                (PoolPass::Backward, true, _) => |params, call| {
-                    scale(params, call);
-                    (params.x.address, params.y.address) = (call.address(0), call.address(1));
-                    params.dx.address = call.address(2);
-                },
-                (PoolPass::Backward, false, true) => |params, call| {
-                    scale(params, call);
-                    (params.index.address, params.y.address) = (call.address(0), call.address(1));
-                    params.dx.address = call.address(2);
-                },
-                (PoolPass::Backward, false, false) => |params, call| {
-                    scale(params, call);
-                    (params.y.address, params.dx.address) = (call.address(0), call.address(1));
-                },
-            },
-        }))
+    fn prepare(&self, problem: &PoolProblem, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        Ok(Box::new(launch(problem, context)?))
     }
+}
+
+/// The launch of the naive kernel for the problem's pass and type.
+pub(super) fn launch(problem: &PoolProblem, context: &Context) -> Result<KernelLaunch<PoolParams>, Error> {
+    let wanted = (problem.pass(), problem.y().dtype());
+    let row = KERNELS.iter().find(|row| (row.pass, row.dtype) == wanted);
+    let symbol = row.map(|row| row.symbol).ok_or_else(|| {
+        let reason = format!("has no kernel for pass {} with {}", wanted.0, wanted.1);
+        Error::Unsupported { problem: problem.to_string(), reasons: vec![("naive".to_owned(), reason)] }
+    })?;
+    let written = problem.dx().unwrap_or(problem.y());
+    let shape = problem.shape();
+    let index = problem.index().unwrap_or(problem.y());
+    Ok(KernelLaunch {
+        function: context.function(symbol)?,
+        config: linear_grid(written.n_elems(), BLOCK),
+        params: PoolParams {
+            n_elems: written.n_elems(),
+            c: shape.c,
+            axes: shape.axes,
+            mode: problem.mode() as u32,
+            nan: problem.nan() as u32,
+            index_bytes: index.dtype().size_bytes() as u32,
+            index_base: problem.index_base() as u32,
+            channels_innermost: u32::from(channels_innermost(written)),
+            unused: 0,
+            p: problem.exponent(),
+            alpha: 1.0,
+            beta: 0.0,
+            x: spatial_param(problem.x()),
+            y: spatial_param(problem.y()),
+            dx: spatial_param(problem.dx().unwrap_or(problem.x())),
+            index: spatial_param(index),
+        },
+        bind: match (problem.pool_pass(), problem.reads_x(), problem.index().is_some()) {
+            (PoolPass::Forward, _, false) => |params, call| {
+                scale(params, call);
+                (params.x.address, params.y.address) = (call.address(0), call.address(1));
+            },
+            (PoolPass::Forward, _, true) => |params, call| {
+                scale(params, call);
+                (params.x.address, params.y.address) = (call.address(0), call.address(1));
+                params.index.address = call.address(2);
+            },
+            (PoolPass::Backward, true, _) => |params, call| {
+                scale(params, call);
+                (params.x.address, params.y.address) = (call.address(0), call.address(1));
+                params.dx.address = call.address(2);
+            },
+            (PoolPass::Backward, false, true) => |params, call| {
+                scale(params, call);
+                (params.index.address, params.y.address) = (call.address(0), call.address(1));
+                params.dx.address = call.address(2);
+            },
+            (PoolPass::Backward, false, false) => |params, call| {
+                scale(params, call);
+                (params.y.address, params.dx.address) = (call.address(0), call.address(1));
+            },
+        },
+    })
 }
 
 fn scale(params: &mut PoolParams, call: &Call<'_>) {

@@ -1,6 +1,6 @@
 //! The ordered list of softmax algorithms.
 
-use super::{SoftmaxProblem, cpu, naive};
+use super::{SoftmaxProblem, columns, cpu, looped_rows, naive, register_rows, split_rows};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -12,6 +12,13 @@ impl Operation for SoftmaxProblem {
     const DTYPES: &'static [DType] = &DType::GENERAL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Rows), &naive::Naive]
+        &[
+            &CpuAlgorithm(cpu::Rows),
+            &register_rows::RegisterRows,
+            &looped_rows::LoopedRows,
+            &split_rows::SplitRows,
+            &columns::Columns,
+            &naive::Naive,
+        ]
     }
 }

@@ -1,7 +1,11 @@
 //! Softmax, forward and backward: formula, kinds and modes in [`kernel_abi::ops::softmax`].
 
 mod algorithms;
+mod columns;
 mod cpu;
+mod looped_rows;
 mod naive;
+mod register_rows;
+mod split_rows;
 
 pub use kernel_abi::ops::softmax::{SoftmaxKind, SoftmaxMode, SoftmaxPass, SoftmaxProblem};

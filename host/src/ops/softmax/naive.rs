@@ -2,10 +2,9 @@
 
 use super::{SoftmaxMode, SoftmaxProblem};
 use crate::launch::{KernelLaunch, KernelRow, kernel_for, kernel_rows, linear_grid};
-use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, Error, Problem, TensorDesc};
-use kernel_abi::TensorParam;
+use crate::plan::{Call, Launch};
+use crate::select::{Algorithm, Config, Refusal, cost};
+use crate::{Context, Error, Problem};
 use kernel_abi::desc::collapse_dims;
 use kernel_abi::ops::softmax::SoftmaxParams;
 
@@ -30,47 +29,59 @@ impl Algorithm<SoftmaxProblem> for Naive {
     }
 
     fn estimate_us(&self, problem: &SoftmaxProblem, _: Config, context: &Context) -> f64 {
-        crate::select::cost::streaming_us(problem, context)
+        // Rows are read three times, an element at a time.
+        cost::LAUNCH_US + 4.0 * problem.bytes() / context.info().bytes_per_us
     }
 
     fn prepare(&self, problem: &SoftmaxProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let rows = problem.rows();
-        let n_rows = rows.outer_rows * rows.inner_rows;
-        let tensors = [problem.out(), problem.input(), problem.dy().unwrap_or(problem.input())];
-        let (across, within) = split(problem.mode(), tensors);
-        Ok(Box::new(KernelLaunch {
-            function: context.function(config.0)?,
-            config: linear_grid(n_rows.saturating_mul(LANES), BLOCK),
-            params: SoftmaxParams {
-                n_rows,
-                row_elems: rows.row_elems,
-                kind: problem.kind() as u32,
-                reserved: 0,
-                alpha: 1.0,
-                beta: 0.0,
-                out_rows: across[0],
-                in_rows: across[1],
-                dy_rows: across[2],
-                out_row: within[0],
-                in_row: within[1],
-                dy_row: within[2],
-            },
-            bind: |params, call| {
-                let last = call.operands.len() - 1;
-                (params.alpha, params.beta) = (call.alpha, call.beta);
-                params.in_row.address = call.address(0);
-                params.dy_row.address = call.address(last - 1);
-                params.out_row.address = call.address(last);
-            },
-        }))
+        let params = params(problem);
+        let config_of = linear_grid(params.n_rows.saturating_mul(LANES), BLOCK);
+        Ok(Box::new(KernelLaunch { function: context.function(config.0)?, config: config_of, params, bind }))
     }
 }
 
-/// The dimensions across rows and those within a row, merged where all tensors allow it.
-fn split(mode: SoftmaxMode, tensors: [&TensorDesc; 3]) -> ([TensorParam; 3], [TensorParam; 3]) {
-    let (rows, row): (Vec<usize>, Vec<usize>) = (0..tensors[0].rank()).partition(|&i| match mode {
+/// Parameters, complete but for addresses and scalars: the dimensions across rows and those within a row, merged where
+/// all tensors allow it.
+pub(super) fn params(problem: &SoftmaxProblem) -> SoftmaxParams {
+    let rows = problem.rows();
+    let tensors = [problem.out(), problem.input(), problem.dy().unwrap_or(problem.input())];
+    let (across, within): (Vec<usize>, Vec<usize>) = (0..tensors[0].rank()).partition(|&i| match problem.mode() {
         SoftmaxMode::Instance => i == 0,
         SoftmaxMode::Channel => i != 1,
     });
-    (collapse_dims(tensors, &rows), collapse_dims(tensors, &row))
+    let [out_rows, in_rows, dy_rows] = collapse_dims(tensors, &across);
+    let [out_row, in_row, dy_row] = collapse_dims(tensors, &within);
+    SoftmaxParams {
+        n_rows: rows.outer_rows * rows.inner_rows,
+        row_elems: rows.row_elems,
+        kind: problem.kind() as u32,
+        n_parts: 1,
+        part_pieces: 0,
+        reserved: 0,
+        partials: 0,
+        inner: 1,
+        alpha: 1.0,
+        beta: 0.0,
+        out_rows,
+        in_rows,
+        dy_rows,
+        out_row,
+        in_row,
+        dy_row,
+    }
+}
+
+/// Puts addresses and scalars into the parameters.
+pub(super) fn bind(params: &mut SoftmaxParams, call: &Call<'_>) {
+    let last = call.operands.len() - 1;
+    (params.alpha, params.beta) = (call.alpha, call.beta);
+    params.in_row.address = call.address(0);
+    params.dy_row.address = call.address(last - 1);
+    params.out_row.address = call.address(last);
+    params.partials = call.workspace_address();
+}
+
+/// Rounded up, of numbers that are not negative.
+pub(super) fn div_ceil(a: i64, b: i64) -> i64 {
+    (a + b - 1) / b
 }

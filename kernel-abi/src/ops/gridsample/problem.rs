@@ -1,10 +1,10 @@
 //! The grid sampling problem and its text form.
 
 use super::{GridPadding, GridSampleMode, GridSamplePass, Sampler};
-use crate::DType;
 use crate::desc::{BadDescriptor, TensorDesc};
 use crate::problem::{Operand, Problem, general_dtype, no_overlap, same_dims, same_dtype};
 use crate::text::{Fields, join};
+use crate::{DType, Precision};
 use std::fmt;
 use std::str::FromStr;
 
@@ -242,6 +242,12 @@ impl Problem for GridSampleProblem {
 
     fn flops(&self) -> f64 {
         2.0 * self.y.n_elems() as f64 * self.n_neighbours()
+    }
+
+    fn precision(&self) -> Precision {
+        // Weights are differences of places, a few times as far from 0 as the image is large.
+        let extent = self.shape().image.into_iter().max().unwrap_or(1);
+        Precision { operand: 4.0 * extent as f64 * f64::EPSILON, ..Precision::of([self.x.dtype()]) }
     }
 
     fn accumulation_length(&self) -> f64 {

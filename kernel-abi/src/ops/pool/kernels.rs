@@ -16,3 +16,98 @@ macro_rules! pool_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel of `strips`: symbol, action, element type, elements an access, and for windows
+/// of 3 × 3 in one plane that side and the stride of rows; 0 and 0 for others.
+#[macro_export]
+macro_rules! pool_strip_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (pool_forward_strips_maximum_f32_v4_3x3_s1, maximum, f32, 4, 3, 1),
+            (pool_forward_strips_maximum_f32_v1_3x3_s1, maximum, f32, 1, 3, 1),
+            (pool_forward_strips_maximum_f16_v8_3x3_s1, maximum, f16, 8, 3, 1),
+            (pool_forward_strips_maximum_f16_v1_3x3_s1, maximum, f16, 1, 3, 1),
+            (pool_forward_strips_maximum_bf16_v8_3x3_s1, maximum, bf16, 8, 3, 1),
+            (pool_forward_strips_maximum_bf16_v1_3x3_s1, maximum, bf16, 1, 3, 1),
+            (pool_forward_strips_maximum_f32_v4_3x3_s2, maximum, f32, 4, 3, 2),
+            (pool_forward_strips_maximum_f32_v1_3x3_s2, maximum, f32, 1, 3, 2),
+            (pool_forward_strips_maximum_f16_v8_3x3_s2, maximum, f16, 8, 3, 2),
+            (pool_forward_strips_maximum_f16_v1_3x3_s2, maximum, f16, 1, 3, 2),
+            (pool_forward_strips_maximum_bf16_v8_3x3_s2, maximum, bf16, 8, 3, 2),
+            (pool_forward_strips_maximum_bf16_v1_3x3_s2, maximum, bf16, 1, 3, 2),
+            (pool_forward_strips_maximum_f32_v4, maximum, f32, 4, 0, 0),
+            (pool_forward_strips_maximum_f32_v1, maximum, f32, 1, 0, 0),
+            (pool_forward_strips_maximum_f16_v8, maximum, f16, 8, 0, 0),
+            (pool_forward_strips_maximum_f16_v1, maximum, f16, 1, 0, 0),
+            (pool_forward_strips_maximum_bf16_v8, maximum, bf16, 8, 0, 0),
+            (pool_forward_strips_maximum_bf16_v1, maximum, bf16, 1, 0, 0),
+            (pool_forward_strips_average_f32_v4_3x3_s1, average, f32, 4, 3, 1),
+            (pool_forward_strips_average_f32_v1_3x3_s1, average, f32, 1, 3, 1),
+            (pool_forward_strips_average_f16_v8_3x3_s1, average, f16, 8, 3, 1),
+            (pool_forward_strips_average_f16_v1_3x3_s1, average, f16, 1, 3, 1),
+            (pool_forward_strips_average_bf16_v8_3x3_s1, average, bf16, 8, 3, 1),
+            (pool_forward_strips_average_bf16_v1_3x3_s1, average, bf16, 1, 3, 1),
+            (pool_forward_strips_average_f32_v4_3x3_s2, average, f32, 4, 3, 2),
+            (pool_forward_strips_average_f32_v1_3x3_s2, average, f32, 1, 3, 2),
+            (pool_forward_strips_average_f16_v8_3x3_s2, average, f16, 8, 3, 2),
+            (pool_forward_strips_average_f16_v1_3x3_s2, average, f16, 1, 3, 2),
+            (pool_forward_strips_average_bf16_v8_3x3_s2, average, bf16, 8, 3, 2),
+            (pool_forward_strips_average_bf16_v1_3x3_s2, average, bf16, 1, 3, 2),
+            (pool_forward_strips_average_f32_v4, average, f32, 4, 0, 0),
+            (pool_forward_strips_average_f32_v1, average, f32, 1, 0, 0),
+            (pool_forward_strips_average_f16_v8, average, f16, 8, 0, 0),
+            (pool_forward_strips_average_f16_v1, average, f16, 1, 0, 0),
+            (pool_forward_strips_average_bf16_v8, average, bf16, 8, 0, 0),
+            (pool_forward_strips_average_bf16_v1, average, bf16, 1, 0, 0),
+            (pool_backward_strips_shares_f32_v4, shares, f32, 4, 0, 0),
+            (pool_backward_strips_shares_f32_v1, shares, f32, 1, 0, 0),
+            (pool_backward_strips_shares_f16_v8, shares, f16, 8, 0, 0),
+            (pool_backward_strips_shares_f16_v1, shares, f16, 1, 0, 0),
+            (pool_backward_strips_shares_bf16_v8, shares, bf16, 8, 0, 0),
+            (pool_backward_strips_shares_bf16_v1, shares, bf16, 1, 0, 0),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel of `tiles`: symbol, element type, elements an access.
+#[macro_export]
+macro_rules! pool_tile_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (pool_backward_tiles_f32_v4, f32, 4),
+            (pool_backward_tiles_f32_v1, f32, 1),
+            (pool_backward_tiles_f16_v8, f16, 8),
+            (pool_backward_tiles_f16_v1, f16, 1),
+            (pool_backward_tiles_bf16_v8, bf16, 8),
+            (pool_backward_tiles_bf16_v1, bf16, 1),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel of `whole`: symbol, action, what lies together, element type, elements an
+/// access.
+#[macro_export]
+macro_rules! pool_whole_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (pool_forward_whole_maximum_columns_f32_v4, maximum, columns, f32, 4),
+            (pool_forward_whole_maximum_columns_f16_v8, maximum, columns, f16, 8),
+            (pool_forward_whole_maximum_columns_bf16_v8, maximum, columns, bf16, 8),
+            (pool_forward_whole_maximum_rows_f32_v4, maximum, rows, f32, 4),
+            (pool_forward_whole_maximum_rows_f32_v1, maximum, rows, f32, 1),
+            (pool_forward_whole_maximum_rows_f16_v8, maximum, rows, f16, 8),
+            (pool_forward_whole_maximum_rows_f16_v1, maximum, rows, f16, 1),
+            (pool_forward_whole_maximum_rows_bf16_v8, maximum, rows, bf16, 8),
+            (pool_forward_whole_maximum_rows_bf16_v1, maximum, rows, bf16, 1),
+            (pool_forward_whole_average_columns_f32_v4, average, columns, f32, 4),
+            (pool_forward_whole_average_columns_f16_v8, average, columns, f16, 8),
+            (pool_forward_whole_average_columns_bf16_v8, average, columns, bf16, 8),
+            (pool_forward_whole_average_rows_f32_v4, average, rows, f32, 4),
+            (pool_forward_whole_average_rows_f32_v1, average, rows, f32, 1),
+            (pool_forward_whole_average_rows_f16_v8, average, rows, f16, 8),
+            (pool_forward_whole_average_rows_f16_v1, average, rows, f16, 1),
+            (pool_forward_whole_average_rows_bf16_v8, average, rows, bf16, 8),
+            (pool_forward_whole_average_rows_bf16_v1, average, rows, bf16, 1),
+        }
+    };
+}

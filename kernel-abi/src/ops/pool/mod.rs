@@ -44,6 +44,9 @@ mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+mod strips;
+mod tiles;
+mod whole;
 
 pub use axis::{PoolAxis, first_place, place};
 #[cfg(not(target_arch = "nvptx64"))]
@@ -51,6 +54,9 @@ pub use desc::PoolDesc;
 pub use params::PoolParams;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{PoolProblem, PoolShape};
+pub use strips::{MAX_EXTENT, PoolStripParams, PoolTensor, WindowAxis};
+pub use tiles::{PoolTileParams, TILE_LANES, TILE_THREADS};
+pub use whole::{PoolWholeParams, WHOLE_LANES, WHOLE_PLANES, WHOLE_THREADS};
 
 /// Which pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

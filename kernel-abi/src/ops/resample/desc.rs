@@ -108,7 +108,7 @@ impl ResampleDesc {
             };
             let extent = (dims[2 + i] as f64 * part * scale.get()).floor();
             // Also false for NaN.
-            if !(extent >= 1.0 && extent <= MOST) {
+            if !(1.0..=MOST).contains(&extent) {
                 return bad(format!("expected an extent from 1 to {MOST}, given scale {} for axis {i}", scale.get()));
             }
             dims[2 + i] = extent as i64;
@@ -185,7 +185,8 @@ impl ResampleDesc {
             axis.shrink = scale.min(1.0);
         }
         for place in [axis.place(0), axis.place(output - 1)] {
-            if !(place.abs() <= MOST * MOST) {
+            // Also for NaN.
+            if !(0.0..=MOST * MOST).contains(&place.abs()) {
                 let reason = format!("expected places up to {}, given {place} for axis {i}", MOST * MOST);
                 return Err(BadDescriptor::new(OP, "coords", reason));
             }

@@ -2,6 +2,7 @@
 
 use super::desc::CUBIC;
 use super::{Coordinates, NearestRound, ResampleAxis, ResampleDesc, ResampleFilter, ResampleMode, ResamplePass};
+use crate::Precision;
 use crate::desc::{BadDescriptor, TensorDesc};
 use crate::problem::{Coefficient, Operand, Problem, general_dtype, no_overlap, same_dtype};
 use crate::text::{Fields, join, join_reals, split_reals};
@@ -200,6 +201,12 @@ impl Problem for ResampleProblem {
 
     fn flops(&self) -> f64 {
         2.0 * self.y.n_elems() as f64 * self.n_taps()
+    }
+
+    fn precision(&self) -> Precision {
+        // Weights are differences of places, as far from 0 as the image is large.
+        let extent = self.x.dims()[2..].iter().copied().max().unwrap_or(1);
+        Precision { operand: extent as f64 * f64::EPSILON, ..Precision::of([self.x.dtype()]) }
     }
 
     fn accumulation_length(&self) -> f64 {

@@ -1,6 +1,6 @@
-//! The only list of softmax kernels.
+//! The only lists of softmax kernels.
 
-/// Calls `$callback!` with one row per kernel: symbol, pass, element type.
+/// Calls `$callback!` with one row per naive kernel: symbol, pass, element type.
 #[macro_export]
 macro_rules! softmax_kernels {
     ($callback:ident) => {
@@ -13,6 +13,143 @@ macro_rules! softmax_kernels {
             (softmax_backward_naive_f64, backward, f64),
             (softmax_backward_naive_f16, backward, f16),
             (softmax_backward_naive_bf16, backward, bf16),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel that holds rows in registers: symbol, pass, element type, threads a row,
+/// elements a thread, threads a block.
+#[macro_export]
+macro_rules! softmax_register_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (softmax_forward_register_f32_t4_e8, forward, f32, 4, 8, 128),
+            (softmax_forward_register_f32_t8_e8, forward, f32, 8, 8, 128),
+            (softmax_forward_register_f32_t16_e8, forward, f32, 16, 8, 128),
+            (softmax_forward_register_f32_t32_e8, forward, f32, 32, 8, 128),
+            (softmax_forward_register_f32_t32_e16, forward, f32, 32, 16, 128),
+            (softmax_forward_register_f32_t32_e32, forward, f32, 32, 32, 128),
+            (softmax_forward_register_f32_t128_e32, forward, f32, 128, 32, 128),
+            (softmax_forward_register_f32_t256_e32, forward, f32, 256, 32, 256),
+            (softmax_forward_register_f16_t4_e8, forward, f16, 4, 8, 128),
+            (softmax_forward_register_f16_t8_e8, forward, f16, 8, 8, 128),
+            (softmax_forward_register_f16_t16_e8, forward, f16, 16, 8, 128),
+            (softmax_forward_register_f16_t32_e8, forward, f16, 32, 8, 128),
+            (softmax_forward_register_f16_t32_e16, forward, f16, 32, 16, 128),
+            (softmax_forward_register_f16_t32_e32, forward, f16, 32, 32, 128),
+            (softmax_forward_register_f16_t128_e32, forward, f16, 128, 32, 128),
+            (softmax_forward_register_f16_t256_e32, forward, f16, 256, 32, 256),
+            (softmax_forward_register_f16_t512_e32, forward, f16, 512, 32, 512),
+            (softmax_forward_register_bf16_t4_e8, forward, bf16, 4, 8, 128),
+            (softmax_forward_register_bf16_t8_e8, forward, bf16, 8, 8, 128),
+            (softmax_forward_register_bf16_t16_e8, forward, bf16, 16, 8, 128),
+            (softmax_forward_register_bf16_t32_e8, forward, bf16, 32, 8, 128),
+            (softmax_forward_register_bf16_t32_e16, forward, bf16, 32, 16, 128),
+            (softmax_forward_register_bf16_t32_e32, forward, bf16, 32, 32, 128),
+            (softmax_forward_register_bf16_t128_e32, forward, bf16, 128, 32, 128),
+            (softmax_forward_register_bf16_t256_e32, forward, bf16, 256, 32, 256),
+            (softmax_forward_register_bf16_t512_e32, forward, bf16, 512, 32, 512),
+            (softmax_backward_register_f32_t4_e8, backward, f32, 4, 8, 128),
+            (softmax_backward_register_f32_t8_e8, backward, f32, 8, 8, 128),
+            (softmax_backward_register_f32_t16_e8, backward, f32, 16, 8, 128),
+            (softmax_backward_register_f32_t32_e8, backward, f32, 32, 8, 128),
+            (softmax_backward_register_f32_t32_e16, backward, f32, 32, 16, 128),
+            (softmax_backward_register_f32_t128_e16, backward, f32, 128, 16, 128),
+            (softmax_backward_register_f32_t256_e16, backward, f32, 256, 16, 256),
+            (softmax_backward_register_f32_t512_e16, backward, f32, 512, 16, 512),
+            (softmax_backward_register_f32_t1024_e16, backward, f32, 1024, 16, 1024),
+            (softmax_backward_register_f16_t4_e8, backward, f16, 4, 8, 128),
+            (softmax_backward_register_f16_t8_e8, backward, f16, 8, 8, 128),
+            (softmax_backward_register_f16_t16_e8, backward, f16, 16, 8, 128),
+            (softmax_backward_register_f16_t32_e8, backward, f16, 32, 8, 128),
+            (softmax_backward_register_f16_t32_e16, backward, f16, 32, 16, 128),
+            (softmax_backward_register_f16_t128_e16, backward, f16, 128, 16, 128),
+            (softmax_backward_register_f16_t256_e16, backward, f16, 256, 16, 256),
+            (softmax_backward_register_f16_t512_e16, backward, f16, 512, 16, 512),
+            (softmax_backward_register_f16_t512_e32, backward, f16, 512, 32, 512),
+            (softmax_backward_register_bf16_t4_e8, backward, bf16, 4, 8, 128),
+            (softmax_backward_register_bf16_t8_e8, backward, bf16, 8, 8, 128),
+            (softmax_backward_register_bf16_t16_e8, backward, bf16, 16, 8, 128),
+            (softmax_backward_register_bf16_t32_e8, backward, bf16, 32, 8, 128),
+            (softmax_backward_register_bf16_t32_e16, backward, bf16, 32, 16, 128),
+            (softmax_backward_register_bf16_t128_e16, backward, bf16, 128, 16, 128),
+            (softmax_backward_register_bf16_t256_e16, backward, bf16, 256, 16, 256),
+            (softmax_backward_register_bf16_t512_e16, backward, bf16, 512, 16, 512),
+            (softmax_backward_register_bf16_t512_e32, backward, bf16, 512, 32, 512),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel whose blocks go along a row twice: symbol, pass, element type, and where the
+/// row is read from the second time.
+#[macro_export]
+macro_rules! softmax_looped_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (softmax_forward_looped_f32, forward, f32, cache),
+            (softmax_forward_looped_f16, forward, f16, cache),
+            (softmax_forward_looped_bf16, forward, bf16, cache),
+            (softmax_forward_looped_f32_shared, forward, f32, shared),
+            (softmax_forward_looped_f16_shared, forward, f16, shared),
+            (softmax_forward_looped_bf16_shared, forward, bf16, shared),
+            (softmax_backward_looped_f32, backward, f32, cache),
+            (softmax_backward_looped_f16, backward, f16, cache),
+            (softmax_backward_looped_bf16, backward, bf16, cache),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel that shares a row among blocks: symbol, which step, element type.
+#[macro_export]
+macro_rules! softmax_split_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (softmax_forward_split_parts_f32, forward_parts, f32),
+            (softmax_forward_split_parts_f16, forward_parts, f16),
+            (softmax_forward_split_parts_bf16, forward_parts, bf16),
+            (softmax_forward_split_rest_f32, forward_rest, f32),
+            (softmax_forward_split_rest_f16, forward_rest, f16),
+            (softmax_forward_split_rest_bf16, forward_rest, bf16),
+            (softmax_backward_split_parts_f32, backward_parts, f32),
+            (softmax_backward_split_parts_f16, backward_parts, f16),
+            (softmax_backward_split_parts_bf16, backward_parts, bf16),
+            (softmax_backward_split_rest_f32, backward_rest, f32),
+            (softmax_backward_split_rest_f16, backward_rest, f16),
+            (softmax_backward_split_rest_bf16, backward_rest, bf16),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel for rows side by side: symbol, pass, element type, whether an access has 16
+/// bytes, whether rows of up to 32 elements stay in registers.
+#[macro_export]
+macro_rules! softmax_column_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (softmax_forward_columns_f32_wide_held, forward, f32, true, true),
+            (softmax_forward_columns_f32_wide, forward, f32, true, false),
+            (softmax_forward_columns_f32_held, forward, f32, false, true),
+            (softmax_forward_columns_f32, forward, f32, false, false),
+            (softmax_forward_columns_f16_wide_held, forward, f16, true, true),
+            (softmax_forward_columns_f16_wide, forward, f16, true, false),
+            (softmax_forward_columns_f16_held, forward, f16, false, true),
+            (softmax_forward_columns_f16, forward, f16, false, false),
+            (softmax_forward_columns_bf16_wide_held, forward, bf16, true, true),
+            (softmax_forward_columns_bf16_wide, forward, bf16, true, false),
+            (softmax_forward_columns_bf16_held, forward, bf16, false, true),
+            (softmax_forward_columns_bf16, forward, bf16, false, false),
+            (softmax_backward_columns_f32_wide_held, backward, f32, true, true),
+            (softmax_backward_columns_f32_wide, backward, f32, true, false),
+            (softmax_backward_columns_f32_held, backward, f32, false, true),
+            (softmax_backward_columns_f32, backward, f32, false, false),
+            (softmax_backward_columns_f16_wide_held, backward, f16, true, true),
+            (softmax_backward_columns_f16_wide, backward, f16, true, false),
+            (softmax_backward_columns_f16_held, backward, f16, false, true),
+            (softmax_backward_columns_f16, backward, f16, false, false),
+            (softmax_backward_columns_bf16_wide_held, backward, bf16, true, true),
+            (softmax_backward_columns_bf16_wide, backward, bf16, true, false),
+            (softmax_backward_columns_bf16_held, backward, bf16, false, true),
+            (softmax_backward_columns_bf16, backward, bf16, false, false),
         }
     };
 }

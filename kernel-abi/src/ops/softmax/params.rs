@@ -12,8 +12,16 @@ crate::abi_struct! {
         pub row_elems: i64,
         /// A [`SoftmaxKind`](super::SoftmaxKind) as a number.
         pub kind: u32,
+        /// Parts that a row is cut into, where several blocks share it.
+        pub n_parts: u32,
+        /// Pieces of 16 bytes in a part.
+        pub part_pieces: u32,
         /// Unused, keeps the next field aligned.
         pub reserved: u32,
+        /// What parts leave: two numbers each.
+        pub partials: u64,
+        /// Rows side by side, where neighbouring threads take neighbouring rows.
+        pub inner: i64,
         /// Factor of the result.
         pub alpha: f64,
         /// Factor of the output's prior value.

@@ -1,7 +1,62 @@
-//! Pooling kernels: the rows of `pool_kernels!`.
+//! Pooling kernels: the rows of `kernel_abi`'s `pool_…kernels!`.
 
-use super::naive;
+use super::{naive, strips, tiles, whole};
 use crate::math::element::{bf16, f16};
-use kernel_abi::ops::pool::PoolParams as Params;
+use cuda_std::{kernel, shared_array};
+use kernel_abi::ops::pool::{PoolParams as Params, PoolStripParams, PoolTileParams, PoolWholeParams};
 
 kernel_abi::pool_kernels!(naive_entries);
+
+macro_rules! strip_entries {
+    ($(($symbol:ident, $action:ident, $dtype:ident, $vec:literal, $side:literal, $stride:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`, at multiples of 16 for 16 bytes an access.
+        #[kernel(threads = 256, min_blocks = 3)]
+        pub unsafe fn $symbol(params: PoolStripParams) {
+            strip_entries!(@$action params, $dtype, $vec, $side, $stride)
+        }
+    )* };
+    (@shares $params:ident, $dtype:ident, $vec:literal, $side:literal, $stride:literal) => {
+        strips::shares::<$dtype, $vec>(&$params)
+    };
+    (@$action:ident $params:ident, $dtype:ident, $vec:literal, $side:literal, $stride:literal) => {
+        strips::$action::<$dtype, $vec, $side, $stride>(&$params)
+    };
+}
+
+kernel_abi::pool_strip_kernels!(strip_entries);
+
+macro_rules! tile_entries {
+    ($(($symbol:ident, $dtype:ident, $vec:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`, at multiples of 16 for 16 bytes an access,
+        /// and shared memory for the windows of a tile.
+        #[kernel(threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: PoolTileParams) {
+            tiles::backward::<$dtype, $vec>(&params)
+        }
+    )* };
+}
+
+kernel_abi::pool_tile_kernels!(tile_entries);
+
+macro_rules! whole_entries {
+    ($(($symbol:ident, $action:ident, $together:ident, $dtype:ident, $vec:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`, at multiples of 16 for 16 bytes an access.
+        #[kernel(threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: PoolWholeParams) {
+            whole_entries!(@$together $action, params, $dtype, $vec)
+        }
+    )* };
+    (@rows maximum, $params:ident, $dtype:ident, $vec:literal) => { whole::maximum_rows::<$dtype, $vec>(&$params) };
+    (@rows average, $params:ident, $dtype:ident, $vec:literal) => { whole::average_rows::<$dtype, $vec>(&$params) };
+    (@columns maximum, $params:ident, $dtype:ident, $vec:literal) => {
+        whole::maximum_columns::<$dtype, $vec>(&$params, shared_array![f32; whole::n_partials($vec)])
+    };
+    (@columns average, $params:ident, $dtype:ident, $vec:literal) => {
+        whole::average_columns::<$dtype, $vec>(&$params, shared_array![f32; whole::n_partials($vec)])
+    };
+}
+
+kernel_abi::pool_whole_kernels!(whole_entries);

@@ -2,3 +2,6 @@
 
 mod entry;
 mod naive;
+mod strips;
+mod tiles;
+mod whole;

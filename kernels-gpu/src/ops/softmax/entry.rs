@@ -1,7 +1,74 @@
-//! Softmax kernels: the rows of `softmax_kernels!`.
+//! Softmax kernels: the rows of the lists in `kernel_abi::ops::softmax`.
 
-use super::naive;
+use super::{columns, looped_rows, naive, register_rows, split_rows};
 use crate::math::element::{bf16, f16};
+use crate::math::rows::Vector;
+use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::softmax::SoftmaxParams as Params;
 
 kernel_abi::softmax_kernels!(naive_entries);
+
+/// Slots that the reductions of a block take.
+const SLOTS: usize = 64;
+
+macro_rules! register_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $elems:literal, $block:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`, rows without gaps.
+        #[kernel(threads = $block, min_blocks = 1, unroll = 20000)]
+        pub unsafe fn $symbol(params: Params) {
+            const PIECES: usize = $elems / <$dtype as Vector>::LANES;
+            register_rows::$pass::<$dtype, $threads, PIECES>(&params, shared_array![f32; SLOTS])
+        }
+    )* };
+}
+
+kernel_abi::softmax_register_kernels!(register_entries);
+
+macro_rules! looped_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $place:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// As above; with a row in shared memory, there is as much.
+        #[kernel(threads = 512, min_blocks = 1, unroll = 20000)]
+        pub unsafe fn $symbol(params: Params) {
+            looped_entries!(@$pass $dtype, $place, params)
+        }
+    )* };
+    (@forward $dtype:ident, cache, $params:ident) => {
+        looped_rows::forward::<$dtype, false>(&$params, shared_array![f32; SLOTS])
+    };
+    (@forward $dtype:ident, shared, $params:ident) => {
+        looped_rows::forward::<$dtype, true>(&$params, shared_array![f32; SLOTS])
+    };
+    (@backward $dtype:ident, cache, $params:ident) => {
+        looped_rows::backward::<$dtype>(&$params, shared_array![f32; SLOTS])
+    };
+}
+
+kernel_abi::softmax_looped_kernels!(looped_entries);
+
+macro_rules! split_entries {
+    ($(($symbol:ident, $step:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// As above; the workspace has room for what parts leave.
+        #[kernel(threads = 512, min_blocks = 1, unroll = 20000)]
+        pub unsafe fn $symbol(params: Params) {
+            split_rows::$step::<$dtype>(&params, shared_array![f32; SLOTS])
+        }
+    )* };
+}
+
+kernel_abi::softmax_split_kernels!(split_entries);
+
+macro_rules! column_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $wide:literal, $held:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`, rows side by side.
+        #[kernel(threads = 256, min_blocks = 2, unroll = 20000)]
+        pub unsafe fn $symbol(params: Params) {
+            columns::$pass::<$dtype, $wide, $held>(&params, shared_array![f32; columns::SHARED])
+        }
+    )* };
+}
+
+kernel_abi::softmax_column_kernels!(column_entries);

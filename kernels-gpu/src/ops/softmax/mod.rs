@@ -1,4 +1,8 @@
 //! Softmax, formula in `kernel_abi::ops::softmax`.
 
+mod columns;
 mod entry;
+mod looped_rows;
 mod naive;
+mod register_rows;
+mod split_rows;

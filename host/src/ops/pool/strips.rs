@@ -1,0 +1,265 @@
+//! Pooling at the speed of memory: a strip of outputs a thread, of 16 bytes of channels, or of one channel where columns
+//! lie together.
+
+use super::{PoolMode, PoolNan, PoolPass, PoolProblem, naive};
+use crate::launch::{KernelLaunch, LaunchConfig};
+use crate::plan::{Call, Launch};
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
+use kernel_abi::division::Divisor;
+use kernel_abi::ops::pool::{MAX_EXTENT, PoolStripParams, PoolTensor, WindowAxis};
+
+/// Bytes of an access where channels lie together.
+const ACCESS_BYTES: u64 = 16;
+const BLOCK: u32 = 256;
+/// The longest strip: what is read twice at its ends is little then.
+const MAX_STRIP: i64 = 8;
+/// Threads of a multiprocessor that keep the memory busy.
+const BUSY_THREADS: i64 = 1024;
+/// Multiprocessors of the devices that this is made for, about.
+const MULTIPROCESSORS: i64 = 132;
+/// Share of the memory's rate.
+const MEMORY_SHARE: f64 = 0.8;
+
+/// Symbol, action, element type, elements an access, side and row stride of the windows or 0 and 0 for any.
+type Row = (&'static str, &'static str, DType, i64, i64, u32);
+
+macro_rules! rows {
+    ($(($symbol:ident, $action:ident, $dtype:ident, $vec:literal, $side:literal, $stride:literal)),* $(,)?) => {
+        &[$((stringify!($symbol), stringify!($action), kernel_abi::dtype_of!($dtype), $vec, $side, $stride)),*]
+    };
+}
+const KERNELS: &[Row] = kernel_abi::pool_strip_kernels!(rows);
+
+/// Maxima and averages forward, averages backward; f32, f16 and bf16.
+///
+/// A run with addresses that are no multiples of 16 takes the naive kernel where channels are read 16 bytes at a time.
+pub(super) struct Strips;
+
+impl Algorithm<PoolProblem> for Strips {
+    fn name(&self) -> &'static str {
+        "strips"
+    }
+
+    fn configs(&self, problem: &PoolProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        if !context.is_gpu() {
+            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
+        }
+        Ok(Geometry::of(problem)?.rows(problem).map(|row| Config(row.0)).collect())
+    }
+
+    fn workspace_bytes(&self, _: &PoolProblem, _: Config) -> u64 {
+        0
+    }
+
+    fn estimate_us(&self, problem: &PoolProblem, config: Config, context: &Context) -> f64 {
+        /// What reading elements of several windows again costs, of the memory's time for each.
+        const AGAIN: f64 = 0.05;
+        let reads = problem.flops() / problem.x().n_elems() as f64;
+        // Strips of 3 × 3 windows read a row once.
+        let again = if config.0.contains("3x3") { 0.0 } else { AGAIN * (reads - 1.0).max(0.0) };
+        let rate = MEMORY_SHARE * context.info().bytes_per_us;
+        crate::select::cost::LAUNCH_US + problem.bytes() / rate * (1.0 + again)
+    }
+
+    fn prepare(&self, problem: &PoolProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let unsupported = |Refusal(reason)| Error::Unsupported {
+            problem: problem.to_string(),
+            reasons: vec![(self.name().to_owned(), reason)],
+        };
+        let geometry = Geometry::of(problem).map_err(unsupported)?;
+        let side = KERNELS.iter().find(|row| row.0 == config.0).map_or(0, |row| row.4);
+        let params = geometry.params(problem, side);
+        let strips = KernelLaunch {
+            function: context.function(config.0)?,
+            config: LaunchConfig {
+                grid: [params.n_threads.div_ceil(BLOCK), 1, 1],
+                block: [BLOCK, 1, 1],
+                ..LaunchConfig::default()
+            },
+            params,
+            bind: |params, call| {
+                (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+                (params.from.address, params.to.address) = (call.address(0), call.address(1));
+            },
+        };
+        let align = if geometry.layout.vec > 1 { ACCESS_BYTES } else { 1 };
+        Ok(Box::new(Aligned { fast: strips, align, general: naive::launch(problem, context)? }))
+    }
+}
+
+/// A launch for operands at multiples of some bytes, and one for any others.
+pub(super) struct Aligned<T, U> {
+    pub(super) fast: KernelLaunch<T>,
+    pub(super) align: u64,
+    pub(super) general: KernelLaunch<U>,
+}
+
+impl<T: crate::launch::KernelParams, U: crate::launch::KernelParams> Launch for Aligned<T, U> {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        if (0..call.operands.len()).all(|i| call.address(i).is_multiple_of(self.align)) {
+            self.fast.launch(stream, call)
+        } else {
+            self.general.launch(stream, call)
+        }
+    }
+}
+
+/// How tensors are read: elements an access, and which tensors these are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// More than 1 where channels lie together.
+    pub(super) vec: i64,
+}
+
+impl Layout {
+    /// The layout that all these tensors have.
+    pub(super) fn of(tensors: &[&TensorDesc]) -> Result<Self, Refusal> {
+        let dtype = tensors[0].dtype();
+        if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
+            return Err(Refusal::new(format!("takes f32, f16 and bf16, the element type is {dtype}")));
+        }
+        let vec = ACCESS_BYTES as i64 / dtype.size_bytes() as i64;
+        let by_channels = |desc: &&TensorDesc| {
+            let others = (0..desc.rank()).filter(|&i| i != 1 && desc.dims()[i] > 1);
+            let contiguous = desc.dims()[1] == 1 || desc.strides()[1] == 1;
+            contiguous && desc.dims()[1] % vec == 0 && others.map(|i| desc.strides()[i]).all(|stride| stride % vec == 0)
+        };
+        let by_columns = |desc: &&TensorDesc| {
+            let last = desc.rank() - 1;
+            desc.dims()[last] == 1 || desc.strides()[last] == 1
+        };
+        if tensors.iter().all(by_channels) {
+            Ok(Layout { vec })
+        } else if tensors.iter().all(by_columns) {
+            Ok(Layout { vec: 1 })
+        } else {
+            let list: Vec<String> = tensors.iter().map(ToString::to_string).collect();
+            Err(Refusal::new(format!(
+                "takes channels that lie together, in multiples of {vec} and all else at multiples of {vec}, or columns \
+                 that do, given {}",
+                list.join(" and ")
+            )))
+        }
+    }
+
+    /// A tensor at address 0.
+    pub(super) fn tensor(self, desc: &TensorDesc) -> PoolTensor {
+        let mut strides = [0; 5];
+        let absent = 5 - desc.rank();
+        (strides[0], strides[1]) = (desc.strides()[0], desc.strides()[1] * self.vec);
+        if self.vec > 1 {
+            // Also where there is but one vector.
+            strides[1] = self.vec;
+        }
+        strides[2 + absent..].copy_from_slice(&desc.strides()[2..]);
+        PoolTensor { address: 0, strides }
+    }
+
+    /// Elements outside the image: such as change no maximum, or no sum.
+    pub(super) fn fill(dtype: DType, is_max: bool, nan: PoolNan) -> u32 {
+        // Where NaNs are ignored they are ignored, and nothing else may win over one.
+        let (lowest, not_a_number) = match dtype {
+            DType::F16 => (0xfc00_fc00, 0x7e00_7e00),
+            DType::BF16 => (0xff80_ff80, 0x7fc0_7fc0),
+            _ => (f32::NEG_INFINITY.to_bits(), 0x7fc0_0000),
+        };
+        match (is_max, nan) {
+            (false, _) => 0,
+            (true, PoolNan::Propagate) => lowest,
+            (true, PoolNan::Ignore) => not_a_number,
+        }
+    }
+}
+
+/// The axes in 32 bits.
+pub(super) fn window_axes(problem: &PoolProblem) -> Result<[WindowAxis; 3], Refusal> {
+    let axes = problem.shape().axes;
+    let [Some(d), Some(h), Some(w)] = axes.each_ref().map(WindowAxis::new) else {
+        return Err(Refusal::new(format!(
+            "takes windows without dilation, bins of equal size, extents up to {MAX_EXTENT}; given {axes:?}"
+        )));
+    };
+    Ok([d, h, w])
+}
+
+struct Geometry {
+    layout: Layout,
+    axes: [WindowAxis; 3],
+}
+
+impl Geometry {
+    fn of(problem: &PoolProblem) -> Result<Self, Refusal> {
+        let forward = problem.pool_pass() == PoolPass::Forward;
+        let average = matches!(problem.mode(), PoolMode::AverageIncludePadding | PoolMode::AverageExcludePadding);
+        if problem.index().is_some() || !(average || (forward && problem.mode() == PoolMode::Max)) {
+            let (pass, mode) = (problem.pass(), problem.mode());
+            let index = if problem.index().is_some() { "an" } else { "no" };
+            return Err(Refusal::new(format!(
+                "computes averages, and maxima forward, without index; given {pass} of {mode} with {index} index"
+            )));
+        }
+        let written = problem.dx().unwrap_or(problem.y());
+        let read = if forward { problem.x() } else { problem.y() };
+        let geometry = Geometry { layout: Layout::of(&[read, written])?, axes: window_axes(problem)? };
+        let n_threads = written.n_elems() / geometry.layout.vec;
+        if n_threads > MAX_EXTENT {
+            return Err(Refusal::new(format!(
+                "takes up to {MAX_EXTENT} accesses to what is written, given {n_threads}"
+            )));
+        }
+        Ok(geometry)
+    }
+
+    /// Kernels for the problem, best first.
+    fn rows(&self, problem: &PoolProblem) -> impl Iterator<Item = &'static Row> {
+        let action = match (problem.pool_pass(), problem.mode()) {
+            (PoolPass::Backward, _) => "shares",
+            (_, PoolMode::Max) => "maximum",
+            _ => "average",
+        };
+        let [d, h, w] = self.axes;
+        let of_three = d.window == 1 && h.window == 3 && w.window == 3;
+        let (dtype, vec) = (problem.y().dtype(), self.layout.vec);
+        KERNELS.iter().filter(move |row| {
+            (row.1, row.2, row.3) == (action, dtype, vec) && (row.4 == 0 || (of_three && row.5 == h.stride.divisor))
+        })
+    }
+
+    /// The launch parameters of kernels for windows of this side, or of any.
+    fn params(&self, problem: &PoolProblem, side: i64) -> PoolStripParams {
+        let forward = problem.pool_pass() == PoolPass::Forward;
+        let [n, c] = [problem.x().dims()[0], problem.x().dims()[1]];
+        let written = self.axes.map(|axis| i64::from(if forward { axis.output } else { axis.image }));
+        let channels = c / self.layout.vec;
+        let per_row = n * channels * written[0] * written[2];
+        let strip = if side == 3 {
+            // As long as enough threads are left.
+            let wanted = per_row * written[1] / (MULTIPROCESSORS * BUSY_THREADS);
+            wanted.clamp(1, MAX_STRIP)
+        } else {
+            1
+        };
+        let strips = (written[1] + strip - 1) / strip;
+        let (from, to) =
+            if forward { (problem.x(), problem.y()) } else { (problem.y(), problem.dx().unwrap_or(problem.x())) };
+        let divisor = |number: i64| Divisor::new(number as u32);
+        PoolStripParams {
+            n_threads: (per_row * strips) as u32,
+            strip: strip as u32,
+            channels: divisor(channels),
+            columns: divisor(written[2]),
+            strips: divisor(strips),
+            planes: divisor(written[0]),
+            axes: self.axes,
+            with_padding: u32::from(problem.mode() == PoolMode::AverageIncludePadding),
+            ignore_nan: u32::from(problem.nan() == PoolNan::Ignore),
+            fill: Layout::fill(problem.y().dtype(), problem.mode() == PoolMode::Max, problem.nan()),
+            alpha: 1.0,
+            beta: 0.0,
+            unused: 0,
+            from: self.layout.tensor(from),
+            to: self.layout.tensor(to),
+        }
+    }
+}
