@@ -8,7 +8,7 @@ pub(crate) use kernel::{
     KernelLaunch, KernelRow, channels_innermost, grid_param, kernel_for, kernel_rows, launch_on, linear_grid,
     scales_only, spatial_param, store_params,
 };
-pub(crate) use step::{StepKernel, step_kernel, step_kernels};
+pub(crate) use step::{StepKernel, lies_alike, list_config, step_kernel, step_kernels};
 
 use crate::driver::{DriverError, Function, GpuStream};
 use cuda_loader::driver::{

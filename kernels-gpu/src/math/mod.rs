@@ -7,6 +7,7 @@ pub mod epilogue;
 pub mod fused_epilogue;
 pub mod index;
 pub mod kmajor;
+pub mod lists;
 pub mod pointwise;
 pub mod reduction;
 pub mod rows;

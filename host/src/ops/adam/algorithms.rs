@@ -1,6 +1,6 @@
 //! The ordered list of adam algorithms.
 
-use super::{AdamProblem, cpu, naive};
+use super::{AdamProblem, cpu, list, naive};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -12,6 +12,6 @@ impl Operation for AdamProblem {
     const DTYPES: &'static [DType] = &DType::GENERAL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Elementwise), &naive::Naive]
+        &[&CpuAlgorithm(cpu::Elementwise), &list::List, &naive::Naive]
     }
 }

@@ -2,6 +2,7 @@
 
 mod algorithms;
 mod cpu;
+mod list;
 mod naive;
 
 pub use kernel_abi::ops::adam::{AdamDesc, AdamMode, AdamProblem, AdamTensors};

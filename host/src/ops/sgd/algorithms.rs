@@ -1,6 +1,6 @@
 //! The ordered list of sgd algorithms.
 
-use super::{SgdProblem, cpu, naive};
+use super::{SgdProblem, cpu, list, naive};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -12,6 +12,6 @@ impl Operation for SgdProblem {
     const DTYPES: &'static [DType] = &DType::GENERAL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Elementwise), &naive::Naive]
+        &[&CpuAlgorithm(cpu::Elementwise), &list::List, &naive::Naive]
     }
 }

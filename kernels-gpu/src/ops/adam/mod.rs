@@ -1,4 +1,5 @@
 //! Adam, formula in `kernel_abi::ops::adam`.
 
 mod entry;
+mod list;
 mod naive;

@@ -1,9 +1,9 @@
 //! Sgd kernels: the rows of the lists in `kernel_abi::ops::sgd`.
 
-use super::naive;
+use super::{list, naive};
 use crate::math::element::{bf16, f16};
 use cuda_std::kernel;
-use kernel_abi::ops::sgd::SgdParams;
+use kernel_abi::ops::sgd::{SgdListParams, SgdParams};
 
 macro_rules! naive_updates {
     ($(($symbol:ident, $dtype:ident, $state:ident)),* $(,)?) => { $(
@@ -17,3 +17,16 @@ macro_rules! naive_updates {
 }
 
 kernel_abi::sgd_kernels!(naive_updates);
+
+macro_rules! list_updates {
+    ($(($symbol:ident, $dtype:ident, $state:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the sizes in `params`, whose operands lie alike.
+        #[kernel(threads = 256, min_blocks = 2, unroll = 20000)]
+        pub unsafe fn $symbol(params: SgdListParams) {
+            list::update::<$dtype, $state>(&params)
+        }
+    )* };
+}
+
+kernel_abi::sgd_list_kernels!(list_updates);

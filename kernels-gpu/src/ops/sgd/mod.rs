@@ -1,4 +1,5 @@
 //! Sgd, formula in `kernel_abi::ops::sgd`.
 
 mod entry;
+mod list;
 mod naive;
