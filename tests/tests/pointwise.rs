@@ -114,6 +114,6 @@ fn refusals_name_argument_expected_and_given() {
     assert!(text("pointwise:chain steps=neg a=2:f32 b=2:f32").contains("bad b: expected an input that a step uses"));
     assert!(text("pointwise:chain steps=elu:coef=nan a=2:f32").contains("bad coef: expected a finite number"));
     assert!(text("pointwise:chain steps=neg c=2:f32").contains("expected 1 to 6 inputs"));
-    let long = vec!["neg"; 9].join(",");
+    let long = ["neg"; 9].join(",");
     assert!(text(&format!("pointwise:chain steps={long} a=2:f32")).contains("expected 1 to 8 steps, given 9"));
 }

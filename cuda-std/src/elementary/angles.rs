@@ -47,7 +47,7 @@ fn wide_product(a: u64, b: u64) -> (u64, u64) {
     const HALF: u64 = 0xffff_ffff;
     let (a1, a0, b1, b0) = (a >> 32, a & HALF, b >> 32, b & HALF);
     let (cross, other) = (a1 * b0, a0 * b1);
-    let middle = (a0 * b0 >> 32) + (cross & HALF) + (other & HALF);
+    let middle = ((a0 * b0) >> 32) + (cross & HALF) + (other & HALF);
     (a1 * b1 + (cross >> 32) + (other >> 32) + (middle >> 32), a.wrapping_mul(b))
 }
 
@@ -114,7 +114,7 @@ fn scaled((turns, up): (u32, u32), high: u64, low: u64, zeros: u32, x_is_negativ
 #[inline(always)]
 fn sin_near_0(r: f64, low: f64) -> f64 {
     let z = r * r;
-    let tail = 8.333_333_333_322_489e-3
+    let tail = 8.333_333_333_322_49e-3
         + z * (-1.984_126_982_985_795e-4
             + z * (2.755_731_370_707_006_8e-6 + z * (-2.505_076_025_340_686_3e-8 + z * 1.589_690_995_211_55e-10)));
     let cube = z * r;

@@ -18,7 +18,7 @@ fn ln_pair(x: f64) -> [f64; 2] {
     let [z, z_low] = product(s, s);
     let z_low = z_low + 2.0 * s * s_low;
     // The polynomial begins with 2/3, which is taken out as two numbers.
-    const TWO_THIRDS: [f64; 2] = [0.666_666_666_666_666_6, 3.700_743_415_417_188_4e-17];
+    const TWO_THIRDS: [f64; 2] = [0.666_666_666_666_666_6, 3.700_743_415_417_188e-17];
     let rest = z * (ln_tail_f64(z) - TWO_THIRDS[0]) - z * TWO_THIRDS[1];
     let [c, c_low] = product(z, TWO_THIRDS[0]);
     let c_low = c_low + z_low * TWO_THIRDS[0] + z * TWO_THIRDS[1];

@@ -94,6 +94,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     sgd::SgdParams::LAYOUT_HASH,
     sgd::SgdStep::LAYOUT_HASH,
     softmax::SoftmaxParams::LAYOUT_HASH,
+    transform::PermuteParams::LAYOUT_HASH,
     transform::TransformParams::LAYOUT_HASH,
     transform::TransposeParams::LAYOUT_HASH,
     unpool::UnpoolParams::LAYOUT_HASH,

@@ -74,22 +74,3 @@ pub unsafe fn blend<A: Accumulator>(dtype: u32, address: u64, offset: i64, resul
     }
     store(dtype, address, offset, value);
 }
-
-/// Copies element `from_offset` of `bytes` bytes to element `to_offset`, bit by bit.
-///
-/// # Safety
-/// Both exist, and no other thread touches the second.
-#[inline(always)]
-pub unsafe fn copy(bytes: u32, from: u64, from_offset: i64, to: u64, to_offset: i64) {
-    match bytes {
-        1 => copy_of::<u8>(from, from_offset, to, to_offset),
-        2 => copy_of::<u16>(from, from_offset, to, to_offset),
-        8 => copy_of::<u64>(from, from_offset, to, to_offset),
-        _ => copy_of::<u32>(from, from_offset, to, to_offset),
-    }
-}
-
-#[inline(always)]
-unsafe fn copy_of<T: Copy>(from: u64, from_offset: i64, to: u64, to_offset: i64) {
-    *(to as *mut T).offset(to_offset as isize) = *(from as *const T).offset(from_offset as isize);
-}

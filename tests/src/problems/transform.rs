@@ -1,6 +1,6 @@
 //! Random transforms.
 
-use super::tensors::{any_dtype, dims, layout};
+use super::tensors::{Layout, any_dtype, dims, layout};
 use kernel_abi::ops::transform::TransformProblem;
 use kernel_abi::{DType, TensorDesc};
 use proptest::prelude::*;
@@ -23,10 +23,27 @@ pub fn any() -> impl Strategy<Value = TransformProblem> {
         let (x, y) = if back { (y, x) } else { (x, y) };
         TransformProblem::new(&x, &y).expect("a random problem is legal")
     });
+    let permuted =
+        (any_dtype(), prop::collection::vec(2i64..45, 2..=4), layout()).prop_map(|(dtype, mut dims, layout)| {
+            while dims.iter().product::<i64>() > 20_000 {
+                dims.iter_mut().for_each(|dim| *dim = (*dim + 1) / 2);
+            }
+            let x = TensorDesc::packed(dtype, &dims).expect("small extents are legal");
+            let reversed: Vec<i64> = dims.iter().rev().copied().collect();
+            // Dimensions in the opposite order, or in any with gaps.
+            let y = TensorDesc::packed(dtype, &reversed).expect("small extents are legal");
+            let strides: Vec<i64> = y.strides().iter().rev().copied().collect();
+            let y = if matches!(layout, Layout::Gaps(_)) {
+                layout.apply(dtype, &dims)
+            } else {
+                TensorDesc::strided(dtype, &dims, &strides).expect("small extents are legal")
+            };
+            TransformProblem::new(&x, &y).expect("a random problem is legal")
+        });
     let change =
         ([any_dtype(), any_dtype()], dims(5, 3000), [layout(), layout()]).prop_map(|(dtypes, dims, layouts)| {
             let [x, y] = [0, 1].map(|i| layouts[i].apply(dtypes[i], &dims));
             TransformProblem::new(&x, &y).expect("a random problem is legal")
         });
-    prop_oneof![1 => copy, 1 => long, 2 => transpose, 3 => change]
+    prop_oneof![1 => copy, 1 => long, 2 => transpose, 2 => permuted, 3 => change]
 }

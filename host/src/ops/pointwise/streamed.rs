@@ -30,7 +30,7 @@ const LEVELS: usize = 3;
 /// Share of the memory's rate.
 const MEMORY_SHARE: f64 = 0.9;
 
-/// All that a thread reads is under way before it computes.
+/// What a thread reads of two inputs is under way before it computes.
 ///
 /// A run with addresses that vectors cannot begin at goes an element a thread, by the same kernel.
 pub(super) struct Streamed;

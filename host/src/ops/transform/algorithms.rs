@@ -1,6 +1,6 @@
 //! The ordered list of transform algorithms.
 
-use super::{TransformProblem, cpu, naive, streamed, tiled_transpose, vectorized_copy};
+use super::{TransformProblem, cpu, naive, streamed, tiled_permute, tiled_transpose, vectorized_copy};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -16,6 +16,7 @@ impl Operation for TransformProblem {
             &CpuAlgorithm(cpu::Copy),
             &vectorized_copy::VectorizedCopy,
             &tiled_transpose::TiledTranspose,
+            &tiled_permute::TiledPermute,
             &streamed::Streamed,
             &naive::Naive,
         ]

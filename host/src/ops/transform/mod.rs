@@ -5,6 +5,7 @@ mod copying;
 mod cpu;
 mod naive;
 mod streamed;
+mod tiled_permute;
 mod tiled_transpose;
 mod vectorized_copy;
 

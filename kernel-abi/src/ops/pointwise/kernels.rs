@@ -17,7 +17,7 @@ macro_rules! pointwise_kernels {
 macro_rules! pointwise_stream_kernels {
     ($callback:ident) => {
         $callback! {
-            (pointwise_streamed_f32, f32, 8, 4),
+            (pointwise_streamed_f32, f32, 8, 3),
             (pointwise_streamed_16bit, Approximate, 16, 2),
             (pointwise_streamed_f64, f64, 4, 2),
         }

@@ -46,3 +46,16 @@ macro_rules! transform_transpose_sm90_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel that permutes dimensions: symbol, a number as large as an element.
+#[macro_export]
+macro_rules! transform_permute_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (transform_forward_tiled_permute_b8, u8),
+            (transform_forward_tiled_permute_b16, u16),
+            (transform_forward_tiled_permute_b32, u32),
+            (transform_forward_tiled_permute_b64, u64),
+        }
+    };
+}

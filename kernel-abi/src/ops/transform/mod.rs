@@ -7,9 +7,11 @@ mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+mod tiled_permute;
 mod tiled_transpose;
 
 pub use params::TransformParams;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::TransformProblem;
+pub use tiled_permute::{PERMUTE_LEVELS, PERMUTE_TILE, PermuteParams};
 pub use tiled_transpose::{STORE_COLUMNS, STORE_MATRICES, STORE_RUN, TRANSPOSE_THREADS, TransposeParams};

@@ -1,5 +1,5 @@
-//! `V` neighbouring elements a thread, 32 bytes of each operand of the widest type: all that is read is under way before
-//! the first step. Runs whose lengths are no multiple of `V` end with a thread for each element.
+//! `V` neighbouring elements a thread, 32 bytes of each operand of the widest type: two inputs are under way before the
+//! first step. Runs whose lengths are no multiple of `V` end with a thread for each element.
 //!
 //! Grid: exact, 256 threads a block. Steps are branches that all threads take alike; between them, numbers stay in
 //! registers.
@@ -15,7 +15,7 @@ use kernel_abi::ops::pointwise::{PointwisePass, PointwiseStreamParams, StreamTen
 const WORDS: usize = 8;
 
 /// Inputs that are read ahead.
-const AHEAD: usize = 3;
+const AHEAD: usize = 2;
 
 const F64: u32 = DType::F64 as u32;
 const F16: u32 = DType::F16 as u32;
@@ -63,17 +63,11 @@ unsafe fn compute<A: Accumulator, const V: usize>(p: &PointwiseStreamParams, run
         }
     });
     let c_at = at(&p.c);
-    let mut prior = [0u32; WORDS];
-    if p.beta != 0.0 {
-        prior = read::<V>(&p.c, c_at);
-    }
     let input = |number: u32| -> [A; V] {
         let mut raw = *ahead.get_unchecked(0);
         if number == 1 {
             raw = *ahead.get_unchecked(1);
-        } else if number == 2 {
-            raw = *ahead.get_unchecked(2);
-        } else if number > 2 {
+        } else if number > 1 {
             raw = words(number as usize);
         }
         let input = p.inputs.get_unchecked(number as usize);
@@ -126,7 +120,8 @@ unsafe fn compute<A: Accumulator, const V: usize>(p: &PointwiseStreamParams, run
     });
     if p.beta != 0.0 {
         let beta = A::from_f64(p.beta);
-        let before = widened::<A, V>(p.c.dtype, &prior);
+        // Not read ahead: it is seldom wanted, and registers are what limits the threads that load.
+        let before = widened::<A, V>(p.c.dtype, &read::<V>(&p.c, c_at));
         for_each!(I < V, {
             *running.get_unchecked_mut(I) = beta.mul_add(*before.get_unchecked(I), *running.get_unchecked(I));
         });

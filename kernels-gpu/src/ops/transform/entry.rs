@@ -1,8 +1,8 @@
 //! Transform kernels: the rows of the lists in `kernel_abi::ops::transform`.
 
-use super::{naive, tiled_transpose, vectorized_copy};
-use cuda_std::{kernel, schedule};
-use kernel_abi::ops::transform::{TransformParams, TransformParams as Params, TransposeParams};
+use super::{naive, tiled_permute, tiled_transpose, vectorized_copy};
+use cuda_std::{kernel, schedule, shared_array};
+use kernel_abi::ops::transform::{PermuteParams, TransformParams, TransformParams as Params, TransposeParams};
 
 kernel_abi::transform_kernels!(naive_entries);
 
@@ -52,3 +52,16 @@ macro_rules! overlapping_transposes {
 }
 
 kernel_abi::transform_transpose_sm90_kernels!(overlapping_transposes);
+
+macro_rules! permutes {
+    ($(($symbol:ident, $word:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and distances in `params`.
+        #[kernel(threads = 256, min_blocks = 8)]
+        pub unsafe fn $symbol(params: PermuteParams) {
+            tiled_permute::forward::<$word>(&params, shared_array![$word; tiled_permute::SHARED])
+        }
+    )* };
+}
+
+kernel_abi::transform_permute_kernels!(permutes);

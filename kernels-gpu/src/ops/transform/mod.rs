@@ -2,5 +2,6 @@
 
 mod entry;
 mod naive;
+mod tiled_permute;
 mod tiled_transpose;
 mod vectorized_copy;
