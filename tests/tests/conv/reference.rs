@@ -163,6 +163,10 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=0x0 stride=1x1 x=2x128x8x8:T:nhwc w=256x128x1x1:T:nhwc",
     "pad=0x0 stride=1x1 x=9x64x30x31:T:nhwc w=64x64x1x1:T:nhwc",
     "pad=0x0 stride=1x1 x=5x64x3x3:T:nhwc w=64x64x1x1:T:nhwc",
+    // Columns by 192, in either direction, and a gradient's sum that is long enough for every cut.
+    "pad=1x1 stride=1x1 x=2x64x7x6:T:nhwc w=192x64x3x3:T:nhwc",
+    "pad=1x1 stride=2x1 x=2x200x7x6:T:nhwc w=64x200x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 x=4x8x31x31:T:nhwc w=8x8x3x3:T:nhwc",
     // Positions that no tap meets.
     "pad=0x0 stride=2x2 x=2x64x9x9:T:nhwc w=128x64x1x1:T:nhwc",
     "pad=1x1 stride=4x4 x=1x64x13x14:T:nhwc w=64x64x3x3:T:nhwc",

@@ -1,0 +1,239 @@
+//! What launcher and kernels of `wgrad` agree on: launch parameters, and who computes which stages of which tile.
+
+use super::{CONSUMERS, ConvTile};
+use crate::division::Divisor;
+
+crate::abi_struct! {
+    /// Launch parameters of the kernels for `wgrad`.
+    pub struct ConvWgradParams {
+        /// Map of dy: `[K, positions]`, fastest first.
+        pub dy_map: [u64; 16],
+        /// Map of x.
+        pub x_map: [u64; 16],
+        /// How x is loaded, of [`access`].
+        pub x_access: u32,
+        /// K of a group.
+        pub group_k: u32,
+        /// C of a group.
+        pub group_c: u32,
+        /// Groups.
+        pub groups: u32,
+        /// Panels of input channels of a group: 64, or 32 of f32.
+        pub c_panels: u32,
+        /// Taps along each axis.
+        pub taps: [u32; 3],
+        /// Panels of a group's filter: `c_panels` for each tap.
+        pub n_panels: u32,
+        /// Z, P, Q.
+        pub extents: [Divisor; 3],
+        /// Where position 0 reads with its first tap.
+        pub base: [i32; 3],
+        /// Distance between read positions of neighbouring positions of y.
+        pub step: [u32; 3],
+        /// Distance in x between neighbouring taps.
+        pub tap_offset: [u32; 3],
+        /// Stages of the whole sum.
+        pub k_blocks: u32,
+        /// Into how many parts the sum of every tile is split, where there are no `workers`.
+        pub splits: u32,
+        /// How many share all stages of all tiles evenly, one tile after the other; 0 where `splits` counts.
+        pub workers: u32,
+        /// Tiles along the rows of a group.
+        pub m_blocks: u32,
+        /// Tiles along the columns of a group.
+        pub n_blocks: u32,
+        /// 1 when the filter is read from its far end.
+        pub flip: u32,
+        /// Not 0 when x is packed: channel i of a tap along h is channel `i % packed_c` of tap `i / packed_c` along w.
+        pub packed_c: u32,
+        /// C of dw when x is packed.
+        pub real_c: u32,
+        /// Distance in dw between neighbouring channels when x is packed.
+        pub c_stride: i64,
+        /// Distance in dw between neighbouring taps along w when x is packed.
+        pub s_stride: i64,
+        /// Partial sums when there are several splits.
+        pub partials: u64,
+        /// dw.
+        pub dw: u64,
+        /// Distance in dw between neighbours along k, in elements.
+        pub k_stride: i64,
+        /// Distance in dw between neighbouring taps of all axes counted in a row, in elements.
+        pub tap_stride: i64,
+        /// Factor of the result.
+        pub alpha: f32,
+        /// Factor of the prior value.
+        pub beta: f32,
+    }
+}
+
+/// A tile of `wgrad`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WgradPlace {
+    /// Which part of the sum.
+    pub split: u32,
+    /// Group.
+    pub group: u32,
+    /// First row within the group.
+    pub m: u32,
+    /// First panel within the group.
+    pub panel: u32,
+}
+
+/// What one worker has to do.
+#[derive(Clone, Copy, Debug)]
+pub struct WgradWork {
+    /// The next part or, of evenly shared work, stage.
+    pub at: u32,
+    /// Behind the last one.
+    pub end: u32,
+    step: u32,
+    worker: u32,
+}
+
+/// Some stages of one tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WgradPart {
+    /// The tile.
+    pub place: WgradPlace,
+    /// The first stage.
+    pub begin: u32,
+    /// Behind the last stage.
+    pub end: u32,
+    /// Where its sums go in the workspace, in tiles.
+    pub slot: u32,
+    /// Whether these are all stages of the tile, so that the sums go to dw.
+    pub is_whole: bool,
+}
+
+impl ConvWgradParams {
+    /// Tiles, those of a cluster counted once.
+    #[inline(always)]
+    pub const fn tiles(&self) -> u32 {
+        self.m_blocks * self.n_blocks * self.groups
+    }
+
+    /// The place of tile `index`: all tiles of a split first, since they read the same positions.
+    #[inline(always)]
+    pub const fn place(&self, tile: ConvTile, index: u32) -> WgradPlace {
+        let (split, index) = div_rem(index, self.tiles());
+        let (rest, m) = div_rem(index, self.m_blocks);
+        let (group, n) = div_rem(rest, self.n_blocks);
+        WgradPlace { split, group, m: m * tile.cluster_rows(), panel: n * (tile.gemm_n / tile.panel_k) }
+    }
+
+    /// The work of worker `worker` of `n`.
+    #[inline(always)]
+    pub const fn work(&self, worker: u32, n: u32) -> WgradWork {
+        if self.workers == 0 {
+            return WgradWork { at: worker, end: self.tiles() * self.splits, step: n, worker };
+        }
+        WgradWork { at: self.first_stage(worker), end: self.first_stage(worker + 1), step: 0, worker }
+    }
+
+    /// The first of a worker's stages, those of all tiles counted in a row.
+    #[inline(always)]
+    const fn first_stage(&self, worker: u32) -> u32 {
+        let (each, rest) = div_rem(self.tiles() * self.k_blocks, self.workers);
+        worker * each + if worker < rest { worker } else { rest }
+    }
+
+    /// The worker whose stage this is.
+    #[inline(always)]
+    const fn worker_of(&self, stage: u32) -> u32 {
+        let (each, rest) = div_rem(self.tiles() * self.k_blocks, self.workers);
+        let longer = rest * (each + 1);
+        if stage < longer { div_rem(stage, each + 1).0 } else { rest + div_rem(stage - longer, each).0 }
+    }
+
+    /// The first part of what a worker has left, and how far it is to the next one.
+    #[inline(always)]
+    pub const fn part(&self, tile: ConvTile, work: WgradWork) -> (WgradPart, u32) {
+        if self.workers == 0 {
+            let place = self.place(tile, work.at);
+            let (begin, end) = self.k_range(place.split);
+            return (WgradPart { place, begin, end, slot: work.at, is_whole: self.splits == 1 }, work.step);
+        }
+        let (index, begin) = div_rem(work.at, self.k_blocks);
+        let left = work.end - work.at;
+        let end = if self.k_blocks - begin < left { self.k_blocks } else { begin + left };
+        let is_whole = begin == 0 && end == self.k_blocks;
+        // At most two parts of a worker are not whole: one that begins inside a tile, and one that ends inside another.
+        let slot = 2 * work.worker + (begin == 0) as u32;
+        (WgradPart { place: self.place(tile, index), begin, end, slot, is_whole }, end - begin)
+    }
+
+    /// Who has parts of the sum of a tile: the first, and one behind the last.
+    #[inline(always)]
+    pub const fn parts_of(&self, index: u32) -> (u32, u32) {
+        if self.workers == 0 {
+            return (0, self.splits);
+        }
+        let first = index * self.k_blocks;
+        (self.worker_of(first), self.worker_of(first + self.k_blocks - 1) + 1)
+    }
+
+    /// The slot of one of them, `first` being the first of the tile.
+    #[inline(always)]
+    pub const fn slot_of(&self, index: u32, part: u32, first: u32) -> u32 {
+        if self.workers == 0 { part * self.tiles() + index } else { 2 * part + (part == first) as u32 }
+    }
+
+    /// The tap along each axis and the first channel of a panel, `width` wide, of a group's filter.
+    #[inline(always)]
+    pub const fn tap_and_channel(&self, panel: u32, width: u32) -> ([u32; 3], u32) {
+        let (linear, c_panel) = div_rem(panel, self.c_panels);
+        let (rest, s) = div_rem(linear, self.taps[2]);
+        let (t, r) = div_rem(rest, self.taps[1]);
+        ([t, r, s], c_panel * width)
+    }
+
+    /// Stages `begin..end` of a split.
+    #[inline(always)]
+    pub const fn k_range(&self, split: u32) -> (u32, u32) {
+        let (each, rest) = div_rem(self.k_blocks, self.splits);
+        // The first splits take one stage of the rest each.
+        let begin = split * each + if split < rest { split } else { rest };
+        (begin, begin + each + (split < rest) as u32)
+    }
+}
+
+crate::abi_struct! {
+    /// Launch parameters of the kernels that add the partial sums of `wgrad`.
+    pub struct ConvWgradSumParams {
+        /// What the first kernel was given.
+        pub wgrad: ConvWgradParams,
+        /// Rows of its tile.
+        pub tile_m: u32,
+        /// Columns of its tile.
+        pub tile_n: u32,
+        /// Blocks of its cluster.
+        pub cluster: u32,
+        /// Threads that share the parts of four sums: a power of two, at most [`SUM_THREADS`].
+        pub sharers: u32,
+    }
+}
+
+/// Threads of a block of the kernels that add.
+pub const SUM_THREADS: u32 = 256;
+
+/// Sums that a thread of a consumer holds.
+const fn sums_of_thread(tile: ConvTile) -> u32 {
+    if tile.shares_columns() { tile.consumer_columns() / 2 } else { tile.gemm_n / 2 * tile.subtiles() }
+}
+
+impl ConvTile {
+    /// Partial sums of a tile, of all threads.
+    pub const fn partials(self) -> u32 {
+        sums_of_thread(self) * 128 * CONSUMERS
+    }
+}
+
+/// Quotient and remainder. Extents are at least 1; without the check, device code would carry a panic for 0.
+#[inline(always)]
+const fn div_rem(a: u32, b: u32) -> (u32, u32) {
+    match a.checked_div(b) {
+        Some(quotient) => (quotient, a - quotient * b),
+        None => (0, 0),
+    }
+}
