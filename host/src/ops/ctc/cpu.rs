@@ -109,7 +109,7 @@ impl<'a, A: Real> Sequence<'a, A> {
 
     /// The class of a state.
     fn class(&self, s: usize) -> usize {
-        if s % 2 == 0 { self.problem.blank() as usize } else { Element::to_f64(self.labels[s / 2]) as usize }
+        if s.is_multiple_of(2) { self.problem.blank() as usize } else { Element::to_f64(self.labels[s / 2]) as usize }
     }
 
     fn row(&self, t: usize) -> &[A] {
