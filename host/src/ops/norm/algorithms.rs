@@ -1,6 +1,6 @@
 //! The ordered list of normalization algorithms.
 
-use super::{NormProblem, cpu, naive, row_registers};
+use super::{NormProblem, channelwise, cpu, naive, row_registers};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -12,6 +12,6 @@ impl Operation for NormProblem {
     const DTYPES: &'static [DType] = &DType::GENERAL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Rows), &row_registers::RowRegisters, &naive::Naive]
+        &[&CpuAlgorithm(cpu::Rows), &row_registers::RowRegisters, &channelwise::Channelwise, &naive::Naive]
     }
 }

@@ -1,6 +1,7 @@
 //! Normalization (batch, layer, RMS, group and instance norm): formula in [`kernel_abi::ops::norm`].
 
 mod algorithms;
+mod channelwise;
 mod cpu;
 mod naive;
 mod row_registers;

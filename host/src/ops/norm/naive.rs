@@ -219,7 +219,7 @@ pub(super) fn parameters_are_wide(problem: &NormProblem) -> u32 {
     is_wide(problem, &["scale", "bias", "dscale", "dbias"])
 }
 
-fn is_wide(problem: &NormProblem, names: &[&str]) -> u32 {
+pub(super) fn is_wide(problem: &NormProblem, names: &[&str]) -> u32 {
     let given = names.iter().find_map(|name| problem.operand(name));
     u32::from(given.is_some_and(|(_, desc)| desc.dtype() != problem.x().dtype()))
 }

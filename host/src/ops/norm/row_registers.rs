@@ -189,7 +189,6 @@ impl Geometry {
         };
         let split = |desc: &TensorDesc| sharing.split(desc).map_err(|e| Refusal::new(e.to_string()));
         let tensors = [split(&packed)?, split(problem.x())?, split(problem.out())?, split(&dy)?];
-        let [_, x, out, dy] = &tensors;
         // In one dimension with the packed one: in its order.
         let rows = collapse_dims(tensors.each_ref(), &sharing.across_dims());
         let within = collapse_dims(tensors.each_ref(), &sharing.row_dims());
@@ -204,7 +203,6 @@ impl Geometry {
             return Err(wrong("their elements are apart"));
         }
         let [_, x_pitch, out_pitch, dy_pitch] = [0, 1, 2, 3].map(|i| if n_rows > 1 { last(&rows[i]) } else { elems });
-        let _ = (x, out, dy);
         for (name, pitch) in [("a row", elems), ("x", x_pitch), ("the result", out_pitch), ("dy", dy_pitch)] {
             if pitch % run != 0 {
                 let reason =

@@ -109,3 +109,33 @@ macro_rules! norm_column_sums_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel for channels: symbol, what it computes, element type.
+#[macro_export]
+macro_rules! norm_channelwise_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (norm_channelwise_statistics_f32, statistics, f32),
+            (norm_channelwise_statistics_f16, statistics, f16),
+            (norm_channelwise_statistics_bf16, statistics, bf16),
+            (norm_channelwise_finish_statistics_f32, finish_statistics, f32),
+            (norm_channelwise_finish_statistics_f16, finish_statistics, f16),
+            (norm_channelwise_finish_statistics_bf16, finish_statistics, bf16),
+            (norm_channelwise_apply_f32, apply, f32),
+            (norm_channelwise_apply_f16, apply, f16),
+            (norm_channelwise_apply_bf16, apply, bf16),
+            (norm_channelwise_infer_f32, infer, f32),
+            (norm_channelwise_infer_f16, infer, f16),
+            (norm_channelwise_infer_bf16, infer, bf16),
+            (norm_channelwise_gradient_sums_f32, gradient_sums, f32),
+            (norm_channelwise_gradient_sums_f16, gradient_sums, f16),
+            (norm_channelwise_gradient_sums_bf16, gradient_sums, bf16),
+            (norm_channelwise_finish_gradients_f32, finish_gradients, f32),
+            (norm_channelwise_finish_gradients_f16, finish_gradients, f16),
+            (norm_channelwise_finish_gradients_bf16, finish_gradients, bf16),
+            (norm_channelwise_apply_gradients_f32, apply_gradients, f32),
+            (norm_channelwise_apply_gradients_f16, apply_gradients, f16),
+            (norm_channelwise_apply_gradients_bf16, apply_gradients, bf16),
+        }
+    };
+}

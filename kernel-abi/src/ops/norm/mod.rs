@@ -52,6 +52,7 @@
 //!
 //! Sums are kept in the accumulator, of deviations from the mean and not of squares, in a fixed order: deterministic.
 
+pub mod channelwise;
 #[cfg(not(target_arch = "nvptx64"))]
 mod desc;
 mod kernels;

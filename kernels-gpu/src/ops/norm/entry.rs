@@ -1,7 +1,8 @@
 //! Normalization kernels: the rows of the lists in `kernel_abi::ops::norm`.
 
-use super::{naive, row_registers};
+use super::{channelwise, naive, row_registers};
 use crate::math::element::{bf16, f16};
+use kernel_abi::ops::norm::channelwise::ChannelwiseParams;
 use kernel_abi::ops::norm::row_registers::{NormColumnSumsParams, NormRowsParams};
 use kernel_abi::ops::norm::{NormFinalizeParams, NormParams as Params};
 
@@ -45,3 +46,20 @@ macro_rules! column_sums_entries {
 }
 
 kernel_abi::norm_column_sums_kernels!(column_sums_entries);
+
+macro_rules! channelwise_entries {
+    ($(($symbol:ident, $step:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and distances in `params`, and room for rows and parts.
+        #[cuda_std::kernel(threads = 256, min_blocks = 2)]
+        pub unsafe fn $symbol(params: ChannelwiseParams) {
+            if params.share.vectors != 0 {
+                channelwise::$step::<$dtype, { 16 / size_of::<$dtype>() }>(&params)
+            } else {
+                channelwise::$step::<$dtype, 1>(&params)
+            }
+        }
+    )* };
+}
+
+kernel_abi::norm_channelwise_kernels!(channelwise_entries);

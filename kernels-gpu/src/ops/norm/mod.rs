@@ -1,5 +1,6 @@
 //! Normalization, formula in `kernel_abi::ops::norm`.
 
+mod channelwise;
 mod entry;
 mod naive;
 mod row_registers;

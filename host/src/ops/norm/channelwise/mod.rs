@@ -1,0 +1,238 @@
+//! Batch norm, and group and instance norm of channels: sums over parts of channels, what rows make of them, and a pass
+//! that writes. Inference is that pass alone.
+
+mod share;
+
+use super::{NormPass, NormProblem, naive};
+use crate::driver::Function;
+use crate::launch::{KernelRow, LaunchConfig, kernel_for, kernel_rows, linear_grid};
+use crate::ops::norm::naive::{is_wide, parameters_are_wide, place, place_address, run};
+use crate::plan::{Call, Launch};
+use crate::select::cost::LAUNCH_US;
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, Error, Problem, Stream};
+use kernel_abi::ops::activation::ActivationMode;
+use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, Share, tensor};
+use share::{Layout, VECTOR_BYTES};
+
+const KERNELS: &[KernelRow] = kernel_abi::norm_channelwise_kernels!(kernel_rows);
+
+/// Threads that finish a row.
+const LANES: i64 = 32;
+/// Vectors of the workspace begin at multiples of this.
+const ALIGN: u64 = 256;
+/// Share of the memory's rate.
+const MEMORY_SHARE: f64 = 0.85;
+
+/// Steps of a pass, in their order; the last writes what is asked for.
+const FORWARD: &[&str] = &["statistics", "finish_statistics", "apply"];
+const INFERENCE: &[&str] = &["infer"];
+const BACKWARD: &[&str] = &["gradient_sums", "finish_gradients", "apply_gradients"];
+const BACKWARD_ANEW: &[&str] =
+    &["statistics", "finish_statistics", "gradient_sums", "finish_gradients", "apply_gradients"];
+
+/// Two reads of each input, one where statistics are given.
+pub(super) struct Channelwise;
+
+impl Algorithm<NormProblem> for Channelwise {
+    fn name(&self) -> &'static str {
+        "channelwise"
+    }
+
+    fn configs(&self, problem: &NormProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        let steps = steps(problem)?;
+        let last = steps[steps.len() - 1];
+        let configs = kernel_for(KERNELS, last, problem.x().dtype(), context)?;
+        if !matches!(
+            problem.activation().0,
+            ActivationMode::Identity | ActivationMode::Relu | ActivationMode::ClippedRelu
+        ) {
+            let activation = problem.activation().0;
+            return Err(Refusal::new(format!("takes relu and clipped_relu, given the activation {activation}")));
+        }
+        for name in ["scale", "bias", "dscale", "dbias", "running_mean"] {
+            if let Some((_, desc)) = problem.operand(name)
+                && desc.rank() > 1
+                && !desc.is_packed()
+            {
+                return Err(Refusal::new(format!("takes a packed {name}, given {desc}")));
+            }
+        }
+        Layout::of(problem, context)?;
+        Ok(configs)
+    }
+
+    fn workspace_bytes(&self, problem: &NormProblem, config: Config) -> u64 {
+        naive::Naive.workspace_bytes(problem, config)
+    }
+
+    fn workspace_bytes_on(&self, problem: &NormProblem, config: Config, context: &Context) -> u64 {
+        let own = Layout::of(problem, context).map_or(0, |layout| Room::new(problem, &layout.single).total);
+        own.max(self.workspace_bytes(problem, config))
+    }
+
+    fn estimate_us(&self, problem: &NormProblem, _: Config, context: &Context) -> f64 {
+        let n_steps = steps(problem).map_or(1, <[&str]>::len) as f64;
+        let x = problem.x().data_bytes() as f64;
+        // Beside every operand once: the sums read x, and backward dy and y as well.
+        let again = match problem.norm_pass() {
+            NormPass::Backward => {
+                let read = if problem.operand("y").is_some() { 3.0 } else { 2.0 };
+                x * (read + if n_steps > 3.0 { 1.0 } else { 0.0 })
+            }
+            NormPass::Forward => x,
+            NormPass::Inference | NormPass::Finalize => 0.0,
+        };
+        n_steps * LAUNCH_US + (problem.bytes() + again) / (MEMORY_SHARE * context.info().bytes_per_us)
+    }
+
+    fn prepare(&self, problem: &NormProblem, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let refused = |Refusal(reason)| Error::Unsupported {
+            problem: problem.to_string(),
+            reasons: vec![(self.name().to_owned(), reason)],
+        };
+        let layout = Layout::of(problem, context).map_err(refused)?;
+        let steps = steps(problem).map_err(refused)?;
+        let dtype = problem.x().dtype();
+        let mut kernels = Vec::new();
+        for step in steps {
+            let config = kernel_for(KERNELS, step, dtype, context).map_err(refused)?[0];
+            kernels.push((context.function(config.0)?, step.starts_with("finish")));
+        }
+        Ok(Box::new(ChannelwiseLaunch {
+            kernels,
+            params: params(problem, &layout),
+            room: Room::new(problem, &layout.single),
+            keeps_statistics: problem.operand("inv_std").is_none() && problem.norm_pass() != NormPass::Inference,
+            layout,
+        }))
+    }
+}
+
+fn steps(problem: &NormProblem) -> Result<&'static [&'static str], Refusal> {
+    Ok(match problem.norm_pass() {
+        NormPass::Forward => FORWARD,
+        NormPass::Inference => INFERENCE,
+        NormPass::Backward if problem.operand("inv_std").is_some() => BACKWARD,
+        NormPass::Backward => BACKWARD_ANEW,
+        NormPass::Finalize => return Err(Refusal::new("takes forward, inference and backward, given finalize")),
+    })
+}
+
+/// The workspace: mean, inverse standard deviation, shift and tilt of the rows, and the parts of channels.
+struct Room {
+    row_bytes: u64,
+    total: u64,
+}
+
+impl Room {
+    fn new(problem: &NormProblem, share: &Share) -> Self {
+        let word = size_of::<f32>() as u64;
+        if problem.norm_pass() == NormPass::Inference {
+            return Room { row_bytes: 0, total: 0 };
+        }
+        let row_bytes = (word * problem.sharing().n_rows() as u64).next_multiple_of(ALIGN);
+        let parts = 2 * word * u64::from(share.n_parts) * u64::from(share.channels);
+        Room { row_bytes, total: 4 * row_bytes + parts }
+    }
+}
+
+fn params(problem: &NormProblem, layout: &Layout) -> ChannelwiseParams {
+    let backward = problem.norm_pass() == NormPass::Backward;
+    let mut addresses = [0; tensor::COUNT];
+    addresses[tensor::X] = place(problem, "x");
+    addresses[tensor::OUT] = place(problem, if backward { "dx" } else { "y" });
+    addresses[tensor::DY] = place(problem, if backward { "dy" } else { "z" });
+    addresses[tensor::Y] = if backward { place(problem, "y") } else { 0 };
+    addresses[tensor::DZ] = place(problem, "dz");
+    // Packed where there are several dimensions.
+    let stride =
+        |name: &str| problem.operand(name).map_or(0, |(_, desc)| if desc.rank() > 1 { 1 } else { desc.strides()[0] });
+    let (mode, coefficient) = problem.activation();
+    let (low, high) = match mode {
+        // Backward, a bound that no number reaches.
+        ActivationMode::Relu => (0.0, if backward { f32::NAN } else { f32::INFINITY }),
+        ActivationMode::ClippedRelu => (0.0, coefficient as f32),
+        _ => (f32::NEG_INFINITY, f32::INFINITY),
+    };
+    ChannelwiseParams {
+        share: layout.single,
+        rows_per_image: layout.rows_per_image,
+        channels_per_row: layout.channels_per_row,
+        addresses,
+        strides: layout.strides,
+        scale: place(problem, "scale"),
+        bias: place(problem, "bias"),
+        dscale: place(problem, "dscale"),
+        dbias: place(problem, "dbias"),
+        parameter_strides: ["scale", "bias", "dscale", "dbias", "running_mean"].map(stride),
+        mean: place(problem, "mean"),
+        inv_std: place(problem, "inv_std"),
+        running_mean: place(problem, "running_mean"),
+        running_var: place(problem, "running_var"),
+        shift: 0,
+        tilt: 0,
+        partials: 0,
+        n_rows: problem.sharing().n_rows() as u32,
+        parameters_are_wide: parameters_are_wide(problem),
+        running_is_wide: is_wide(problem, &["running_mean"]),
+        low,
+        high,
+        epsilon: problem.epsilon() as f32,
+        factor: problem.factor() as f32,
+        correction: problem.correction() as f32,
+        row_share: (1.0 / problem.count() as f64) as f32,
+        alpha: 1.0,
+        beta: 0.0,
+        reserved: 0,
+    }
+}
+
+/// Kernels one after another with the same parameters.
+struct ChannelwiseLaunch {
+    /// And whether the kernel is one for rows and channels, not for elements.
+    kernels: Vec<(Function, bool)>,
+    params: ChannelwiseParams,
+    layout: Layout,
+    room: Room,
+    /// Whether statistics of rows lie in the workspace.
+    keeps_statistics: bool,
+}
+
+impl Launch for ChannelwiseLaunch {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let mut params = self.params;
+        let p = &mut params;
+        let mut all = 0;
+        for address in &mut p.addresses {
+            place_address(address, call);
+            all |= *address;
+        }
+        let vectors = self.layout.vectors.filter(|_| all.is_multiple_of(VECTOR_BYTES as u64));
+        let blocks = self.layout.blocks[usize::from(vectors.is_none())];
+        p.share = vectors.unwrap_or(self.layout.single);
+        for address in [&mut p.scale, &mut p.bias, &mut p.dscale, &mut p.dbias, &mut p.mean, &mut p.inv_std] {
+            place_address(address, call);
+        }
+        place_address(&mut p.running_mean, call);
+        place_address(&mut p.running_var, call);
+        if self.room.total > 0 {
+            let rows = |i: u64| call.workspace_address() + i * self.room.row_bytes;
+            if self.keeps_statistics {
+                (p.mean, p.inv_std) = (rows(0), rows(1));
+            }
+            (p.shift, p.tilt, p.partials) = (rows(2), rows(3), rows(4));
+        }
+        (p.alpha, p.beta) = (call.alpha as f32, call.beta as f32);
+        let items = i64::from(p.n_rows) + i64::from(p.share.channels);
+        for (function, of_rows) in &self.kernels {
+            let config = if *of_rows {
+                linear_grid(items * LANES, BLOCK)
+            } else {
+                LaunchConfig { grid: [blocks, p.share.n_parts, 1], block: [BLOCK, 1, 1], ..LaunchConfig::default() }
+            };
+            run(function, &config, stream, p)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,298 @@
+//! Tensors as images, positions and channels, and how blocks share them out.
+
+use super::super::{NormMode, NormPass, NormProblem};
+use crate::select::Refusal;
+use crate::{Context, TensorDesc};
+use kernel_abi::desc::collapse_dims;
+use kernel_abi::division::Divisor;
+use kernel_abi::ops::norm::channelwise::{BLOCK, Share, tensor};
+
+/// Bytes of an access.
+pub(super) const VECTOR_BYTES: i64 = 16;
+/// Blocks of a multiprocessor that keep it busy.
+const BLOCKS_PER_UNIT: i64 = 8;
+/// Vectors of a thread that are worth a part.
+const PART_VECTORS: i64 = 4;
+/// The most channels of a warp's vectors.
+const MAX_LANES: u64 = 32;
+/// Positions and channels are counted in 31 bits, a few steps more of them included.
+const MAX_EXTENT: i64 = 1 << 30;
+/// The most parts: the extent of a grid.
+const MAX_PARTS: i64 = 65_535;
+
+/// Tensors and how they are shared out, with accesses of 16 bytes where they allow, and with single ones.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub(super) vectors: Option<Share>,
+    pub(super) single: Share,
+    /// For each tensor, elements between images, positions and channels.
+    pub(super) strides: [[i64; 3]; tensor::COUNT],
+    pub(super) rows_per_image: u32,
+    pub(super) channels_per_row: Divisor,
+    /// Blocks along the channels, with vectors and without.
+    pub(super) blocks: [u32; 2],
+}
+
+/// Extents and distances.
+struct Shape {
+    images: i64,
+    positions: i64,
+    channels: i64,
+    strides: [[i64; 3]; tensor::COUNT],
+}
+
+impl Layout {
+    pub(super) fn of(problem: &NormProblem, context: &Context) -> Result<Self, Refusal> {
+        let mode = problem.mode();
+        let by_image = matches!(mode, NormMode::Group { .. } | NormMode::Instance);
+        let shape = Shape::of(problem)?;
+        let run = VECTOR_BYTES / problem.x().dtype().size_bytes() as i64;
+        let units = |axis: usize, extent: i64| extent == 1 || shape.strides.iter().all(|s| s[axis] == 1);
+        let along_channels = shape.channels > 1 && units(2, shape.channels);
+        if !along_channels && !units(1, shape.positions) {
+            let reason = format!("takes contiguous channels or positions, given {} and {}", problem.x(), problem.out());
+            return Err(Refusal::new(reason));
+        }
+        let whole = |axis: usize, extent: i64| extent == 1 || shape.strides.iter().all(|s| s[axis] % run == 0);
+        let fits = if along_channels {
+            shape.channels % run == 0 && whole(0, shape.images) && whole(1, shape.positions)
+        } else {
+            shape.positions % run == 0 && whole(0, shape.images) && whole(2, shape.channels)
+        };
+        let rows_along_images = !along_channels && !by_image && shape.images > 1;
+        let lanes = |run: i64| {
+            if along_channels {
+                (shape.channels / run).max(1).unsigned_abs().next_power_of_two().min(MAX_LANES) as i64
+            } else if rows_along_images {
+                MAX_LANES as i64
+            } else {
+                i64::from(BLOCK)
+            }
+        };
+        let blocks =
+            |run: i64| if along_channels { div_ceil(shape.channels, lanes(run) * run) } else { shape.channels };
+        let best = if fits { run } else { 1 };
+        let cut =
+            Cut::new(&shape, by_image, rows_along_images, along_channels, lanes(best), best, blocks(best), context);
+        if cut.n_parts() > MAX_PARTS {
+            return Err(Refusal::new(format!("takes up to {MAX_PARTS} parts, given {}", cut.n_parts())));
+        }
+        let share = |run: i64| Share {
+            images: shape.images as u32,
+            positions: shape.positions as u32,
+            channels: shape.channels as u32,
+            part_images: cut.part_images as u32,
+            part_positions: cut.part_positions as u32,
+            chunks: Divisor::new(cut.chunks as u32),
+            n_parts: cut.n_parts() as u32,
+            by_image: u32::from(by_image),
+            lanes: lanes(run) as u32,
+            along_channels: u32::from(along_channels),
+            rows_along_images: u32::from(rows_along_images),
+            vectors: u32::from(run > 1),
+        };
+        let (rows_per_image, channels_per_row) = match mode {
+            NormMode::Group { groups } => (groups, shape.channels / groups),
+            NormMode::Instance => (shape.channels, 1),
+            _ => (0, 1),
+        };
+        Ok(Layout {
+            vectors: fits.then(|| share(run)),
+            single: share(1),
+            strides: shape.strides,
+            rows_per_image: rows_per_image as u32,
+            channels_per_row: Divisor::new(channels_per_row as u32),
+            blocks: [blocks(run) as u32, blocks(1) as u32],
+        })
+    }
+}
+
+/// Division of positive numbers that rounds up.
+fn div_ceil(number: i64, by: i64) -> i64 {
+    (number + by - 1) / by
+}
+
+/// Parts: some images' run of positions.
+struct Cut {
+    image_parts: i64,
+    part_images: i64,
+    chunks: i64,
+    part_positions: i64,
+}
+
+impl Cut {
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        shape: &Shape,
+        by_image: bool,
+        rows_along_images: bool,
+        along_channels: bool,
+        lanes: i64,
+        run: i64,
+        blocks: i64,
+        context: &Context,
+    ) -> Self {
+        let wanted = (context.info().n_units as i64 * BLOCKS_PER_UNIT / blocks).max(1);
+        let rows = i64::from(BLOCK) / lanes;
+        let image_step = if rows_along_images { rows } else { 1 };
+        let image_parts = if by_image { shape.images } else { div_ceil(shape.images, image_step).min(wanted) };
+        let part_images = div_ceil(shape.images, image_parts);
+        let image_parts = div_ceil(shape.images, part_images);
+        // What a block's threads take of an image at a time.
+        let step = if along_channels { rows } else { lanes * run };
+        let chunks = div_ceil(wanted, image_parts);
+        let least = div_ceil(shape.positions, chunks).max(step * PART_VECTORS);
+        let part_positions = div_ceil(least, step) * step;
+        let part_positions = part_positions.min(shape.positions);
+        Cut { image_parts, part_images, chunks: div_ceil(shape.positions, part_positions), part_positions }
+    }
+
+    fn n_parts(&self) -> i64 {
+        self.image_parts * self.chunks
+    }
+}
+
+impl Shape {
+    fn of(problem: &NormProblem) -> Result<Self, Refusal> {
+        let x = *problem.x();
+        let backward = problem.norm_pass() == NormPass::Backward;
+        let operand = |name: &str| problem.operand(name).map_or(x, |(_, desc)| desc);
+        let mut tensors = [x; tensor::COUNT];
+        tensors[tensor::OUT] = *problem.out();
+        tensors[tensor::DY] = operand(if backward { "dy" } else { "z" });
+        if backward {
+            tensors[tensor::Y] = operand("y");
+            tensors[tensor::DZ] = operand("dz");
+        }
+        let dims = x.dims();
+        let batch_wide = match problem.mode() {
+            NormMode::Batch => true,
+            NormMode::Group { .. } | NormMode::Instance => false,
+            NormMode::PerActivation => return Self::of_activations(&x, &tensors),
+            NormMode::Layer { .. } | NormMode::Rms { .. } => {
+                let mode = problem.mode().name();
+                return Err(Refusal::new(format!("takes batch, per_activation, group and instance, given {mode}")));
+            }
+        };
+        let (mut positions, position_strides) = merged(&tensors, &(2..x.rank()).collect::<Vec<_>>())?;
+        let mut strides: [[i64; 3]; tensor::COUNT] =
+            std::array::from_fn(|t| [tensors[t].strides()[0], position_strides[t], tensors[t].strides()[1]]);
+        let mut images = dims[0];
+        if batch_wide && positions == 1 {
+            // Images are as good as positions.
+            strides.iter_mut().for_each(|s| s[1] = s[0]);
+            (images, positions) = (1, images);
+        } else if batch_wide && strides.iter().all(|s| s[0] == positions * s[1]) {
+            (images, positions) = (1, images * positions);
+        }
+        Self::checked(Shape { images, positions, channels: dims[1], strides })
+    }
+
+    /// Every position is a channel, every image a position.
+    fn of_activations(x: &TensorDesc, tensors: &[TensorDesc; tensor::COUNT]) -> Result<Self, Refusal> {
+        // In one dimension with the packed one: in the order of the parameters.
+        let packed = x.to_packed();
+        let [a, b, c, d, e] = *tensors;
+        let all = [packed, a, b, c, d, e];
+        let (channels, [_, rest @ ..]) = merged(&all, &(1..x.rank()).collect::<Vec<_>>())?;
+        let strides = std::array::from_fn(|t| [0, tensors[t].strides()[0], rest[t]]);
+        Self::checked(Shape { images: 1, positions: x.dims()[0], channels, strides })
+    }
+
+    fn checked(self) -> Result<Self, Refusal> {
+        let Shape { images, positions, channels, .. } = &self;
+        if images * positions > MAX_EXTENT || *channels > MAX_EXTENT {
+            let reason = format!(
+                "takes up to {MAX_EXTENT} elements a channel, and channels, given {} and {channels}",
+                images * positions
+            );
+            return Err(Refusal::new(reason));
+        }
+        Ok(self)
+    }
+}
+
+/// Some dimensions as one: its extent and the tensors' strides.
+fn merged<const N: usize>(tensors: &[TensorDesc; N], dims: &[usize]) -> Result<(i64, [i64; N]), Refusal> {
+    let walked = collapse_dims(tensors.each_ref(), dims);
+    let last = walked[0].dims.len() - 1;
+    if walked[0].dims[..last].iter().any(|&dim| dim != 1) {
+        let given: Vec<String> = tensors.iter().map(TensorDesc::to_string).collect();
+        let reason = format!("takes positions that all tensors walk as one dimension, given {}", given.join(", "));
+        return Err(Refusal::new(reason));
+    }
+    Ok((walked[0].dims[last], walked.map(|tensor| tensor.strides[last])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(text: &str) -> Result<Layout, Refusal> {
+        let problem: NormProblem = text.parse().unwrap();
+        Layout::of(&problem, &Context::cpu())
+    }
+
+    /// What all threads of all blocks visit, as the kernels do: every element once.
+    fn covers(text: &str) {
+        let problem: NormProblem = text.parse().unwrap();
+        let layout = layout(text).unwrap();
+        let run = VECTOR_BYTES / problem.x().dtype().size_bytes() as i64;
+        for (share, run, blocks) in
+            layout.vectors.iter().map(|s| (s, run, layout.blocks[0])).chain([(&layout.single, 1, layout.blocks[1])])
+        {
+            let mut found = Vec::new();
+            let (mut elems, run) = (0u64, run as u32);
+            for part in 0..share.n_parts {
+                elems += u64::from(share.part_elems(part));
+                let (of_images, chunk) = share.chunks.div_rem(part);
+                let images = of_images * share.part_images..((of_images + 1) * share.part_images).min(share.images);
+                let positions = chunk * share.part_positions..((chunk + 1) * share.part_positions).min(share.positions);
+                for (image, block) in images.flat_map(|image| (0..blocks).map(move |block| (image, block))) {
+                    let (channels, step) = if share.along_channels != 0 {
+                        let first = block * share.lanes * run;
+                        (first..(first + share.lanes * run).min(share.channels), 1)
+                    } else {
+                        assert_eq!((positions.len() as u32 % run, positions.start % run), (0, 0), "{text}");
+                        (block..block + 1, 1)
+                    };
+                    for (at, c) in positions.clone().step_by(step).flat_map(|at| channels.clone().map(move |c| (at, c)))
+                    {
+                        let s = layout.strides[tensor::X];
+                        found.push(i64::from(image) * s[0] + i64::from(at) * s[1] + i64::from(c) * s[2]);
+                    }
+                }
+            }
+            assert_eq!(elems * u64::from(share.channels), problem.x().n_elems() as u64, "{text}");
+            let mut expected: Vec<i64> = (0..problem.x().n_elems()).map(|i| problem.x().offset_of(i)).collect();
+            found.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_element_is_met_once() {
+        for x in
+            ["5x16x9x7:f16:nhwc", "5x16x8x8:f16", "5x3x7x7:f32", "9x5x1x1:bf16", "1x40x3x3:f32:nhwc", "70x2x16:f16"]
+        {
+            for mode in ["batch", "instance", "per_activation"] {
+                if mode == "per_activation" && x.contains("nhwc") {
+                    continue;
+                }
+                covers(&format!("norm:forward mode={mode} x={x}"));
+            }
+        }
+        covers("norm:forward mode=group groups=4 x=3x16x5x5:f16:nhwc");
+        covers("norm:forward mode=batch x=3x16x5x5:f16:s800x1x80x16");
+    }
+
+    #[test]
+    fn refusals_name_the_layouts() {
+        let refusal = |text: &str| layout(text).unwrap_err().0;
+        assert!(refusal("norm:forward mode=layer x=4x8:f32").contains("given layer"));
+        assert!(refusal("norm:forward mode=batch x=4x8x3x3:f32 y=4x8x3x3:f32:nhwc").contains("contiguous channels"));
+        assert!(refusal("norm:forward mode=batch x=4x8x3x3:f32:s144x18x1x3").contains("given 4x8x3x3"));
+        assert!(refusal("norm:forward mode=per_activation x=4x8x3x3:f32:nhwc").contains("one dimension"));
+    }
+}

@@ -1,0 +1,12 @@
+//! Channels-last and planar images: sums over parts of channels, then one pass.
+//!
+//! Grid: channels along x, parts along y, as `kernel_abi::ops::norm::channelwise` shares them out; blocks of 256 threads.
+//! A thread keeps to the channels of one vector, or to one channel whose vectors lie along positions. Means and squared
+//! deviations of threads and of parts are joined by Chan's formula (Chan, Golub and LeVeque 1979), in a fixed order.
+
+mod backward;
+mod forward;
+mod place;
+
+pub use backward::{apply_gradients, finish_gradients, gradient_sums};
+pub use forward::{apply, finish_statistics, infer, statistics};
