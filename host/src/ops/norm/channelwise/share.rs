@@ -292,7 +292,7 @@ mod tests {
         let refusal = |text: &str| layout(text).unwrap_err().0;
         assert!(refusal("norm:forward mode=layer x=4x8:f32").contains("given layer"));
         assert!(refusal("norm:forward mode=batch x=4x8x3x3:f32 y=4x8x3x3:f32:nhwc").contains("contiguous channels"));
-        assert!(refusal("norm:forward mode=batch x=4x8x3x3:f32:s144x18x1x3").contains("given 4x8x3x3"));
+        assert!(refusal("norm:forward mode=batch x=4x8x3x3:f32:s216x27x9x2").contains("one dimension, given 4x8"));
         assert!(refusal("norm:forward mode=per_activation x=4x8x3x3:f32:nhwc").contains("one dimension"));
     }
 }
