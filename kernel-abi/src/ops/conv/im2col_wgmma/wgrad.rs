@@ -10,7 +10,7 @@ crate::abi_struct! {
         pub dy_map: [u64; 16],
         /// Map of x.
         pub x_map: [u64; 16],
-        /// How x is loaded, of [`access`].
+        /// How x is loaded, of [`access`](super::access).
         pub x_access: u32,
         /// K of a group.
         pub group_k: u32,
