@@ -145,11 +145,11 @@ def norm(torch, direction, keys, tensors):
             if mode == "rms":
                 return (lambda x, scale=None: aten._fused_rms_norm(x, shape, scale, eps)[0]), names
             return (lambda x, scale=None, bias=None: aten.native_layer_norm(x, shape, scale, bias, eps)[0]), names
-        names = ["x", "dy"] + [name for name in ["mean", "inv_std", "scale"] if name in tensors]
         if mode == "rms":
             back, mask = aten._fused_rms_norm_backward, [True, True]
-            return (lambda x, dy, mean, inv_std, scale: back(dy, x, shape, inv_std, scale, mask)), names
-        back, mask = aten.native_layer_norm_backward, [True, True, True]
+            names = ["x", "dy", "inv_std", "scale"]
+            return (lambda x, dy, inv_std, scale: back(dy, x, shape, inv_std, scale, mask)), names
+        back, mask, names = aten.native_layer_norm_backward, [True, True, True], ["x", "dy", "mean", "inv_std", "scale"]
         return (lambda x, dy, mean, inv_std, scale: back(dy, x, shape, mean, inv_std, scale, scale, mask)), names
     if mode == "group":
         n, c, groups = dims[0], dims[1], int(keys["groups"])

@@ -244,7 +244,6 @@ fn refusals_name_argument_expected_and_given() {
     for text in [
         "activation:forward mode=relu x=2x3:i8",
         "bias:forward x=2x3:f8e4m3 bias=3:f8e4m3",
-        "pointwise:add a=2x3:i32 b=2x3:i32 c=2x3:i32",
         "pool:forward mode=max window=2x2 x=1x1x4x4:i8",
         "sgd:update momentum=0 dw=3:f8e5m2 v=3:f8e5m2 w=3:f8e5m2",
         "softmax:forward x=2x3:i8",

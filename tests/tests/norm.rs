@@ -123,6 +123,7 @@ fn refusals_name_argument_expected_and_given() {
     assert!(text("norm:forward mode=batch factor=2 x=4x8:f32 running_mean=8:f32").contains("from 0 to 1, given 2"));
     assert!(text("norm:forward mode=batch unbiased=2 x=4x8:f32").contains("expected 0 or 1, given 2"));
     assert!(text("norm:forward mode=batch act=clipped_relu coef=-1 x=4x8:f32").contains("at least 0, given -1"));
+    assert!(text("norm:forward mode=batch act=gelu x=4x8:f32").contains("given gelu"));
     assert!(text("norm:forward mode=batch x=4x8:i8").contains("one of the element types f32"));
     assert!(text("norm:forward mode=batch x=4x8:f32 y=8x4:f32").contains("bad y: expected the extents 4x8 of x"));
     assert!(text("norm:forward mode=batch x=4x8:f32 z=4x8:f16").contains("bad z: expected the element type f32 of x"));

@@ -109,7 +109,7 @@ fn words() -> impl Strategy<Value = Words> {
     let activations = prop_oneof![
         2 => Just(ActivationMode::Identity),
         1 => Just(ActivationMode::Relu),
-        1 => prop::sample::select(ActivationMode::ALL),
+        1 => prop::sample::select(ActivationMode::EPILOGUE),
     ];
     (passes, 0usize..6, 0usize..8, dtype(), activations, 0usize..3, proptest::arbitrary::any::<[bool; 8]>()).prop_map(
         |(pass, mode, which, dtype, activation, epsilon, flags)| Words {
