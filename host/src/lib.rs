@@ -14,7 +14,7 @@
 //! let desc = TensorDesc::nchw(DType::F32, 1, 1, 2, 2)?;
 //! let x = context.tensor_from(&desc, &[-1.0f32, 2.0, -3.0, 4.0])?;
 //! let mut y = context.tensor(&desc)?;
-//! let problem = ActivationProblem::forward(ActivationMode::Relu, 0.0, &desc, &desc)?;
+//! let problem = ActivationProblem::forward(ActivationMode::Relu, &desc, &desc)?;
 //! let plan = context.plan(&problem, Policy::Heuristic)?;
 //! let mut workspace = plan.workspace()?;
 //! plan.run(&stream, Args::new().input("x", &x).output("y", &mut y), &mut workspace)?;
