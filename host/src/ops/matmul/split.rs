@@ -210,14 +210,22 @@ impl Side {
         let (batch_strides, _) = desc.strides().split_at(desc.rank() - 2);
         let batch_strides = right_aligned(batch_strides, 0);
         let is_mn_major = k_stride != 1 && (mn_stride == 1 || mn_stride < k_stride);
-        let (inner_stride, outer, outer_stride) =
-            if is_mn_major { (mn_stride, k, k_stride) } else { (k_stride, mn, mn_stride) };
+        // Kernels form addresses outside the matrix too, of copies of zero bytes, and those have to be aligned as well:
+        // with the stride of an extent of 1, which is arbitrary, they would not be.
+        let stride_of = |extent: i64, stride: i64| if extent > 1 { stride } else { 0 };
+        let (inner_stride, outer_stride, [row_stride, col_stride]) = if is_mn_major {
+            let outer = stride_of(k, k_stride);
+            (mn_stride, outer, [mn_stride, outer])
+        } else {
+            let outer = stride_of(mn, mn_stride);
+            (k_stride, outer, [outer, k_stride])
+        };
         let [s0, s1, s2] = batch_strides;
         Side {
-            operand: MatmulOperand { address: 0, batch_strides, row_stride: mn_stride, col_stride: k_stride },
+            operand: MatmulOperand { address: 0, batch_strides, row_stride, col_stride },
             is_mn_major,
             inner_stride,
-            outer_strides: [s0, s1, s2, if outer > 1 { outer_stride } else { 0 }],
+            outer_strides: [s0, s1, s2, outer_stride],
             element_bytes: desc.dtype().size_bytes() as u64,
         }
     }
