@@ -9,6 +9,7 @@ export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:/usr/local/nvidia/lib64:/usr/local/
 export OXIDNN_SKIPPED="$here/skipped.txt"
 rm -f "$OXIDNN_SKIPPED"
 cd "$here" || exit 1
+./unpack.sh || exit 1
 
 {
     echo "# GPU tests of oxidnn"
