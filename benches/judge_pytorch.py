@@ -32,7 +32,8 @@ def parse(text):
     keys, tensors = {}, {}
     for word in words[1:]:
         key, value = word.split("=", 1)
-        if ":" in value:
+        # A chain's steps have colons too, but begin with a word.
+        if ":" in value and value[0].isdigit():
             parts = value.split(":")
             dims = [int(d) for d in parts[0].split("x")]
             tensors[key] = (dims, parts[1], strides_of(dims, parts[2] if len(parts) > 2 else "nchw"))

@@ -32,7 +32,8 @@ def activation(torch, direction, keys, tensors):
 def pool(torch, direction, keys, tensors):
     from judge_pytorch import dtype_of
 
-    rank = len(tensors["x"][0]) - 2
+    image = tensors["x" if "x" in tensors else "dx"]
+    rank = len(image[0]) - 2
     aten, window = torch.ops.aten, numbers(keys["window"])
     pad, stride = numbers(keys.get("pad", "x".join("0" * rank))), numbers(keys.get("stride", keys["window"]))
     ceil, dilation = keys.get("ceil") == "1", numbers(keys.get("dil", "x".join("1" * rank)))
@@ -41,7 +42,7 @@ def pool(torch, direction, keys, tensors):
         with_indices = getattr(aten, f"max_{name}_with_indices")
         if direction == "forward":
             return (lambda x: with_indices(x, window, stride, pad, dilation, ceil)[0]), ["x"]
-        x = empty(torch, dtype_of, tensors["x"]).normal_()
+        x = empty(torch, dtype_of, image).normal_()
         indices = with_indices(x, window, stride, pad, dilation, ceil)[1]
         back = getattr(aten, f"max_{name}_with_indices_backward")
         return (lambda x, dy: back(dy, x, window, stride, pad, dilation, ceil, indices)), ["x", "dy"]
@@ -50,7 +51,7 @@ def pool(torch, direction, keys, tensors):
         average = getattr(aten, f"avg_{name}")
         return (lambda x: average(x, window, stride, pad, ceil, include)), ["x"]
     # Only the input's shape and layout are read.
-    x, back = empty(torch, dtype_of, tensors["x"]), getattr(aten, f"avg_{name}_backward")
+    x, back = empty(torch, dtype_of, image), getattr(aten, f"avg_{name}_backward")
     return (lambda dy: back(dy, x, window, stride, pad, ceil, include, None)), ["dy"]
 
 
@@ -81,11 +82,14 @@ def crossentropy(torch, direction, keys, tensors):
     logs, code = aten._log_softmax(x, 1, False), {"none": 0, "mean": 1, "sum": 2}[reduction]
     total = aten.nll_loss_forward(logs, target, None, code, -100)[1]
 
-    def run(target, dloss):
-        dlogs = aten.nll_loss_backward(dloss.reshape(()), logs, target, None, code, -100, total)
+    # The loss has the type of the logits there.
+    dloss = torch.ones(() if reduction != "none" else target.shape, dtype=logs.dtype, device="cuda")
+
+    def run(target):
+        dlogs = aten.nll_loss_backward(dloss, logs, target, None, code, -100, total)
         return aten._log_softmax_backward_data(dlogs, logs, 1, logs.dtype)
 
-    return run, ["target", "dloss"]
+    return run, ["target"]
 
 
 def dropout(torch, direction, keys, tensors):
@@ -123,7 +127,7 @@ def pointwise(torch, direction, keys, tensors):
     single |= {"sqrt": torch.sqrt, "erf": torch.erf}
     if direction in single:
         return single[direction], [name for name in ["a", "b"] if name in tensors]
-    if direction == "chain" and keys["steps"] == "add:b,relu,add:t":
+    if direction == "chain" and [step.split(":")[0] for step in keys["steps"].split(",")] == ["add", "relu", "add"]:
         # One call each; a compiler of PyTorch's would make one kernel of them.
         return (lambda a, b, t: torch.relu(a + b) + t), ["a", "b", "t"]
     raise ValueError(f"no call for {direction}")

@@ -109,6 +109,27 @@ impl TensorDesc {
         Self::in_order(dtype, dims, std::iter::once(1).chain((2..dims.len()).rev()).chain([0]))
     }
 
+    /// A tensor of other extents, without gaps, whose dimensions lie in the order of this one's.
+    ///
+    /// # Errors
+    /// As [`TensorDesc::strided`]; also for another rank.
+    pub fn of_extents(&self, dims: &[i64]) -> Result<Self, BadDescriptor> {
+        if dims.len() != self.rank {
+            let reason = format!("expected {} dimensions, given {}", self.rank, dims.len());
+            return Err(BadDescriptor::new("tensor", "dims", reason));
+        }
+        // Exact equality first: with an extent of 1 a tensor can be both, and its strides then say which was meant.
+        if Self::packed(self.dtype, self.dims()).as_ref() == Ok(self) {
+            return Self::packed(self.dtype, dims);
+        }
+        if Self::channels_last(self.dtype, self.dims()).as_ref() == Ok(self) {
+            return Self::channels_last(self.dtype, dims);
+        }
+        let mut order: Vec<usize> = (0..self.rank).rev().collect();
+        order.sort_by_key(|&i| self.strides[i]);
+        Self::in_order(self.dtype, dims, order.into_iter())
+    }
+
     /// Strides for dimensions laid out without gaps, `order` naming them from the innermost out.
     fn in_order(dtype: DType, dims: &[i64], order: impl Iterator<Item = usize>) -> Result<Self, BadDescriptor> {
         if dims.is_empty() || dims.len() > MAX_RANK {
@@ -364,6 +385,17 @@ mod tests {
         assert!(reason("2x3").contains("<type>"));
         assert!(reason("2x3:f32:s1").contains("2 strides"));
         assert!(reason("2x3:f32:s1x-1").contains("given -1"));
+    }
+
+    #[test]
+    fn other_extents_keep_the_order_of_dimensions() {
+        let desc = |text: &str| text.parse::<TensorDesc>().unwrap();
+        let of = |text: &str, dims: &[i64]| desc(text).of_extents(dims).unwrap();
+        assert_eq!(of("2x3x8x8:f16:nhwc", &[2, 3, 4, 4]), desc("2x3x4x4:f16:nhwc"));
+        assert_eq!(of("2x3x8x8:f16", &[2, 3, 4, 4]), desc("2x3x4x4:f16"));
+        // H, W, C, N from the outermost in.
+        assert_eq!(of("2x3x8x8:f16:s1x2x48x6", &[2, 3, 4, 5]), desc("2x3x4x5:f16:s1x2x30x6"));
+        assert!(desc("2x3:f16").of_extents(&[2, 3, 4]).is_err());
     }
 
     #[test]

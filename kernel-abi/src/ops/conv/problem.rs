@@ -370,7 +370,7 @@ impl FromStr for ConvProblem {
             Some(y) => y,
             None => {
                 let (_, dims) = desc.resolve((x_name, &x), (w_name, &w))?;
-                laid_out_like(&x, &dims)?
+                x.of_extents(&dims)?
             }
         };
         let epilogue = Epilogue::parse(OP, &mut fields)?;
@@ -403,28 +403,6 @@ fn check_dtypes(
     }
     same_dtype(OP, w_name, w, x_name, x)?;
     product_dtypes(OP, (x_name, x), (w_name, w), (y_name, y))
-}
-
-/// A tensor without gaps whose dimensions lie in the order of `model`'s.
-fn laid_out_like(model: &TensorDesc, dims: &[i64]) -> Result<TensorDesc, BadDescriptor> {
-    let dtype = model.dtype();
-    // Exact equality first: with an extent of 1 a tensor can be both, and its strides then say which was meant.
-    if TensorDesc::packed(dtype, model.dims()).as_ref() == Ok(model) {
-        return TensorDesc::packed(dtype, dims);
-    }
-    if TensorDesc::channels_last(dtype, model.dims()).as_ref() == Ok(model) {
-        return TensorDesc::channels_last(dtype, dims);
-    }
-    let mut order: Vec<usize> = (0..model.rank()).rev().collect();
-    order.sort_by_key(|&i| model.strides()[i]);
-    let mut strides = vec![0; dims.len()];
-    let mut stride = 1i64;
-    for i in order {
-        strides[i] = stride;
-        // A saturated stride is refused by the size check of `strided`.
-        stride = stride.saturating_mul(dims[i]);
-    }
-    TensorDesc::strided(dtype, dims, &strides)
 }
 
 #[cfg(test)]

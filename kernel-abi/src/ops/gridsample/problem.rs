@@ -271,7 +271,8 @@ impl fmt::Display for GridSampleProblem {
 impl FromStr for GridSampleProblem {
     type Err = BadDescriptor;
 
-    /// Left-out keys have [`GridSampleDesc`]'s defaults; a left-out `y` (`dy`) is packed, a left-out `dgrid` like `grid`.
+    /// Left-out keys have [`GridSampleDesc`]'s defaults; a left-out `y` (`dy`) is laid out like `x`
+    /// (`dx`), a left-out `dgrid` like `grid`.
     fn from_str(text: &str) -> Result<Self, BadDescriptor> {
         let mut fields = Fields::parse(OP, text)?;
         let pass: GridSamplePass = fields.parse_pass()?;
@@ -288,7 +289,7 @@ impl FromStr for GridSampleProblem {
             None => {
                 let spatial = grid.dims().iter().take(grid.rank() - 1).skip(1);
                 let dims: Vec<i64> = x.dims().iter().take(2).chain(spatial).copied().collect();
-                TensorDesc::packed(x.dtype(), &dims)?
+                x.of_extents(&dims)?
             }
         };
         let dgrid = match pass {

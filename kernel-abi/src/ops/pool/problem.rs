@@ -280,7 +280,8 @@ fn parse_desc(fields: &mut Fields<'_>) -> Result<PoolDesc, BadDescriptor> {
 impl FromStr for PoolProblem {
     type Err = BadDescriptor;
 
-    /// Left-out keys have [`PoolDesc`]'s defaults; a left-out `y` (`dy`) is packed, a left-out `dx` is like `x`.
+    /// Left-out keys have [`PoolDesc`]'s defaults; a left-out `y` (`dy`) is laid out like `x`
+    /// (`dx`), a left-out `dx` is like `x`.
     fn from_str(text: &str) -> Result<Self, BadDescriptor> {
         let mut fields = Fields::parse(OP, text)?;
         let pass: PoolPass = fields.parse_pass()?;
@@ -294,7 +295,7 @@ impl FromStr for PoolProblem {
         let y_name = if pass == PoolPass::Forward { "y" } else { "dy" };
         let y = match fields.take_optional(y_name)? {
             Some(y) => y,
-            None => TensorDesc::packed(image.dtype(), &desc.output_dims(&image)?)?,
+            None => image.of_extents(&desc.output_dims(&image)?)?,
         };
         fields.finish()?;
         let dx = (pass == PoolPass::Backward).then(|| dx.unwrap_or(image));

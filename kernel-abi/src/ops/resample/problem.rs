@@ -279,7 +279,8 @@ fn parse_desc(fields: &mut Fields<'_>) -> Result<ResampleDesc, BadDescriptor> {
 impl FromStr for ResampleProblem {
     type Err = BadDescriptor;
 
-    /// Left-out keys have [`ResampleDesc`]'s defaults; a left-out `y` (`dy`) is packed, of the extents that `scale` gives.
+    /// Left-out keys have [`ResampleDesc`]'s defaults; a left-out `y` (`dy`) is laid out like `x` (`dx`),
+    /// of the extents that `scale` gives.
     fn from_str(text: &str) -> Result<Self, BadDescriptor> {
         let mut fields = Fields::parse(OP, text)?;
         let pass: ResamplePass = fields.parse_pass()?;
@@ -288,7 +289,7 @@ impl FromStr for ResampleProblem {
         let x = fields.take_tensor(x_name)?;
         let y = match fields.take_optional(y_name)? {
             Some(y) => y,
-            None => TensorDesc::packed(x.dtype(), &desc.output_dims(&x)?)?,
+            None => x.of_extents(&desc.output_dims(&x)?)?,
         };
         fields.finish()?;
         Self::new(pass, &desc, (x_name, &x), (y_name, &y))

@@ -145,8 +145,8 @@ impl fmt::Display for UnpoolProblem {
 impl FromStr for UnpoolProblem {
     type Err = BadDescriptor;
 
-    /// Left-out keys have [`PoolDesc`]'s defaults; a left-out `y` (`dy`) is packed, as small as can be; a left-out `dx` is
-    /// packed, of the extents of `index`.
+    /// Left-out keys have [`PoolDesc`]'s defaults; a left-out `y` (`dy`) is laid out like `x` (`dx`), as
+    /// small as can be; a left-out `dx` like `dy`, of the extents of `index`.
     fn from_str(text: &str) -> Result<Self, BadDescriptor> {
         let mut fields = Fields::parse(OP, text)?;
         let pass: UnpoolPass = fields.parse_pass()?;
@@ -160,8 +160,8 @@ impl FromStr for UnpoolProblem {
         let image: Option<TensorDesc> = fields.take_optional(image_name)?;
         let (pooled, image) = match (pooled, image) {
             (Some(pooled), Some(image)) => (pooled, image),
-            (Some(pooled), None) => (pooled, TensorDesc::packed(pooled.dtype(), &desc.unpooled_dims(&pooled))?),
-            (None, Some(image)) => (TensorDesc::packed(image.dtype(), index.dims())?, image),
+            (Some(pooled), None) => (pooled, pooled.of_extents(&desc.unpooled_dims(&pooled))?),
+            (None, Some(image)) => (image.of_extents(index.dims())?, image),
             (None, None) => {
                 let reason = format!("expected {pooled_name}=… or {image_name}=…, given nothing");
                 return Err(BadDescriptor::new(OP, pooled_name, reason));
