@@ -9,7 +9,7 @@
 use super::pass::{ChannelPass, ChannelPassLaunch};
 use crate::operators::Operation;
 use crate::plan::{Bound, Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Cheapest, Config, Refusal};
 use crate::tensor::{Region, RegionMut};
 use crate::{Context, Error, Stream};
 
@@ -24,8 +24,7 @@ pub(crate) struct SeparateEpilogue;
 /// The steps of a problem.
 struct Steps<P: 'static> {
     problem: P,
-    algorithm: &'static dyn Algorithm<P>,
-    config: Config,
+    product: Cheapest<P>,
     pass: ChannelPass,
     estimate_us: f64,
 }
@@ -38,28 +37,20 @@ impl<P: Operation> Steps<P> {
         let plain = (problem.plain(), ChannelPass::of(epilogue, &y));
         // Another choice only where y is changed and its sums are wanted.
         let sums = ChannelPass::sums_of(Some(epilogue), &y).filter(|_| epilogue.changes_y());
-        let mut best: Option<Self> = None;
-        for (problem, pass) in [plain].into_iter().chain(sums.map(|sums| (problem.without_sums(), sums))) {
-            let pass_us = pass.estimate_us(context);
-            for &algorithm in P::algorithms() {
-                if problem.epilogue().is_some() && (!algorithm.takes_epilogues() || algorithm.name() == NAME) {
-                    continue;
-                }
-                for config in algorithm.configs(&problem, context).unwrap_or_default() {
-                    let estimate_us = algorithm.estimate_us(&problem, config, context) + pass_us;
-                    if best.as_ref().is_none_or(|best| estimate_us < best.estimate_us) {
-                        let (problem, pass) = (problem.clone(), pass.clone());
-                        best = Some(Steps { problem, algorithm, config, pass, estimate_us });
-                    }
-                }
-            }
-        }
-        best
+        let choices = [plain].into_iter().chain(sums.map(|sums| (problem.without_sums(), sums)));
+        let steps = choices.filter_map(|(problem, pass)| {
+            let fused = problem.epilogue().is_some();
+            let product = Cheapest::of(&problem, context, |one| !fused || one.takes_epilogues() && one.name() != NAME)?;
+            let estimate_us = product.estimate_us + pass.estimate_us(context);
+            Some(Steps { problem, product, pass, estimate_us })
+        });
+        steps.min_by(|a, b| a.estimate_us.total_cmp(&b.estimate_us))
     }
 
     /// Workspace of the product; that of the pass lies behind it.
     fn product_bytes(&self, context: &Context) -> u64 {
-        self.algorithm.workspace_bytes_on(&self.problem, self.config, context).next_multiple_of(ALIGN_BYTES)
+        let Cheapest { algorithm, config, .. } = self.product;
+        algorithm.workspace_bytes_on(&self.problem, config, context).next_multiple_of(ALIGN_BYTES)
     }
 }
 
@@ -107,7 +98,7 @@ impl<P: Operation> Algorithm<P> for SeparateEpilogue {
         };
         Ok(Box::new(SeparateLaunch {
             n_operands: steps.problem.operands().len(),
-            product: steps.algorithm.prepare(&steps.problem, steps.config, context)?,
+            product: steps.product.algorithm.prepare(&steps.problem, steps.product.config, context)?,
             product_bytes: steps.product_bytes(context),
             pass: steps.pass.prepare(context)?,
         }))

@@ -1,6 +1,7 @@
 //! Choosing an algorithm: the same for every operator.
 
 mod candidate;
+mod cheapest;
 pub(crate) mod cost;
 mod find;
 mod operands;
@@ -9,6 +10,7 @@ mod store;
 mod trial;
 
 pub use candidate::{Candidate, Measured, Origin, Verdict};
+pub(crate) use cheapest::Cheapest;
 pub use request::{FindOptions, FindProgress, FindStage, PlanRequest, Policy};
 pub(crate) use store::Store;
 pub use store::{StoreLocation, StoreStatus};

@@ -31,6 +31,7 @@ mod cpu_direct;
 mod cpu_gemm;
 mod cpu_geometry;
 mod depthwise;
+mod explicit_gemm;
 mod ffma;
 mod grouped_mma;
 mod halo_wgmma;

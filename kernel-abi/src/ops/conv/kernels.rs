@@ -400,6 +400,20 @@ macro_rules! conv_strided_planes_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel between images and the matrix of their windows, for `explicit_gemm`:
+/// symbol, what it does, what it copies or adds.
+#[macro_export]
+macro_rules! conv_windows_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (windows_gather_b16, gather, u16),
+            (windows_gather_b32, gather, u32),
+            (windows_gather_b128, gather, Vector),
+            (windows_add_f32, add, f32),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per f32 kernel of `fprop` and `dgrad` on bf16 tensor cores: symbol, tile.
 #[macro_export]
 macro_rules! conv_bf16x3_gather_kernels {

@@ -40,6 +40,7 @@
 pub mod bf16x3_wgmma;
 pub mod cp_async_mma;
 mod depthwise;
+mod explicit_gemm;
 pub mod ffma;
 pub mod grouped_mma;
 pub mod halo_wgmma;
@@ -64,6 +65,7 @@ mod desc;
 mod problem;
 
 pub use depthwise::{DepthwiseParams, LOOPED_MAX_FILTER, LOOPED_STRIP, REGION_BYTES, RUN_MAX};
+pub use explicit_gemm::ConvWindowsParams;
 pub use packed_rows::ConvPackRowsParams;
 pub use params::ConvParams;
 pub use pointwise_strided::ConvStridedPlanesParams;

@@ -1,8 +1,9 @@
 //! Convolution kernels: the rows of `conv_kernels!`.
 
+use super::explicit_gemm::Vector;
 use super::{
-    cp_async_mma, ffma, grouped_mma, merged_groups, naive, packed_rows, padded_channels, pointwise_strided,
-    spread_columns,
+    cp_async_mma, explicit_gemm, ffma, grouped_mma, merged_groups, naive, packed_rows, padded_channels,
+    pointwise_strided, spread_columns,
 };
 use crate::math::element::{bf16, f8e4m3, f8e5m2, f16};
 use cuda_std::{kernel, shared_array};
@@ -11,7 +12,9 @@ use kernel_abi::ops::conv::ffma::{ConvFfmaParams, ConvFfmaWgradParams, FfmaTile}
 use kernel_abi::ops::conv::grouped_mma::{GroupedMmaParams, SplitReduceParams};
 use kernel_abi::ops::conv::merged_groups::ConvMergeParams;
 use kernel_abi::ops::conv::padded_channels::ConvPadParams;
-use kernel_abi::ops::conv::{ConvPackRowsParams, ConvPackSpreadParams, ConvParams, ConvStridedPlanesParams};
+use kernel_abi::ops::conv::{
+    ConvPackRowsParams, ConvPackSpreadParams, ConvParams, ConvStridedPlanesParams, ConvWindowsParams,
+};
 
 // Two blocks a multiprocessor leave a thread 128 registers: left alone, ptxas takes fewer and spills the strides of the
 // five axes that the loops step by.
@@ -191,3 +194,16 @@ macro_rules! strided_planes_entries {
 }
 
 kernel_abi::conv_strided_planes_kernels!(strided_planes_entries);
+
+macro_rules! windows_entries {
+    ($(($symbol:ident, $what:ident, $unit:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`.
+        #[kernel(threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: ConvWindowsParams) {
+            explicit_gemm::$what::<$unit>(&params)
+        }
+    )* };
+}
+
+kernel_abi::conv_windows_kernels!(windows_entries);

@@ -4,6 +4,7 @@ mod bf16x3_wgmma;
 mod cp_async_mma;
 mod depthwise;
 mod entry;
+mod explicit_gemm;
 mod ffma;
 mod grouped_mma;
 mod halo_wgmma;
