@@ -126,10 +126,10 @@ def dtype_of(torch, name):
     }[name]
 
 
-def random_operand(torch, name, dims, dtype, strides):
+def random_operand(torch, name, dims, dtype, strides, high=8):
     tensor = torch.empty_strided(dims, strides, dtype=dtype_of(torch, dtype), device="cuda")
     if not tensor.is_floating_point():
-        return tensor.random_(0, 8)
+        return tensor.random_(0, high)
     tensor.normal_()
     # As compare fills them: what a root is taken of is positive.
     return tensor.abs_().add_(0.1) if "var" in name or "inv" in name else tensor
@@ -140,7 +140,7 @@ class Recorded:
 
     def __init__(self, torch, text):
         run, operands = operation(torch, text)
-        one_set = sum(math.prod(dims) * dtype_of(torch, dtype).itemsize for dims, dtype, _ in operands.values())
+        one_set = sum(math.prod(dims) * dtype_of(torch, dtype).itemsize for dims, dtype, *_ in operands.values())
         n_sets = max(2, min(64, -(-ROTATION_BYTES // one_set)))
         sets = [
             [random_operand(torch, name, *operand) for name, operand in operands.items()] for _ in range(n_sets)

@@ -5,6 +5,8 @@ that queues the work, with the operands' names. An output is an operand only whe
 its result is new memory, which costs nothing within a CUDA graph.
 """
 
+import math
+
 
 def numbers(text):
     return [int(part) for part in text.split("x")]
@@ -202,15 +204,97 @@ def lrn(torch, direction, keys, tensors):
     return (lambda x: torch.nn.functional.local_response_norm(x, n, alpha, beta, k)), ["x"]
 
 
+def reduce(torch, direction, keys, tensors):
+    (dims, _, _), (kept, _, _) = tensors["x"], tensors["y"]
+    axes = [i for i, extent in enumerate(dims) if kept[i] == 1]
+    if "indices" in tensors:
+        if len(axes) != 1:
+            raise ValueError("no call for places in several dimensions")
+        return (lambda x: getattr(torch, direction)(x, axes[0], keepdim=True)), ["x"]
+    norm = torch.linalg.vector_norm
+    functions = {
+        "add": lambda x: torch.sum(x, axes, keepdim=True),
+        "avg": lambda x: torch.mean(x, axes, keepdim=True),
+        "min": lambda x: torch.amin(x, axes, keepdim=True),
+        "max": lambda x: torch.amax(x, axes, keepdim=True),
+        "amax": lambda x: norm(x, math.inf, axes, keepdim=True),
+        "norm1": lambda x: norm(x, 1, axes, keepdim=True),
+        "norm2": lambda x: norm(x, 2, axes, keepdim=True),
+        "log_sum_exp": lambda x: torch.logsumexp(x, axes, keepdim=True),
+    }
+    if direction == "mul" and len(axes) == 1:
+        return (lambda x: torch.prod(x, axes[0], keepdim=True)), ["x"]
+    if direction not in functions:
+        raise ValueError(f"no call for {direction}")
+    return functions[direction], ["x"]
+
+
+def resample(torch, direction, keys, tensors):
+    aten, corners = torch.ops.aten, keys.get("coords") == "align_corners"
+    name_x, name_y = ("x", "y") if direction == "forward" else ("dx", "dy")
+    small, large = tensors[name_x][0], tensors[name_y][0]
+    if len(small) != 4:
+        raise ValueError("not an image of two axes")
+    if keys["mode"] == "nearest" and keys.get("coords") == "asymmetric" and keys.get("round") == "floor":
+        if direction == "forward":
+            return (lambda x: aten.upsample_nearest2d(x, large[2:], None, None)), ["x"]
+        return (lambda dy: aten.upsample_nearest2d_backward(dy, large[2:], small, None, None)), ["dy"]
+    if keys["mode"] == "linear" and keys.get("antialias", "0") == "0" and keys.get("coords") in (
+        "half_pixel", "pytorch_half_pixel", "align_corners", None,
+    ):
+        if direction == "forward":
+            return (lambda x: aten.upsample_bilinear2d(x, large[2:], corners, None, None)), ["x"]
+        return (lambda dy: aten.upsample_bilinear2d_backward(dy, large[2:], small, corners, None, None)), ["dy"]
+    raise ValueError("no call for these coordinates")
+
+
+def gather(torch, direction, keys, tensors):
+    if keys.get("axis", "0") != "0":
+        raise ValueError("no call for another axis than 0")
+    rows = tensors["x" if direction == "forward" else "dx"][0][0]
+    # Numbers of rows, all of them.
+    tensors["indices"] = (*tensors["indices"], rows)
+    if direction == "forward":
+        return (lambda x, indices: torch.ops.aten.embedding(x, indices)), ["x", "indices"]
+    backward = torch.ops.aten.embedding_dense_backward
+    return (lambda dy, indices: backward(dy, indices, rows, -1, False)), ["dy", "indices"]
+
+
+def pad(torch, direction, keys, tensors):
+    aten, mode = torch.ops.aten, keys["mode"]
+    small = tensors["x" if direction == "forward" else "dx"]
+    large = tensors["y" if direction == "forward" else "dy"]
+    before = numbers(keys["before"])
+    after = [large[0][i] - small[0][i] - before[i] for i in range(len(before))]
+    if len(before) != 4 or any(before[:2]) or any(after[:2]) or "step" in keys and set(numbers(keys["step"])) != {1}:
+        raise ValueError("no call but for two axes of images")
+    border = [before[3], after[3], before[2], after[2]]
+    if mode == "constant":
+        if direction != "forward":
+            raise ValueError("no call for a gradient that is a slice")
+        return (lambda x: aten.constant_pad_nd(x, border, float(keys.get("value", "0")))), ["x"]
+    name = {"reflect": "reflection_pad2d", "edge": "replication_pad2d"}[mode]
+    if direction == "forward":
+        return (lambda x: getattr(aten, name)(x, border)), ["x"]
+    from judge_pytorch import dtype_of
+
+    x, back = empty(torch, dtype_of, small), getattr(aten, f"{name}_backward")
+    return (lambda dy: back(dy, x, border)), ["dy"]
+
+
 OPERATORS = {
     "activation": activation,
     "adam": adam,
     "crossentropy": crossentropy,
     "dropout": dropout,
+    "gather": gather,
     "lrn": lrn,
     "norm": norm,
+    "pad": pad,
     "pointwise": pointwise,
     "pool": pool,
+    "reduce": reduce,
+    "resample": resample,
     "sgd": sgd,
     "softmax": softmax,
     "transform": transform,

@@ -263,7 +263,7 @@ impl Row<'_> {
 }
 
 /// Every suite.
-pub const SUITES: [Suite; 30] = [
+pub const SUITES: [Suite; 34] = [
     conv("resnet50", shapes!("resnet50")).of("v1.5"),
     conv("resnet50_n1", shapes!("resnet50")).of("v1.5").with_batch(1).as_chain(),
     conv("resnet50_v1", shapes!("resnet50")).of("v1"),
@@ -287,11 +287,15 @@ pub const SUITES: [Suite; 30] = [
     problems("memory_activation", shapes!("memory_activation")),
     problems("memory_crossentropy", shapes!("memory_crossentropy")),
     problems("memory_dropout", shapes!("memory_dropout")),
+    problems("memory_gather", shapes!("memory_gather")),
     problems("memory_lrn", shapes!("memory_lrn")),
     problems("memory_norm", shapes!("memory_norm")),
     problems("memory_optimizer", shapes!("memory_optimizer")),
+    problems("memory_pad", shapes!("memory_pad")),
     problems("memory_pointwise", shapes!("memory_pointwise")),
     problems("memory_pool", shapes!("memory_pool")),
+    problems("memory_reduce", shapes!("memory_reduce")),
+    problems("memory_resample", shapes!("memory_resample")),
     problems("memory_softmax", shapes!("memory_softmax")),
     problems("memory_transform", shapes!("memory_transform")),
 ];
@@ -338,11 +342,15 @@ mod tests {
             ("memory_activation", 108),
             ("memory_crossentropy", 10),
             ("memory_dropout", 8),
+            ("memory_gather", 9),
             ("memory_lrn", 8),
             ("memory_norm", 181),
             ("memory_optimizer", 16),
+            ("memory_pad", 20),
             ("memory_pointwise", 35),
             ("memory_pool", 52),
+            ("memory_reduce", 51),
+            ("memory_resample", 34),
             ("memory_softmax", 48),
             ("memory_transform", 102),
         ];
