@@ -102,6 +102,11 @@ pub(crate) fn linear_grid(n_threads: i64, block: u32) -> LaunchConfig {
     LaunchConfig { grid: [blocks as u32, 1, 1], block: [block, 1, 1], ..LaunchConfig::default() }
 }
 
+/// A one-dimensional grid with a thread for each of `n_threads`, at most 2³¹, for kernels that stride over nothing.
+pub(crate) fn covering_grid(n_threads: u32, block: u32) -> LaunchConfig {
+    LaunchConfig { grid: [n_threads.div_ceil(block).max(1), 1, 1], block: [block, 1, 1], ..LaunchConfig::default() }
+}
+
 /// A tensor `[N, C, spatial...]` as `[N, C, D, H, W]`, at address 0; absent axes have extent 1.
 pub(crate) fn spatial_param(desc: &TensorDesc) -> TensorParam {
     let mut param = desc.param(0);

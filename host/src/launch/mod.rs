@@ -5,8 +5,8 @@ mod kernel;
 mod step;
 
 pub(crate) use kernel::{
-    KernelLaunch, KernelRow, channels_innermost, grid_param, kernel_for, kernel_rows, launch_on, linear_grid,
-    scales_only, spatial_param, store_params,
+    KernelLaunch, KernelRow, channels_innermost, covering_grid, grid_param, kernel_for, kernel_rows, launch_on,
+    linear_grid, scales_only, spatial_param, store_params,
 };
 pub(crate) use step::{StepKernel, lies_alike, list_config, step_kernel, step_kernels};
 

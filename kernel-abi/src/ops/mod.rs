@@ -39,6 +39,8 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::padded_channels::ConvPadParams::LAYOUT_HASH,
     conv::ConvStridedPlanesParams::LAYOUT_HASH,
     conv::ConvWindowsParams::LAYOUT_HASH,
+    conv::fft::ConvFftTilesParams::LAYOUT_HASH,
+    conv::fft::ConvFftFilterParams::LAYOUT_HASH,
     conv::bf16x3_wgmma::ConvPartsGatherParams::LAYOUT_HASH,
     conv::bf16x3_wgmma::ConvFilterPartsParams::LAYOUT_HASH,
     conv::bf16x3_wgmma::ConvPackF32Params::LAYOUT_HASH,

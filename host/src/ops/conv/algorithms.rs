@@ -1,9 +1,9 @@
 //! The ordered list of convolution algorithms.
 
 use super::{
-    ConvProblem, bf16x3_wgmma, cp_async_mma, cpu_direct, cpu_gemm, depthwise, explicit_gemm, ffma, grouped_mma,
-    halo_wgmma, halo_wgmma_split, im2col_wgmma, kmajor_wgmma, merged_groups, naive, nchw_transposed, overlap_wgmma,
-    packed_rows, padded_channels, pointwise_matmul, pointwise_strided, spread_columns, winograd,
+    ConvProblem, bf16x3_wgmma, cp_async_mma, cpu_direct, cpu_gemm, depthwise, explicit_gemm, ffma, fft_tiled,
+    grouped_mma, halo_wgmma, halo_wgmma_split, im2col_wgmma, kmajor_wgmma, merged_groups, naive, nchw_transposed,
+    overlap_wgmma, packed_rows, padded_channels, pointwise_matmul, pointwise_strided, spread_columns, winograd,
 };
 use crate::cpu::CpuAlgorithm;
 use crate::epilogue::SeparateEpilogue;
@@ -42,6 +42,7 @@ impl Operation for ConvProblem {
             &pointwise_strided::PointwiseStrided,
             &nchw_transposed::NchwTransposed,
             &SeparateEpilogue,
+            &fft_tiled::FftTiled,
             &explicit_gemm::ExplicitGemm,
             &ffma::Ffma,
             &naive::Naive,

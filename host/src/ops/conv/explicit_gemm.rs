@@ -9,7 +9,7 @@
 use super::im2col_wgmma::unsupported;
 use super::{ConvMode, ConvPass, ConvProblem, ConvShape};
 use crate::driver::Function;
-use crate::launch::{LaunchConfig, launch, linear_grid};
+use crate::launch::{covering_grid, launch};
 use crate::ops::matmul::{MatmulDesc, MatmulProblem};
 use crate::plan::{Bound, Call, Launch};
 use crate::select::{Algorithm, Cheapest, Config, Refusal};
@@ -361,7 +361,7 @@ impl WindowsLaunch {
             return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", function.name()) });
         };
         let params = ConvWindowsParams { image, windows, alpha: alpha as f32, beta: beta as f32, ..*params };
-        let config: LaunchConfig = linear_grid(params.n_units.into(), BLOCK);
+        let config = covering_grid(params.n_units, BLOCK);
         launch(function, &config, stream, &params)
             .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
     }

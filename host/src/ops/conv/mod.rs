@@ -33,6 +33,7 @@ mod cpu_geometry;
 mod depthwise;
 mod explicit_gemm;
 mod ffma;
+mod fft_tiled;
 mod grouped_mma;
 mod halo_wgmma;
 mod halo_wgmma_split;

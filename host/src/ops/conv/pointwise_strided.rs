@@ -8,7 +8,7 @@ use super::im2col_wgmma::{check_device, tma_type, unsupported};
 use super::pointwise_matmul::{Image, PointwiseMatmul};
 use super::{ConvDesc, ConvPass, ConvProblem};
 use crate::driver::{Function, GpuStream};
-use crate::launch::{LaunchConfig, launch, linear_grid};
+use crate::launch::{LaunchConfig, covering_grid, launch};
 use crate::plan::{Bound, Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::tensor::{Region, RegionMut};
@@ -197,7 +197,7 @@ struct PickedLaunch {
 
 impl PickedLaunch {
     fn queue(&self, function: &Function, stream: &GpuStream, params: &ConvStridedPlanesParams) -> Result<(), Error> {
-        let config = LaunchConfig { programmatic: true, ..linear_grid(params.n_units.into(), BLOCK) };
+        let config = LaunchConfig { programmatic: true, ..covering_grid(params.n_units, BLOCK) };
         launch(function, &config, stream, params)
             .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
     }

@@ -400,6 +400,24 @@ macro_rules! conv_strided_planes_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel of `fft_tiled`: symbol, what it does, its parameters, size of a
+/// tile, threads of a block.
+#[macro_export]
+macro_rules! conv_fft_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convfft_tiles_forward_f32_16, tiles_forward, ConvFftTilesParams, 16, 256),
+            (convfft_tiles_forward_f32_32, tiles_forward, ConvFftTilesParams, 32, 128),
+            (convfft_tiles_inverse_f32_16, tiles_inverse, ConvFftTilesParams, 16, 256),
+            (convfft_tiles_inverse_f32_32, tiles_inverse, ConvFftTilesParams, 32, 128),
+            (convfft_filter_forward_f32_16, filter_forward, ConvFftFilterParams, 16, 256),
+            (convfft_filter_forward_f32_32, filter_forward, ConvFftFilterParams, 32, 128),
+            (convfft_filter_inverse_f32_16, filter_inverse, ConvFftFilterParams, 16, 256),
+            (convfft_filter_inverse_f32_32, filter_inverse, ConvFftFilterParams, 32, 128),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel between images and the matrix of their windows, for `explicit_gemm`:
 /// symbol, what it does, what it copies or adds.
 #[macro_export]

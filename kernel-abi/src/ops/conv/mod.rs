@@ -42,6 +42,7 @@ pub mod cp_async_mma;
 mod depthwise;
 mod explicit_gemm;
 pub mod ffma;
+pub mod fft;
 pub mod grouped_mma;
 pub mod halo_wgmma;
 pub mod halo_wgmma_split;

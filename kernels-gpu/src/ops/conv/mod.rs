@@ -6,6 +6,7 @@ mod depthwise;
 mod entry;
 mod explicit_gemm;
 mod ffma;
+mod fft_tiled;
 mod grouped_mma;
 mod halo_wgmma;
 mod halo_wgmma_split;
