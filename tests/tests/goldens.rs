@@ -11,6 +11,9 @@ use std::collections::BTreeSet;
 static GENERAL: &[u8] = include_bytes!("../goldens/goldens.safetensors");
 /// Made by `tests/goldens/images.py`: pooling and resampling.
 static IMAGES: &[u8] = include_bytes!("../goldens/images.safetensors");
+/// Made by `tests/goldens/training.py`: losses, activations, dropout, optimizers, reductions, pointwise operations,
+/// gathering, padding, further norms.
+static TRAINING: &[u8] = include_bytes!("../goldens/training.safetensors");
 
 /// Both sides compute in f64, in other orders; values are of the order of 1.
 const LIMIT: f64 = 1e-12;
@@ -30,31 +33,38 @@ fn pooling_and_resampling_agree_with_pytorch() {
     agree(IMAGES, 5);
 }
 
+#[test]
+fn losses_steps_and_what_moves_data_agree_with_pytorch() {
+    agree(TRAINING, 11);
+}
+
 /// Of a file whose problems are of at least so many operators.
 fn agree(file: &[u8], n_operators: usize) {
     let file = SafeTensors::deserialize(file).unwrap();
     let names = file.names();
-    let problems: BTreeSet<&str> = names.iter().filter_map(|name| name.split('|').next()).collect();
-    let covered: BTreeSet<&str> = problems.iter().filter_map(|text| text.split([':', ' ']).next()).collect();
+    let cases: BTreeSet<&str> = names.iter().filter_map(|name| name.split('|').next()).collect();
+    let covered: BTreeSet<&str> = cases.iter().filter_map(|text| text.split([':', ' ']).next()).collect();
     assert!(covered.len() >= n_operators, "only {covered:?}");
-    for text in problems {
+    for case in cases {
+        // Of several cases of one problem all but the first have a number.
+        let text = case.split('#').next().unwrap();
         let problem = parse_problem(text).unwrap();
         let operands = problem.operands();
         let expected: Vec<Vec<f64>> =
-            operands.iter().map(|operand| values(&file, &format!("{text}|{}", operand.name)).unwrap()).collect();
+            operands.iter().map(|operand| values(&file, &format!("{case}|{}", operand.name)).unwrap()).collect();
         let given: Vec<Vec<f64>> = operands
             .iter()
             .zip(&expected)
             .map(|(operand, expected)| match operand.role {
                 Role::Input => expected.clone(),
                 Role::Output | Role::Result => vec![f64::NAN; expected.len()],
-                Role::Update => values(&file, &format!("{text}|{}.prior", operand.name)).unwrap(),
+                Role::Update => values(&file, &format!("{case}|{}.prior", operand.name)).unwrap(),
             })
             .collect();
         let mut judged = oxidnn_reference::judge(text).unwrap().judge_scaled(&given, 1.0, 0.0).into_iter();
         for (operand, expected) in operands.iter().zip(&expected).filter(|(operand, _)| operand.role != Role::Input) {
             let error = tolerance::error(expected, &judged.next().unwrap(), 1.0);
-            assert!(error <= LIMIT, "{text}: reference, {}: error {error:e}", operand.name);
+            assert!(error <= LIMIT, "{case}: reference, {}: error {error:e}", operand.name);
         }
         for context in contexts() {
             let stream = context.stream().unwrap();
@@ -79,7 +89,7 @@ fn agree(file: &[u8], n_operators: usize) {
                 plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
                 for ((operand, tensor), expected) in operands.iter().zip(&tensors).zip(&expected) {
                     let error = tolerance::error(expected, &tensor.to_vec::<f64>(&stream).unwrap(), 1.0);
-                    assert!(error <= LIMIT, "{text}: {name}, {}: error {error:e}", operand.name);
+                    assert!(error <= LIMIT, "{case}: {name}, {}: error {error:e}", operand.name);
                 }
             }
         }
