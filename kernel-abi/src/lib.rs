@@ -5,6 +5,7 @@
 //! A problem holds no pointer; launch parameters hold nothing but numbers and addresses.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 
+mod channels;
 pub mod division;
 pub mod dtype;
 pub mod epilogue;
@@ -25,6 +26,7 @@ mod step;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod text;
 
+pub use channels::ChannelTensor;
 pub use dtype::DType;
 pub use layout::{MAX_RANK, TensorParam, abi_fingerprint};
 pub use math::Math;

@@ -36,6 +36,16 @@ proptest! {
     }
 }
 
+/// The only neighbour inside the image weighs 10⁻¹⁶ before it is divided by that.
+#[test]
+fn a_neighbour_of_next_to_no_weight_is_found() {
+    let words = "mode=linear coords=half_pixel_symmetric antialias=1 exclude_outside=1 scale=0.375";
+    for (pass, x, y) in [("forward", "x", "y"), ("backward", "dx", "dy")] {
+        let problem: ResampleProblem = format!("resample:{pass} {words} {x}=1x1x9:f32 {y}=1x1x8:f32").parse().unwrap();
+        check(&problem, 1).unwrap();
+    }
+}
+
 #[test]
 fn refusals_name_argument_expected_and_given() {
     let text = |text: &str| text.parse::<ResampleProblem>().unwrap_err().to_string();

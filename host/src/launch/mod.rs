@@ -1,9 +1,11 @@
 //! Launching kernels.
 
+mod channels;
 pub mod cpu_gemm;
 mod kernel;
 mod step;
 
+pub(crate) use channels::{ACCESS_BYTES, Aligned, ChannelLayout};
 pub(crate) use kernel::{
     KernelLaunch, KernelRow, channels_innermost, covering_grid, grid_param, kernel_for, kernel_rows, launch_on,
     linear_grid, scales_only, spatial_param, store_params,

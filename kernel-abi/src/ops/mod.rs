@@ -85,7 +85,6 @@ pub const LAYOUT_HASHES: &[u64] = &[
     pool::PoolAxis::LAYOUT_HASH,
     pool::PoolParams::LAYOUT_HASH,
     pool::PoolStripParams::LAYOUT_HASH,
-    pool::PoolTensor::LAYOUT_HASH,
     pool::PoolTileParams::LAYOUT_HASH,
     pool::PoolWholeParams::LAYOUT_HASH,
     pool::WindowAxis::LAYOUT_HASH,
@@ -94,6 +93,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     resample::ResampleAxis::LAYOUT_HASH,
     resample::ResampleFilter::LAYOUT_HASH,
     resample::ResampleParams::LAYOUT_HASH,
+    resample::ResampleTableParams::LAYOUT_HASH,
     sgd::SgdListParams::LAYOUT_HASH,
     sgd::SgdParams::LAYOUT_HASH,
     sgd::SgdStep::LAYOUT_HASH,
@@ -102,6 +102,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     transform::TransformParams::LAYOUT_HASH,
     transform::TransposeParams::LAYOUT_HASH,
     unpool::UnpoolParams::LAYOUT_HASH,
+    crate::ChannelTensor::LAYOUT_HASH,
     crate::store::StoreParams::LAYOUT_HASH,
     crate::tensor_list::TensorList::LAYOUT_HASH,
 ];

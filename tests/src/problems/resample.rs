@@ -1,6 +1,7 @@
 //! Random resamplings.
 
 use super::tensors::{dtype, layout};
+use kernel_abi::TensorDesc;
 use kernel_abi::ops::resample::{Coordinates, NearestRound, ResampleDesc, ResampleMode, ResamplePass, ResampleProblem};
 use proptest::prelude::*;
 
@@ -29,8 +30,13 @@ fn desc(n_axes: usize) -> impl Strategy<Value = ResampleDesc> {
     })
 }
 
-/// Any resampling.
+/// Any resampling: small images of every kind, and larger ones that lie together.
 pub fn any() -> impl Strategy<Value = ResampleProblem> {
+    prop_oneof![2 => small(), 1 => together()]
+}
+
+/// Up to three axes, any layout.
+fn small() -> impl Strategy<Value = ResampleProblem> {
     let axes = prop::collection::vec((1i64..=9, 1i64..=9), 1..=3);
     let described = axes.prop_flat_map(|axes| {
         let n_axes = axes.len();
@@ -42,6 +48,29 @@ pub fn any() -> impl Strategy<Value = ResampleProblem> {
         let dims = |spatial: Vec<i64>| [n, c].into_iter().chain(spatial).collect::<Vec<_>>();
         let x = layouts[0].apply(dtype, &dims(image));
         let y = layouts[1].apply(dtype, &dims(output));
+        match pass {
+            ResamplePass::Forward => ResampleProblem::forward(&desc, &x, &y),
+            ResamplePass::Backward => ResampleProblem::backward(&desc, &y, &x),
+        }
+        .expect("a random problem is legal")
+    })
+}
+
+/// Images of several tiles, channels or columns of which lie together, by simple factors.
+fn together() -> impl Strategy<Value = ResampleProblem> {
+    let words = (prop::sample::select(ResamplePass::ALL), dtype(), 1i64..=2, 1i64..=9, prop::bool::ANY);
+    let factor = || prop::sample::select(&[(1i64, 2i64), (2, 1), (1, 3), (1, 1), (3, 2)][..]);
+    let axes = ((1i64..=12, factor()), (1i64..=40, factor()));
+    (words, desc(2), axes).prop_map(|((pass, dtype, n, c, last), desc, (rows, columns))| {
+        let dims = |up: bool| {
+            let extent = |(extent, (down, times)): (i64, (i64, i64))| extent * if up { times } else { down };
+            [n, if last { 8 * c } else { c }, extent(rows), extent(columns)]
+        };
+        let lie = |dims: [i64; 4]| {
+            let desc = if last { TensorDesc::channels_last(dtype, &dims) } else { TensorDesc::packed(dtype, &dims) };
+            desc.expect("random extents are legal")
+        };
+        let (x, y) = (lie(dims(false)), lie(dims(true)));
         match pass {
             ResamplePass::Forward => ResampleProblem::forward(&desc, &x, &y),
             ResamplePass::Backward => ResampleProblem::backward(&desc, &y, &x),

@@ -2,15 +2,13 @@
 //! lie together.
 
 use super::{PoolMode, PoolNan, PoolPass, PoolProblem, naive};
-use crate::launch::{KernelLaunch, LaunchConfig};
-use crate::plan::{Call, Launch};
+use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
+use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
+use crate::{Context, DType, Error, Problem};
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::pool::{MAX_EXTENT, PoolStripParams, PoolTensor, WindowAxis};
+use kernel_abi::ops::pool::{MAX_EXTENT, PoolStripParams, WindowAxis};
 
-/// Bytes of an access where channels lie together.
-const ACCESS_BYTES: u64 = 16;
 const BLOCK: u32 = 256;
 /// The longest strip: what is read twice at its ends is little then.
 const MAX_STRIP: i64 = 8;
@@ -83,92 +81,26 @@ impl Algorithm<PoolProblem> for Strips {
                 (params.from.address, params.to.address) = (call.address(0), call.address(1));
             },
         };
-        let align = if geometry.layout.vec > 1 { ACCESS_BYTES } else { 1 };
-        Ok(Box::new(Aligned { fast: strips, align, general: naive::launch(problem, context)? }))
+        Ok(Box::new(Aligned {
+            fast: strips,
+            align: geometry.layout.align(),
+            general: naive::launch(problem, context)?,
+        }))
     }
 }
 
-/// A launch for operands at multiples of some bytes, and one for any others.
-pub(super) struct Aligned<T, U> {
-    pub(super) fast: KernelLaunch<T>,
-    pub(super) align: u64,
-    pub(super) general: KernelLaunch<U>,
-}
-
-impl<T: crate::launch::KernelParams, U: crate::launch::KernelParams> Launch for Aligned<T, U> {
-    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        if (0..call.operands.len()).all(|i| call.address(i).is_multiple_of(self.align)) {
-            self.fast.launch(stream, call)
-        } else {
-            self.general.launch(stream, call)
-        }
-    }
-}
-
-/// How tensors are read: elements an access, and which tensors these are.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
-    /// More than 1 where channels lie together.
-    pub(super) vec: i64,
-}
-
-impl Layout {
-    /// The layout that all these tensors have.
-    pub(super) fn of(tensors: &[&TensorDesc]) -> Result<Self, Refusal> {
-        let dtype = tensors[0].dtype();
-        if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
-            return Err(Refusal::new(format!("takes f32, f16 and bf16, the element type is {dtype}")));
-        }
-        let vec = ACCESS_BYTES as i64 / dtype.size_bytes() as i64;
-        let by_channels = |desc: &&TensorDesc| {
-            let others = (0..desc.rank()).filter(|&i| i != 1 && desc.dims()[i] > 1);
-            let contiguous = desc.dims()[1] == 1 || desc.strides()[1] == 1;
-            contiguous && desc.dims()[1] % vec == 0 && others.map(|i| desc.strides()[i]).all(|stride| stride % vec == 0)
-        };
-        let by_columns = |desc: &&TensorDesc| {
-            let last = desc.rank() - 1;
-            desc.dims()[last] == 1 || desc.strides()[last] == 1
-        };
-        if tensors.iter().all(by_channels) {
-            Ok(Layout { vec })
-        } else if tensors.iter().all(by_columns) {
-            Ok(Layout { vec: 1 })
-        } else {
-            let list: Vec<String> = tensors.iter().map(ToString::to_string).collect();
-            Err(Refusal::new(format!(
-                "takes channels that lie together, in multiples of {vec} and all else at multiples of {vec}, or columns \
-                 that do, given {}",
-                list.join(" and ")
-            )))
-        }
-    }
-
-    /// A tensor at address 0.
-    pub(super) fn tensor(self, desc: &TensorDesc) -> PoolTensor {
-        let mut strides = [0; 5];
-        let absent = 5 - desc.rank();
-        (strides[0], strides[1]) = (desc.strides()[0], desc.strides()[1] * self.vec);
-        if self.vec > 1 {
-            // Also where there is but one vector.
-            strides[1] = self.vec;
-        }
-        strides[2 + absent..].copy_from_slice(&desc.strides()[2..]);
-        PoolTensor { address: 0, strides }
-    }
-
-    /// Elements outside the image: such as change no maximum, or no sum.
-    pub(super) fn fill(dtype: DType, is_max: bool, nan: PoolNan) -> u32 {
-        // Where NaNs are ignored they are ignored, and nothing else may win over one.
-        let (lowest, not_a_number) = match dtype {
-            DType::F16 => (0xfc00_fc00, 0x7e00_7e00),
-            DType::BF16 => (0xff80_ff80, 0x7fc0_7fc0),
-            _ => (f32::NEG_INFINITY.to_bits(), 0x7fc0_0000),
-        };
-        match (is_max, nan) {
-            (false, _) => 0,
-            (true, PoolNan::Propagate) => lowest,
-            (true, PoolNan::Ignore) => not_a_number,
-        }
+/// Elements outside the image: such as change no maximum, or no sum.
+pub(super) fn fill(dtype: DType, is_max: bool, nan: PoolNan) -> u32 {
+    // Where NaNs are ignored they are ignored, and nothing else may win over one.
+    let (lowest, not_a_number) = match dtype {
+        DType::F16 => (0xfc00_fc00, 0x7e00_7e00),
+        DType::BF16 => (0xff80_ff80, 0x7fc0_7fc0),
+        _ => (f32::NEG_INFINITY.to_bits(), 0x7fc0_0000),
+    };
+    match (is_max, nan) {
+        (false, _) => 0,
+        (true, PoolNan::Propagate) => lowest,
+        (true, PoolNan::Ignore) => not_a_number,
     }
 }
 
@@ -184,7 +116,7 @@ pub(super) fn window_axes(problem: &PoolProblem) -> Result<[WindowAxis; 3], Refu
 }
 
 struct Geometry {
-    layout: Layout,
+    layout: ChannelLayout,
     axes: [WindowAxis; 3],
 }
 
@@ -201,7 +133,7 @@ impl Geometry {
         }
         let written = problem.dx().unwrap_or(problem.y());
         let read = if forward { problem.x() } else { problem.y() };
-        let geometry = Geometry { layout: Layout::of(&[read, written])?, axes: window_axes(problem)? };
+        let geometry = Geometry { layout: ChannelLayout::of(&[read, written])?, axes: window_axes(problem)? };
         let n_threads = written.n_elems() / geometry.layout.vec;
         if n_threads > MAX_EXTENT {
             return Err(Refusal::new(format!(
@@ -254,7 +186,7 @@ impl Geometry {
             axes: self.axes,
             with_padding: u32::from(problem.mode() == PoolMode::AverageIncludePadding),
             ignore_nan: u32::from(problem.nan() == PoolNan::Ignore),
-            fill: Layout::fill(problem.y().dtype(), problem.mode() == PoolMode::Max, problem.nan()),
+            fill: fill(problem.y().dtype(), problem.mode() == PoolMode::Max, problem.nan()),
             alpha: 1.0,
             beta: 0.0,
             unused: 0,

@@ -1,16 +1,14 @@
 //! The gradient of maxima at the speed of memory: a tile of dx a block, which looks for the maximum of each window once.
 
-use super::strips::{Aligned, Layout, window_axes};
+use super::strips::{fill, window_axes};
 use super::{PoolMode, PoolNan, PoolProblem, naive};
-use crate::launch::{KernelLaunch, LaunchConfig};
+use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::pool::{PoolTileParams, TILE_LANES, TILE_THREADS, WindowAxis};
 
-/// Bytes of an access where channels lie together.
-const ACCESS_BYTES: u64 = 16;
 /// Rows of a tile, and columns where channels lie together.
 const TILE_SIDE: i64 = 16;
 /// Columns of a tile where these lie together.
@@ -84,13 +82,12 @@ impl Algorithm<PoolProblem> for Tiles {
                 params.dx.address = call.address(2);
             },
         };
-        let align = if geometry.layout.vec > 1 { ACCESS_BYTES } else { 1 };
-        Ok(Box::new(Aligned { fast: tiles, align, general: naive::launch(problem, context)? }))
+        Ok(Box::new(Aligned { fast: tiles, align: geometry.layout.align(), general: naive::launch(problem, context)? }))
     }
 }
 
 struct Geometry {
-    layout: Layout,
+    layout: ChannelLayout,
     params: PoolTileParams,
     blocks: u32,
     shared_bytes: u32,
@@ -104,7 +101,7 @@ impl Geometry {
             let reason = format!("computes backward of max from x, given {pass} of {mode} with {index} index");
             return Err(Refusal::new(reason));
         };
-        let layout = Layout::of(&[problem.x(), problem.y(), dx])?;
+        let layout = ChannelLayout::of(&[problem.x(), problem.y(), dx])?;
         let [d, h, w] = window_axes(problem)?;
         if d.window != 1 || d.stride.divisor != 1 {
             let (window, stride) = (d.window, d.stride.divisor);
@@ -151,7 +148,7 @@ impl Geometry {
             windows: divisor(windows[1]),
             axes: [h, w],
             ignore_nan: u32::from(problem.nan() == PoolNan::Ignore),
-            fill: Layout::fill(dx.dtype(), true, problem.nan()),
+            fill: fill(dx.dtype(), true, problem.nan()),
             alpha: 1.0,
             beta: 0.0,
             unused: 0,

@@ -1,8 +1,8 @@
 //! Global pooling at the speed of memory: one window that is the whole image.
 
-use super::strips::{Aligned, Layout};
+use super::strips::fill;
 use super::{PoolMode, PoolNan, PoolPass, PoolProblem, naive};
-use crate::launch::{KernelLaunch, LaunchConfig};
+use crate::launch::{ACCESS_BYTES, Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem};
@@ -11,8 +11,6 @@ use kernel_abi::desc::collapse_dims;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::pool::{PoolWholeParams, WHOLE_LANES, WHOLE_PLANES, WHOLE_THREADS};
 
-/// Bytes of an access.
-const ACCESS_BYTES: u64 = 16;
 /// Share of the memory's rate.
 const MEMORY_SHARE: f64 = 0.85;
 
@@ -108,7 +106,7 @@ impl Geometry {
             return Err(Refusal::new(format!("{reason}{x}")));
         }
         let step = flat.strides[last];
-        let layout = Layout::of(&[x, y])?;
+        let layout = ChannelLayout::of(&[x, y])?;
         let [n, c] = [shape.n, shape.c];
         // Where positions lie together, several of them an access if all planes begin at multiples of one.
         let several = ACCESS_BYTES as i64 / x.dtype().size_bytes() as i64;
@@ -136,7 +134,7 @@ impl Geometry {
             channels: channels as u32,
             chunks: Divisor::new(chunks as u32),
             ignore_nan: u32::from(problem.nan() == PoolNan::Ignore),
-            fill: Layout::fill(x.dtype(), problem.mode() == PoolMode::Max, problem.nan()),
+            fill: fill(x.dtype(), problem.mode() == PoolMode::Max, problem.nan()),
             alpha: 1.0,
             beta: 0.0,
             unused: 0,

@@ -1,6 +1,6 @@
 //! The ordered list of resampling algorithms.
 
-use super::{ResampleProblem, cpu, naive};
+use super::{ResampleProblem, cpu, naive, tables};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -12,6 +12,6 @@ impl Operation for ResampleProblem {
     const DTYPES: &'static [DType] = &DType::GENERAL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Planes), &naive::Naive]
+        &[&CpuAlgorithm(cpu::Planes), &tables::Tables, &naive::Naive]
     }
 }

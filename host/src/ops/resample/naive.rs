@@ -32,36 +32,47 @@ impl Algorithm<ResampleProblem> for Naive {
         crate::select::cost::streaming_us(problem, context) + problem.flops() / NEIGHBOURS_PER_US
     }
 
-    fn prepare(&self, problem: &ResampleProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let forward = problem.resample_pass() == ResamplePass::Forward;
-        let written = if forward { problem.y() } else { problem.x() };
-        let shape = problem.shape();
-        Ok(Box::new(KernelLaunch {
-            function: context.function(config.0)?,
-            config: linear_grid(written.n_elems(), BLOCK),
-            params: ResampleParams {
-                n_elems: written.n_elems(),
-                c: shape.c,
-                axes: shape.axes,
-                filter: shape.filter,
-                extrapolation: problem.extrapolation(),
-                channels_innermost: u64::from(channels_innermost(written)),
-                alpha: 1.0,
-                beta: 0.0,
-                x: spatial_param(problem.x()),
-                y: spatial_param(problem.y()),
-            },
-            bind: if forward {
-                |params, call| {
-                    (params.alpha, params.beta) = (call.alpha, call.beta);
-                    (params.x.address, params.y.address) = (call.address(0), call.address(1));
-                }
-            } else {
-                |params, call| {
-                    (params.alpha, params.beta) = (call.alpha, call.beta);
-                    (params.y.address, params.x.address) = (call.address(0), call.address(1));
-                }
-            },
-        }))
+    fn prepare(&self, problem: &ResampleProblem, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        Ok(Box::new(launch(problem, context)?))
     }
+}
+
+/// The launch of the naive kernel for the problem's pass and type.
+pub(super) fn launch(problem: &ResampleProblem, context: &Context) -> Result<KernelLaunch<ResampleParams>, Error> {
+    let wanted = (problem.pass(), problem.x().dtype());
+    let row = KERNELS.iter().find(|row| (row.pass, row.dtype) == wanted);
+    let symbol = row.map(|row| row.symbol).ok_or_else(|| {
+        let reason = format!("has no kernel for pass {} with {}", wanted.0, wanted.1);
+        Error::Unsupported { problem: problem.to_string(), reasons: vec![("naive".to_owned(), reason)] }
+    })?;
+    let forward = problem.resample_pass() == ResamplePass::Forward;
+    let written = if forward { problem.y() } else { problem.x() };
+    let shape = problem.shape();
+    Ok(KernelLaunch {
+        function: context.function(symbol)?,
+        config: linear_grid(written.n_elems(), BLOCK),
+        params: ResampleParams {
+            n_elems: written.n_elems(),
+            c: shape.c,
+            axes: shape.axes,
+            filter: shape.filter,
+            extrapolation: problem.extrapolation(),
+            channels_innermost: u64::from(channels_innermost(written)),
+            alpha: 1.0,
+            beta: 0.0,
+            x: spatial_param(problem.x()),
+            y: spatial_param(problem.y()),
+        },
+        bind: if forward {
+            |params, call| {
+                (params.alpha, params.beta) = (call.alpha, call.beta);
+                (params.x.address, params.y.address) = (call.address(0), call.address(1));
+            }
+        } else {
+            |params, call| {
+                (params.alpha, params.beta) = (call.alpha, call.beta);
+                (params.y.address, params.x.address) = (call.address(0), call.address(1));
+            }
+        },
+    })
 }

@@ -54,7 +54,7 @@ pub use desc::PoolDesc;
 pub use params::PoolParams;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{PoolProblem, PoolShape};
-pub use strips::{MAX_EXTENT, PoolStripParams, PoolTensor, WindowAxis};
+pub use strips::{MAX_EXTENT, PoolStripParams, WindowAxis};
 pub use tiles::{PoolTileParams, TILE_LANES, TILE_THREADS};
 pub use whole::{PoolWholeParams, WHOLE_LANES, WHOLE_PLANES, WHOLE_THREADS};
 

@@ -1,6 +1,7 @@
 //! What host and kernels agree on for `strips` and `tiles`: axes in 32 bits, and how threads are spread over a tensor.
 
 use super::PoolAxis;
+use crate::ChannelTensor;
 use crate::division::Divisor;
 
 crate::abi_struct! {
@@ -85,24 +86,6 @@ impl WindowAxis {
 }
 
 crate::abi_struct! {
-    /// A tensor `[N, C, D, H, W]` whose channels are taken some at a time.
-    pub struct PoolTensor {
-        /// Device address.
-        pub address: u64,
-        /// Elements between images, vectors of channels (or channels), planes, rows, columns.
-        pub strides: [i64; 5],
-    }
-}
-
-impl PoolTensor {
-    /// The offset of a vector of channels.
-    #[inline(always)]
-    pub const fn offset(&self, n: i64, c: i64, d: i64) -> i64 {
-        n * self.strides[0] + c * self.strides[1] + d * self.strides[2]
-    }
-}
-
-crate::abi_struct! {
     /// Launch parameters of `strips`. Spatial arrays are depth, height, width.
     pub struct PoolStripParams {
         /// Threads that have something to do.
@@ -132,9 +115,9 @@ crate::abi_struct! {
         /// Nothing.
         pub unused: u32,
         /// What is read: x, or dy.
-        pub from: PoolTensor,
+        pub from: ChannelTensor,
         /// What is written: y, or dx.
-        pub to: PoolTensor,
+        pub to: ChannelTensor,
     }
 }
 

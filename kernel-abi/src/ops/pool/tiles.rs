@@ -1,6 +1,7 @@
 //! What host and kernels agree on for `tiles`.
 
-use super::{PoolTensor, WindowAxis};
+use super::WindowAxis;
+use crate::ChannelTensor;
 use crate::division::Divisor;
 
 /// Threads of a block.
@@ -41,10 +42,10 @@ crate::abi_struct! {
         /// Nothing.
         pub unused: u32,
         /// x.
-        pub x: PoolTensor,
+        pub x: ChannelTensor,
         /// dy.
-        pub dy: PoolTensor,
+        pub dy: ChannelTensor,
         /// dx.
-        pub dx: PoolTensor,
+        pub dx: ChannelTensor,
     }
 }

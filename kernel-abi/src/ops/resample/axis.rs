@@ -128,7 +128,10 @@ impl ResampleAxis {
             return Taps { centre, begin, end: begin + 1, norm: 1.0 };
         }
         let radius = filter.radius() / self.shrink;
-        let mut taps = Taps { centre, begin: floor(centre - radius) + 1, end: -floor(-centre - radius), norm: 1.0 };
+        // Where only those inside count, one of next to no weight may be the only one: ends that were rounded must not lose it.
+        let more = filter.exclude_outside as i64;
+        let (begin, end) = (floor(centre - radius) + 1 - more, -floor(-centre - radius) + more);
+        let mut taps = Taps { centre, begin, end, norm: 1.0 };
         if filter.normalize != 0 {
             let (mut sum, mut i) = (0.0, taps.begin);
             while i < taps.end {

@@ -16,3 +16,30 @@ macro_rules! resample_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel of `tables`: symbol, element type, elements an access, columns read at once.
+#[macro_export]
+macro_rules! resample_table_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (resample_tables_f32_v4_x1, f32, 4, 1),
+            (resample_tables_f32_v4_x2, f32, 4, 2),
+            (resample_tables_f32_v4_x4, f32, 4, 4),
+            (resample_tables_f32_v1_x1, f32, 1, 1),
+            (resample_tables_f32_v1_x2, f32, 1, 2),
+            (resample_tables_f32_v1_x4, f32, 1, 4),
+            (resample_tables_f16_v8_x1, f16, 8, 1),
+            (resample_tables_f16_v8_x2, f16, 8, 2),
+            (resample_tables_f16_v8_x4, f16, 8, 4),
+            (resample_tables_f16_v1_x1, f16, 1, 1),
+            (resample_tables_f16_v1_x2, f16, 1, 2),
+            (resample_tables_f16_v1_x4, f16, 1, 4),
+            (resample_tables_bf16_v8_x1, bf16, 8, 1),
+            (resample_tables_bf16_v8_x2, bf16, 8, 2),
+            (resample_tables_bf16_v8_x4, bf16, 8, 4),
+            (resample_tables_bf16_v1_x1, bf16, 1, 1),
+            (resample_tables_bf16_v1_x2, bf16, 1, 2),
+            (resample_tables_bf16_v1_x4, bf16, 1, 4),
+        }
+    };
+}

@@ -44,6 +44,7 @@ mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+mod tables;
 
 pub use axis::{ResampleAxis, ResampleFilter, Taps, cubic, floor};
 #[cfg(not(target_arch = "nvptx64"))]
@@ -51,6 +52,7 @@ pub use desc::ResampleDesc;
 pub use params::ResampleParams;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{ResampleProblem, ResampleShape};
+pub use tables::{CHANNELS_AT_ONCE, MAX_NEIGHBOURS, ResampleTableParams, TABLE_POSITIONS, TILE_COLUMNS, TILE_ROWS};
 
 /// Which pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,23 @@
-//! Resampling kernels: the rows of `resample_kernels!`.
+//! Resampling kernels: the rows of `resample_kernels!` and `resample_table_kernels!`.
 
-use super::naive;
+use super::{naive, tables};
 use crate::math::element::{bf16, f16};
-use kernel_abi::ops::resample::ResampleParams as Params;
+use cuda_std::{kernel, shared_array};
+use kernel_abi::ops::resample::{ResampleParams as Params, ResampleTableParams};
 
 kernel_abi::resample_kernels!(naive_entries);
+
+macro_rules! table_entries {
+    ($(($symbol:ident, $dtype:ident, $vec:literal, $columns:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`, at multiples of 16 for 16 bytes an access.
+        #[kernel(threads = 256, min_blocks = 3)]
+        pub unsafe fn $symbol(params: ResampleTableParams) {
+            let weights = shared_array![f32; tables::N_WEIGHTS];
+            let bounds = shared_array![i32; tables::N_BOUNDS];
+            tables::gather::<$dtype, $vec, { tables::channels_at_once($vec) }, $columns>(&params, weights, bounds)
+        }
+    )* };
+}
+
+kernel_abi::resample_table_kernels!(table_entries);

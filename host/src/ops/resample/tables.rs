@@ -1,0 +1,202 @@
+//! Resampling at the speed of memory: neighbours and weights of a tile once, then 16 bytes of channels a thread, or one
+//! position of several channels where columns lie together.
+
+use super::{ResamplePass, ResampleProblem, naive};
+use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
+use crate::plan::Launch;
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, DType, Error, Problem, TensorDesc};
+use kernel_abi::division::Divisor;
+use kernel_abi::ops::resample::{
+    CHANNELS_AT_ONCE, Coordinates, MAX_NEIGHBOURS, ResampleAxis, ResampleFilter, ResampleTableParams, TILE_COLUMNS,
+    TILE_ROWS,
+};
+
+const BLOCK: u32 = 256;
+/// Columns of a tile where channels lie together: several of them fill a block.
+const CHANNEL_TILE_COLUMNS: i64 = 16;
+/// The most vectors of channels of a block: enough that a tile's table is little work beside them.
+const MAX_GROUP: i64 = 64;
+/// Accesses to what is written that a block makes, where there are enough for all multiprocessors.
+const BLOCK_ITEMS: i64 = 2048;
+/// Blocks that keep the memory busy, about.
+const BUSY_BLOCKS: i64 = 528;
+/// The furthest position of a neighbour.
+const MAX_PLACE: i64 = 1 << 30;
+/// Share of the memory's rate.
+const MEMORY_SHARE: f64 = 0.75;
+
+/// Symbol, element type, elements an access, columns read at once.
+type Row = (&'static str, DType, i64, i64);
+
+macro_rules! rows {
+    ($(($symbol:ident, $dtype:ident, $vec:literal, $columns:literal)),* $(,)?) => {
+        &[$((stringify!($symbol), kernel_abi::dtype_of!($dtype), $vec, $columns)),*]
+    };
+}
+const KERNELS: &[Row] = kernel_abi::resample_table_kernels!(rows);
+
+/// All filters and coordinates but `crop`, both passes, f32, f16 and bf16, where a position has few neighbours.
+///
+/// A run with addresses that are no multiples of 16 takes the naive kernel where channels are read 16 bytes at a time.
+pub(super) struct Tables;
+
+impl Algorithm<ResampleProblem> for Tables {
+    fn name(&self) -> &'static str {
+        "tables"
+    }
+
+    fn configs(&self, problem: &ResampleProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        if !context.is_gpu() {
+            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
+        }
+        Ok(vec![Config(Geometry::of(problem)?.row.0)])
+    }
+
+    fn workspace_bytes(&self, _: &ResampleProblem, _: Config) -> u64 {
+        0
+    }
+
+    fn estimate_us(&self, problem: &ResampleProblem, _: Config, context: &Context) -> f64 {
+        /// How much faster than memory the caches are, from which all neighbours but new ones come.
+        const CACHES: f64 = 6.0;
+        let (_, written) = ends(problem);
+        let neighbours = Geometry::of(problem).map_or(1.0, |geometry| geometry.neighbours);
+        let bytes = problem.bytes() / MEMORY_SHARE + neighbours * written.data_bytes() as f64 / CACHES;
+        crate::select::cost::LAUNCH_US + bytes / context.info().bytes_per_us
+    }
+
+    fn prepare(&self, problem: &ResampleProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let unsupported = |Refusal(reason)| Error::Unsupported {
+            problem: problem.to_string(),
+            reasons: vec![(self.name().to_owned(), reason)],
+        };
+        let Geometry { layout, params, blocks, .. } = Geometry::of(problem).map_err(unsupported)?;
+        let fast = KernelLaunch {
+            function: context.function(config.0)?,
+            config: LaunchConfig { grid: [blocks, 1, 1], block: [BLOCK, 1, 1], ..LaunchConfig::default() },
+            params,
+            bind: |params, call| {
+                (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+                (params.from.address, params.to.address) = (call.address(0), call.address(1));
+            },
+        };
+        Ok(Box::new(Aligned { fast, align: layout.align(), general: naive::launch(problem, context)? }))
+    }
+}
+
+/// What is read and what is written.
+fn ends(problem: &ResampleProblem) -> (&TensorDesc, &TensorDesc) {
+    match problem.resample_pass() {
+        ResamplePass::Forward => (problem.x(), problem.y()),
+        ResamplePass::Backward => (problem.y(), problem.x()),
+    }
+}
+
+/// How many neighbours positions of an axis have at most: that are looked at, and that weigh something. None where they
+/// are beyond the room of a table, or further outside than it can count.
+fn most_neighbours(axis: &ResampleAxis, filter: &ResampleFilter, backward: bool) -> Option<(i64, i64)> {
+    let (mut candidates, mut heavy) = (1, 1);
+    for at in 0..if backward { axis.image } else { axis.output } {
+        let (begin, end) = axis.neighbours(filter, backward, at);
+        if end - begin > MAX_NEIGHBOURS || begin.abs().max(end.abs()) > MAX_PLACE {
+            return None;
+        }
+        let weighs = |from: &i64| axis.weight_of(filter, backward, at, *from) as f32 != 0.0;
+        let first = (begin..end).find(weighs).unwrap_or(end);
+        let last = (first..end).rfind(weighs).unwrap_or(first);
+        (candidates, heavy) = (candidates.max(end - begin), heavy.max(last + 1 - first));
+    }
+    Some((candidates, heavy))
+}
+
+struct Geometry {
+    layout: ChannelLayout,
+    row: &'static Row,
+    params: ResampleTableParams,
+    blocks: u32,
+    /// The most neighbours of a position that weigh something.
+    neighbours: f64,
+}
+
+impl Geometry {
+    fn of(problem: &ResampleProblem) -> Result<Self, Refusal> {
+        if problem.coordinates() == Coordinates::Crop {
+            return Err(Refusal::new("takes coordinates without a cropped region, given crop"));
+        }
+        let (from, to) = ends(problem);
+        let layout = ChannelLayout::of(&[from, to])?;
+        let backward = problem.resample_pass() == ResamplePass::Backward;
+        let shape = problem.shape();
+        let span = |desc: &TensorDesc| (2..desc.rank()).map(|i| (desc.dims()[i] - 1) * desc.strides()[i]).sum::<i64>();
+        if let Some(desc) = [from, to].into_iter().find(|desc| span(desc) >= i64::from(i32::MAX)) {
+            return Err(Refusal::new(format!("counts to 2^31 - 1 within an image's channel, given {desc}")));
+        }
+        let (mut candidates, mut neighbours, mut columns) = (1, 1.0, 1);
+        for (i, axis) in shape.axes.iter().enumerate() {
+            let Some((looked_at, heavy)) = most_neighbours(axis, &shape.filter, backward) else {
+                return Err(Refusal::new(format!(
+                    "takes up to {MAX_NEIGHBOURS} neighbours along an axis, axis {i} of depth, height and width has more, or \
+                     ones far outside, from {} to {}",
+                    axis.image, axis.output
+                )));
+            };
+            (candidates, neighbours, columns) = (looked_at.max(candidates), neighbours * heavy as f64, heavy);
+        }
+        let wanted = if columns > 2 { 4 } else { columns };
+        let found = KERNELS.iter().find(|row| (row.1, row.2, row.3) == (to.dtype(), layout.vec, wanted));
+        let Some(row) = found else {
+            return Err(Refusal::new(format!("has no kernel for {} of {} elements an access", to.dtype(), layout.vec)));
+        };
+        let [depth, height, width] = shape.axes.map(|axis| if backward { axis.image } else { axis.output });
+        let by_channels = layout.vec > 1;
+        let channels = shape.c / layout.vec;
+        let units =
+            if by_channels { channels } else { (channels + CHANNELS_AT_ONCE as i64 - 1) / CHANNELS_AT_ONCE as i64 };
+        let items = shape.n * units * depth * height * width;
+        // Fewer a block where there are few in all; a table still serves some.
+        let share = (items / BUSY_BLOCKS).clamp(i64::from(BLOCK), BLOCK_ITEMS);
+        // As few tiles as may be, of equal size.
+        let even = |extent: i64, most: i64| ceil(extent, ceil(extent, most.max(1)));
+        let (group, tile_columns, tile_rows);
+        if by_channels {
+            group = even(units, MAX_GROUP);
+            tile_columns = even(width, CHANNEL_TILE_COLUMNS);
+            tile_rows = even(height, (share / (group * tile_columns)).clamp(1, TILE_ROWS));
+        } else {
+            tile_columns = even(width, TILE_COLUMNS);
+            tile_rows = even(height, (share / tile_columns).clamp(1, TILE_ROWS));
+            group = even(units, share / (tile_columns * tile_rows));
+        }
+        let groups = ceil(units, group);
+        let (along, down) = (ceil(width, tile_columns), ceil(height, tile_rows));
+        let blocks = shape.n * groups * depth * down * along;
+        let Some(blocks) = u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32) else {
+            return Err(Refusal::new(format!("counts to 2^31 - 1 blocks, given {blocks}")));
+        };
+        let divisor = |number: i64| Divisor::new(number as u32);
+        let params = ResampleTableParams {
+            axes: shape.axes,
+            filter: shape.filter,
+            backward: u32::from(backward),
+            channels: channels as u32,
+            tiles_along: divisor(along),
+            tiles_down: divisor(down),
+            planes: divisor(depth),
+            groups: divisor(groups),
+            group: divisor(group),
+            tile_columns: divisor(tile_columns),
+            tile_rows: divisor(tile_rows),
+            candidates: divisor(candidates),
+            alpha: 1.0,
+            beta: 0.0,
+            from: layout.tensor(from),
+            to: layout.tensor(to),
+        };
+        Ok(Geometry { layout, row, params, blocks, neighbours })
+    }
+}
+
+fn ceil(number: i64, divisor: i64) -> i64 {
+    (number + divisor - 1) / divisor
+}
