@@ -1,4 +1,8 @@
 //! Lists of tensors in launch parameters: what optimizers step in one launch.
+//!
+//! Longer lists are stepped by several launches. A table of addresses on the device would take any number in one, but
+//! addresses are known only when a plan runs: it would have to be copied there by each run, from host memory that stays
+//! as it is until the copy is done, which a captured graph would read anew at every replay.
 
 /// The most tensors of a launch: what fits the 4 KB of launch parameters that every driver takes.
 pub const MAX_TENSORS: usize = 64;

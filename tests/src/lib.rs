@@ -6,7 +6,7 @@ pub mod problems;
 pub mod skip;
 
 pub use fill::Fill;
-pub use oracle::{Case, check, check_exact, contexts};
+pub use oracle::{Case, check, check_case, check_exact, contexts};
 pub use skip::gpu;
 
 /// Cases a property test runs: 48, or `OXIDNN_CASES`.

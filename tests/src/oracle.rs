@@ -45,12 +45,14 @@ pub struct Case {
     pub exact: bool,
     /// An operator's own factor on the tolerance.
     pub slack: f64,
+    /// Elements between poison and where a tensor would lie at its best: addresses are multiples of nothing more then.
+    pub shift: i64,
 }
 
 impl Case {
     /// Normal values, alpha 1, beta 0.
     pub fn normal(seed: u64) -> Self {
-        Case { fill: Fill::Normal, seed, alpha: 1.0, beta: 0.0, exact: false, slack: 1.0 }
+        Case { fill: Fill::Normal, seed, alpha: 1.0, beta: 0.0, exact: false, slack: 1.0, shift: 0 }
     }
 
     /// Integers and bitwise equality.
@@ -68,6 +70,11 @@ impl Case {
         } else {
             *self
         }
+    }
+
+    /// Tensors that begin at multiples of their element type alone.
+    pub fn misaligned(self) -> Self {
+        Case { shift: 1, ..self }
     }
 
     /// Other scalars.
@@ -195,7 +202,13 @@ fn run<P: Operation>(
         // Outputs that are not read must be written whatever they held.
         // So it is with a formula that has beta; sums of channels have none, and it cannot be told whether they are read.
         let unread = matches!(operand.role, Role::Output | Role::Result) && case.beta == 0.0;
-        tensors.push(Guarded::new(context, &stream, &operand.desc, if unread { None } else { Some(values) })?);
+        tensors.push(Guarded::new(
+            context,
+            &stream,
+            &operand.desc,
+            if unread { None } else { Some(values) },
+            case.shift,
+        )?);
     }
     run_plan(&plan, &stream, case, &mut tensors, &mut workspace).map_err(text)?;
     let spill = workspace.to_bytes(&stream).map_err(text)?;
@@ -234,9 +247,9 @@ fn run_plan(
     let mut args = Args::new().alpha(case.alpha).beta(case.beta);
     for (operand, tensor) in plan.operands().iter().zip(tensors) {
         args = match operand.role {
-            Role::Input => args.input(operand.name, tensor.memory.window(GUARD, &operand.desc)?),
+            Role::Input => args.input(operand.name, tensor.memory.window(tensor.guard, &operand.desc)?),
             Role::Output | Role::Update | Role::Result => {
-                args.output(operand.name, tensor.memory.window_mut(GUARD, &operand.desc)?)
+                args.output(operand.name, tensor.memory.window_mut(tensor.guard, &operand.desc)?)
             }
         };
     }
@@ -248,6 +261,8 @@ fn run_plan(
 struct Guarded {
     desc: TensorDesc,
     memory: Tensor,
+    /// Elements of poison before it.
+    guard: i64,
 }
 
 impl Guarded {
@@ -256,19 +271,21 @@ impl Guarded {
         stream: &oxidnn::Stream,
         desc: &TensorDesc,
         values: Option<&Vec<f64>>,
+        shift: i64,
     ) -> Result<Self, String> {
+        let guard = GUARD + shift;
         let text = |e: oxidnn::Error| e.to_string();
-        let whole = TensorDesc::packed(desc.dtype(), &[desc.span_elems() + 2 * GUARD]).map_err(|e| e.to_string())?;
+        let whole = TensorDesc::packed(desc.dtype(), &[desc.span_elems() + 2 * guard]).map_err(|e| e.to_string())?;
         let mut memory = context.tensor(&whole).map_err(text)?;
         let mut bytes = vec![poison(desc.dtype()); whole.span_bytes() as usize];
         if let Some(values) = values {
             for (linear, &value) in values.iter().enumerate() {
-                let at = (GUARD + desc.offset_of(linear as i64)) as usize;
+                let at = (guard + desc.offset_of(linear as i64)) as usize;
                 put(&mut bytes, desc.dtype(), at, value);
             }
         }
         memory.write_bytes(stream, &bytes).map_err(text)?;
-        Ok(Guarded { desc: *desc, memory })
+        Ok(Guarded { desc: *desc, memory, guard })
     }
 
     /// The elements in row-major order, after a look at everything around them.
@@ -277,19 +294,20 @@ impl Guarded {
         let dtype = self.desc.dtype();
         let mut values = Vec::new();
         for linear in 0..self.desc.n_elems() {
-            let at = (GUARD + self.desc.offset_of(linear)) as usize;
+            let at = (self.guard + self.desc.offset_of(linear)) as usize;
             values.push(get(&bytes, dtype, at));
         }
         let item = dtype.size_bytes();
         for linear in 0..self.desc.n_elems() {
-            let at = (GUARD + self.desc.offset_of(linear)) as usize * item;
+            let at = (self.guard + self.desc.offset_of(linear)) as usize * item;
             bytes[at..at + item].fill(poison(dtype));
         }
         match bytes.iter().position(|&byte| byte != poison(dtype)) {
             None => Ok(values),
-            Some(at) => {
-                Err(format!("wrote outside its output, at byte {} from its start", at as i64 - GUARD * item as i64))
-            }
+            Some(at) => Err(format!(
+                "wrote outside its output, at byte {} from its start",
+                at as i64 - self.guard * item as i64
+            )),
         }
     }
 }

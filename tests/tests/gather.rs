@@ -3,7 +3,7 @@
 use kernel_abi::ops::gather::GatherProblem;
 use kernel_abi::{DType, Problem};
 use oxidnn_reference::Judge;
-use oxidnn_tests::{check, check_exact, problems};
+use oxidnn_tests::{Case, check, check_case, check_exact, problems};
 use proptest::prelude::*;
 
 proptest! {
@@ -12,6 +12,7 @@ proptest! {
     #[test]
     fn every_algorithm_matches_the_reference(problem in problems::gather::any(), seed in any::<u64>()) {
         check(&problem, seed)?;
+        check_case(&problem, &Case::normal(seed).misaligned())?;
     }
 
     #[test]

@@ -5,7 +5,7 @@ use kernel_abi::ops::pad::{PadPass, PadProblem};
 use kernel_abi::ops::transform::TransformProblem;
 use oxidnn::{Args, Policy};
 use oxidnn_reference::Judge;
-use oxidnn_tests::{check, check_exact, contexts, problems};
+use oxidnn_tests::{Case, check, check_case, check_exact, contexts, problems};
 use proptest::prelude::*;
 
 proptest! {
@@ -14,6 +14,7 @@ proptest! {
     #[test]
     fn every_algorithm_matches_the_reference(problem in problems::pad::any(), seed in any::<u64>()) {
         check(&problem, seed)?;
+        check_case(&problem, &Case::normal(seed).misaligned())?;
     }
 
     #[test]

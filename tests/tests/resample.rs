@@ -3,7 +3,7 @@
 use kernel_abi::DType;
 use kernel_abi::ops::resample::{ResampleMode, ResamplePass, ResampleProblem};
 use oxidnn_reference::ops::resample::{backward, forward};
-use oxidnn_tests::{Fill, check, check_exact, problems};
+use oxidnn_tests::{Case, Fill, check, check_case, check_exact, problems};
 use proptest::prelude::*;
 
 proptest! {
@@ -12,6 +12,7 @@ proptest! {
     #[test]
     fn every_algorithm_matches_the_reference(problem in problems::resample::any(), seed in any::<u64>()) {
         check(&problem, seed)?;
+        check_case(&problem, &Case::normal(seed).misaligned())?;
     }
 
     #[test]

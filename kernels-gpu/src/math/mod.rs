@@ -2,6 +2,7 @@
 
 pub mod activation;
 pub mod approximate;
+pub mod chunks;
 pub mod element;
 pub mod epilogue;
 pub mod fused_epilogue;

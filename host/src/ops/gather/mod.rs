@@ -3,5 +3,6 @@
 mod algorithms;
 mod cpu;
 mod naive;
+mod rows;
 
 pub use kernel_abi::ops::gather::{GatherPass, GatherProblem};

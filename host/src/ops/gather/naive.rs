@@ -31,53 +31,64 @@ impl Algorithm<GatherProblem> for Naive {
         crate::select::cost::one_by_one_us(problem, context)
     }
 
-    fn prepare(&self, problem: &GatherProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let (x, y, axis) = (problem.x(), problem.y(), problem.axis());
-        let others: Vec<usize> = (0..x.rank()).filter(|&i| i != axis).collect();
-        let backward = problem.gather_pass() == GatherPass::Backward;
-        let (rows, n_indices) = (x.dims()[axis], y.dims()[axis]);
-        let row_elems = x.n_elems() / rows;
-        // Sorted as the tensor that is written lies.
-        let (x_param, y_param) = if backward {
-            let [x, y] = collapse_dims([x, y], &others);
-            (x, y)
-        } else {
-            let [y, x] = collapse_dims([y, x], &others);
-            (x, y)
-        };
-        let n_elems = row_elems * if backward { rows } else { n_indices };
-        Ok(Box::new(KernelLaunch {
-            function: context.function(config.0)?,
-            config: linear_grid(n_elems, BLOCK),
-            params: GatherParams {
-                n_elems,
-                row_elems,
-                rows,
-                n_indices,
-                x_stride: x.strides()[axis],
-                y_stride: y.strides()[axis],
-                index_stride: problem.indices().strides()[0],
-                indices: 0,
-                alpha: 1.0,
-                beta: 0.0,
-                dtype: x.dtype() as u32,
-                index_bytes: problem.indices().dtype().size_bytes() as u32,
-                x: x_param,
-                y: y_param,
-            },
-            bind: if backward {
-                |params, call| {
-                    (params.alpha, params.beta) = (call.alpha, call.beta);
-                    params.indices = call.address(0);
-                    (params.y.address, params.x.address) = (call.address(1), call.address(2));
-                }
-            } else {
-                |params, call| {
-                    (params.alpha, params.beta) = (call.alpha, call.beta);
-                    params.indices = call.address(1);
-                    (params.x.address, params.y.address) = (call.address(0), call.address(2));
-                }
-            },
-        }))
+    fn prepare(&self, problem: &GatherProblem, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        Ok(Box::new(launch(problem, context)?))
     }
+}
+
+/// The launch of the naive kernel for the problem's pass and type.
+pub(super) fn launch(problem: &GatherProblem, context: &Context) -> Result<KernelLaunch<GatherParams>, Error> {
+    let wanted = (problem.pass(), problem.computing());
+    let row = KERNELS.iter().find(|row| (row.pass, row.dtype) == wanted);
+    let symbol = row.map(|row| row.symbol).ok_or_else(|| {
+        let reason = format!("has no kernel for pass {} with {}", wanted.0, wanted.1);
+        Error::Unsupported { problem: problem.to_string(), reasons: vec![("naive".to_owned(), reason)] }
+    })?;
+    let (x, y, axis) = (problem.x(), problem.y(), problem.axis());
+    let others: Vec<usize> = (0..x.rank()).filter(|&i| i != axis).collect();
+    let backward = problem.gather_pass() == GatherPass::Backward;
+    let (rows, n_indices) = (x.dims()[axis], y.dims()[axis]);
+    let row_elems = x.n_elems() / rows;
+    // Sorted as the tensor that is written lies.
+    let (x_param, y_param) = if backward {
+        let [x, y] = collapse_dims([x, y], &others);
+        (x, y)
+    } else {
+        let [y, x] = collapse_dims([y, x], &others);
+        (x, y)
+    };
+    let n_elems = row_elems * if backward { rows } else { n_indices };
+    Ok(KernelLaunch {
+        function: context.function(symbol)?,
+        config: linear_grid(n_elems, BLOCK),
+        params: GatherParams {
+            n_elems,
+            row_elems,
+            rows,
+            n_indices,
+            x_stride: x.strides()[axis],
+            y_stride: y.strides()[axis],
+            index_stride: problem.indices().strides()[0],
+            indices: 0,
+            alpha: 1.0,
+            beta: 0.0,
+            dtype: x.dtype() as u32,
+            index_bytes: problem.indices().dtype().size_bytes() as u32,
+            x: x_param,
+            y: y_param,
+        },
+        bind: if backward {
+            |params, call| {
+                (params.alpha, params.beta) = (call.alpha, call.beta);
+                params.indices = call.address(0);
+                (params.y.address, params.x.address) = (call.address(1), call.address(2));
+            }
+        } else {
+            |params, call| {
+                (params.alpha, params.beta) = (call.alpha, call.beta);
+                params.indices = call.address(1);
+                (params.x.address, params.y.address) = (call.address(0), call.address(2));
+            }
+        },
+    })
 }

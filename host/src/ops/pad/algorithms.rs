@@ -1,6 +1,6 @@
 //! The ordered list of padding algorithms.
 
-use super::{PadProblem, cpu, naive};
+use super::{PadProblem, cpu, naive, rows};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -12,6 +12,6 @@ impl Operation for PadProblem {
     const DTYPES: &'static [DType] = &DType::ALL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Rows), &naive::Naive]
+        &[&CpuAlgorithm(cpu::Rows), &rows::Rows, &naive::Naive]
     }
 }

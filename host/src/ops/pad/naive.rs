@@ -31,40 +31,51 @@ impl Algorithm<PadProblem> for Naive {
         crate::select::cost::one_by_one_us(problem, context)
     }
 
-    fn prepare(&self, problem: &PadProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let (x, y) = (problem.x(), problem.y());
-        let unused = MAX_RANK - x.rank();
-        let mut axes = [PadAxis::NONE; MAX_RANK];
-        axes.iter_mut().skip(unused).zip(problem.axes()).for_each(|(param, axis)| *param = axis);
-        let backward = problem.pad_pass() == PadPass::Backward;
-        let n_elems = if backward { x.n_elems() } else { y.n_elems() };
-        Ok(Box::new(KernelLaunch {
-            function: context.function(config.0)?,
-            config: linear_grid(n_elems, BLOCK),
-            params: PadParams {
-                n_elems,
-                value: problem.value(),
-                alpha: 1.0,
-                beta: 0.0,
-                mode: problem.mode() as u32,
-                dtype: x.dtype() as u32,
-                x: last_dims(x),
-                y: last_dims(y),
-                axes,
-            },
-            bind: if backward {
-                |params, call| {
-                    (params.alpha, params.beta) = (call.alpha, call.beta);
-                    (params.y.address, params.x.address) = (call.address(0), call.address(1));
-                }
-            } else {
-                |params, call| {
-                    (params.alpha, params.beta) = (call.alpha, call.beta);
-                    (params.x.address, params.y.address) = (call.address(0), call.address(1));
-                }
-            },
-        }))
+    fn prepare(&self, problem: &PadProblem, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        Ok(Box::new(launch(problem, context)?))
     }
+}
+
+/// The launch of the naive kernel for the problem's pass and type.
+pub(super) fn launch(problem: &PadProblem, context: &Context) -> Result<KernelLaunch<PadParams>, Error> {
+    let wanted = (problem.pass(), problem.computing());
+    let row = KERNELS.iter().find(|row| (row.pass, row.dtype) == wanted);
+    let symbol = row.map(|row| row.symbol).ok_or_else(|| {
+        let reason = format!("has no kernel for pass {} with {}", wanted.0, wanted.1);
+        Error::Unsupported { problem: problem.to_string(), reasons: vec![("naive".to_owned(), reason)] }
+    })?;
+    let (x, y) = (problem.x(), problem.y());
+    let unused = MAX_RANK - x.rank();
+    let mut axes = [PadAxis::NONE; MAX_RANK];
+    axes.iter_mut().skip(unused).zip(problem.axes()).for_each(|(param, axis)| *param = axis);
+    let backward = problem.pad_pass() == PadPass::Backward;
+    let n_elems = if backward { x.n_elems() } else { y.n_elems() };
+    Ok(KernelLaunch {
+        function: context.function(symbol)?,
+        config: linear_grid(n_elems, BLOCK),
+        params: PadParams {
+            n_elems,
+            value: problem.value(),
+            alpha: 1.0,
+            beta: 0.0,
+            mode: problem.mode() as u32,
+            dtype: x.dtype() as u32,
+            x: last_dims(x),
+            y: last_dims(y),
+            axes,
+        },
+        bind: if backward {
+            |params, call| {
+                (params.alpha, params.beta) = (call.alpha, call.beta);
+                (params.y.address, params.x.address) = (call.address(0), call.address(1));
+            }
+        } else {
+            |params, call| {
+                (params.alpha, params.beta) = (call.alpha, call.beta);
+                (params.x.address, params.y.address) = (call.address(0), call.address(1));
+            }
+        },
+    })
 }
 
 /// A tensor whose unused dimensions stand first.

@@ -12,3 +12,32 @@ macro_rules! gather_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel that copies rows: symbol, bytes an access.
+#[macro_export]
+macro_rules! gather_copy_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (gather_forward_rows_b16, 16),
+            (gather_forward_rows_b8, 8),
+            (gather_forward_rows_b4, 4),
+            (gather_forward_rows_b2, 2),
+            (gather_forward_rows_b1, 1),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel that sums rows up: symbol, element type, elements an access.
+#[macro_export]
+macro_rules! gather_sum_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (gather_backward_rows_f32_v4, f32, 4),
+            (gather_backward_rows_f32_v1, f32, 1),
+            (gather_backward_rows_f16_v8, f16, 8),
+            (gather_backward_rows_f16_v1, f16, 1),
+            (gather_backward_rows_bf16_v8, bf16, 8),
+            (gather_backward_rows_bf16_v1, bf16, 1),
+        }
+    };
+}

@@ -14,10 +14,15 @@ mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+mod rows;
 
 pub use params::GatherParams;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::GatherProblem;
+pub use rows::{
+    GatherRowsParams, GatherSumParams, INDICES_AT_ONCE, LIST_ROWS, MAX_BLOCK_ROWS, ROWS_AT_ONCE, ROWS_THREADS,
+    RowIndices, RowsTensor,
+};
 
 /// Which pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

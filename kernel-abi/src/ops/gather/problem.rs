@@ -3,7 +3,7 @@
 use super::GatherPass;
 use crate::DType;
 use crate::desc::{BadDescriptor, TensorDesc};
-use crate::problem::{Operand, Precision, Problem, no_overlap, same_dtype};
+use crate::problem::{Domain, Operand, Precision, Problem, no_overlap, same_dtype};
 use crate::text::{Fields, join};
 use std::fmt;
 use std::str::FromStr;
@@ -114,7 +114,10 @@ impl Problem for GatherProblem {
     }
 
     fn operands(&self) -> Vec<Operand> {
-        let indices = Operand::input("indices", self.indices);
+        // All rows from either end, and one beside them on both sides.
+        let rows = self.x.dims()[self.axis];
+        let domain = Domain::Integers { low: -rows - 1, high: rows };
+        let indices = Operand::input("indices", self.indices).holding(domain);
         match self.pass {
             GatherPass::Forward => vec![Operand::input("x", self.x), indices, Operand::output("y", self.y)],
             GatherPass::Backward => vec![indices, Operand::input("dy", self.y), Operand::output("dx", self.x)],

@@ -12,3 +12,16 @@ macro_rules! pad_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel of `rows`: symbol, bytes of an element.
+#[macro_export]
+macro_rules! pad_row_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (pad_rows_b1, 1),
+            (pad_rows_b2, 2),
+            (pad_rows_b4, 4),
+            (pad_rows_b8, 8),
+        }
+    };
+}

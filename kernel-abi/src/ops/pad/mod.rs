@@ -25,10 +25,12 @@ mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+mod rows;
 
 pub use params::{PadAxis, PadParams};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::PadProblem;
+pub use rows::{PadRowsParams, ROW_LEVELS};
 
 /// Which pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,36 @@
-//! Gathering kernels: the rows of `gather_kernels!`.
+//! Gathering kernels: the rows of `kernel_abi`'s `gather_…kernels!`.
 
-use super::naive;
-use kernel_abi::ops::gather::GatherParams as Params;
+use super::{naive, rows};
+use crate::math::element::{bf16, f16};
+use cuda_std::{kernel, shared_array};
+use kernel_abi::ops::gather::{GatherParams as Params, GatherRowsParams, GatherSumParams};
 
 kernel_abi::gather_kernels!(naive_entries);
+
+macro_rules! copy_entries {
+    ($(($symbol:ident, $bytes:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`, at multiples of the bytes of an access.
+        #[kernel(threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: GatherRowsParams) {
+            rows::copy::<$bytes>(&params)
+        }
+    )* };
+}
+
+kernel_abi::gather_copy_kernels!(copy_entries);
+
+macro_rules! sum_entries {
+    ($(($symbol:ident, $dtype:ident, $vec:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`, at multiples of 16 for 16 bytes an access.
+        #[kernel(threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: GatherSumParams) {
+            let list = shared_array![u32; rows::N_LIST];
+            let counts = shared_array![u32; rows::N_COUNTS];
+            rows::sum::<$dtype, $vec>(&params, list, counts)
+        }
+    )* };
+}
+
+kernel_abi::gather_sum_kernels!(sum_entries);

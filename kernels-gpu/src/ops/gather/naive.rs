@@ -9,13 +9,16 @@ use kernel_abi::ops::gather::{GatherParams, row_of};
 /// The row of x that row `n` of y is, or -1.
 #[inline(always)]
 unsafe fn row(p: &GatherParams, n: i64) -> i64 {
-    let at = (n * p.index_stride) as isize;
-    let index = if p.index_bytes == 4 {
-        i64::from(*(p.indices as *const i32).offset(at))
-    } else {
-        *(p.indices as *const i64).offset(at)
-    };
-    row_of(index, p.rows)
+    row_at(p.indices, p.index_stride, p.index_bytes, p.rows, n)
+}
+
+/// The row among `rows` that the index number `n` means, or -1.
+#[inline(always)]
+pub unsafe fn row_at(indices: u64, stride: i64, bytes: u32, rows: i64, n: i64) -> i64 {
+    let at = (n * stride) as isize;
+    let index =
+        if bytes == 4 { i64::from(*(indices as *const i32).offset(at)) } else { *(indices as *const i64).offset(at) };
+    row_of(index, rows)
 }
 
 /// y from x.

@@ -1,0 +1,35 @@
+//! What host and kernels agree on for `rows`.
+
+use super::PadAxis;
+use crate::division::Divisor;
+
+/// Dimensions around the rows.
+pub const ROW_LEVELS: usize = 3;
+
+crate::abi_struct! {
+    /// Launch parameters of `rows`, which writes y; as dx, where it is a window of dy.
+    pub struct PadRowsParams {
+        /// What stands outside where the mode is `constant`, as it is stored, repeated.
+        pub value: u64,
+        /// Device address of what is read.
+        pub x: u64,
+        /// Of what is written.
+        pub y: u64,
+        /// Bytes between elements of x along the dimensions around the rows, the innermost first.
+        pub x_strides: [i64; ROW_LEVELS],
+        /// The same of y.
+        pub y_strides: [i64; ROW_LEVELS],
+        /// These dimensions.
+        pub axes: [PadAxis; ROW_LEVELS],
+        /// The rows.
+        pub row: PadAxis,
+        /// Extents of y along the dimensions around, to divide by.
+        pub extents: [Divisor; ROW_LEVELS],
+        /// Accesses to a row, wherever it begins.
+        pub accesses: Divisor,
+        /// Accesses to all rows.
+        pub n_accesses: u32,
+        /// A [`PadMode`](super::PadMode) as a number.
+        pub mode: u32,
+    }
+}
