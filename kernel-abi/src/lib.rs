@@ -25,6 +25,8 @@ pub mod problem;
 mod step;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod text;
+#[cfg(not(target_arch = "nvptx64"))]
+mod views;
 
 pub use channels::ChannelTensor;
 pub use dtype::DType;

@@ -79,14 +79,16 @@ fn views_suffice() {
         let a = context.tensor_from(&desc("2x2:f32"), &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
         let b = context.tensor_from(&desc("2x1:f32"), &[5.0f32, 6.0]).unwrap();
         let mut whole = context.tensor(&desc("2x3:f32")).unwrap();
-        copy(&a, 0, a.desc(), &mut whole, 0, &desc("2x2:f32:s3x1"));
-        copy(&b, 0, b.desc(), &mut whole, 2, &desc("2x1:f32:s3x1"));
+        for (part, (at, window)) in [&a, &b].into_iter().zip(desc("2x3:f32").split(1, &[2, 1]).unwrap()) {
+            copy(part, 0, part.desc(), &mut whole, at, &window);
+        }
         assert_eq!(whole.to_vec::<f32>(&stream).unwrap(), [1.0, 2.0, 5.0, 3.0, 4.0, 6.0]);
         let mut slice = context.tensor(&desc("2x2:f32")).unwrap();
-        copy(&whole, 0, &desc("2x2:f32:s3x2"), &mut slice, 0, &desc("2x2:f32"));
+        let (at, window) = whole.desc().slice(&[0, 0], &[1, 2], &[2, 2]).unwrap();
+        copy(&whole, at, &window, &mut slice, 0, &desc("2x2:f32"));
         assert_eq!(slice.to_vec::<f32>(&stream).unwrap(), [1.0, 5.0, 3.0, 6.0]);
         let mut expanded = context.tensor(&desc("2x3:f32")).unwrap();
-        copy(&b, 0, &desc("2x3:f32:s1x0"), &mut expanded, 0, &desc("2x3:f32"));
+        copy(&b, 0, &b.desc().expanded(&[2, 3]).unwrap(), &mut expanded, 0, &desc("2x3:f32"));
         assert_eq!(expanded.to_vec::<f32>(&stream).unwrap(), [5.0, 5.0, 5.0, 6.0, 6.0, 6.0]);
     }
 }

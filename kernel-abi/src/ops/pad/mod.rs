@@ -13,9 +13,10 @@
 //! A position that is outside in one dimension of `constant` is outside altogether. y's extents are free: what is not
 //! asked for at the end is cropped there, and a negative `before` crops at the beginning. Steps may be negative, but not 0:
 //! this is ONNX's Pad and its Slice. Of a slice whose steps are positive no operator is needed: it is a window of
-//! the tensor with strides that many times as long, which every operator takes; [`transform`](super::transform) copies
-//! it. So concatenations are transforms into windows of one tensor, and an expansion is one from a tensor with strides
-//! of 0.
+//! the tensor with strides that many times as long ([`TensorDesc::slice`](crate::TensorDesc::slice)), which every operator
+//! takes; [`transform`](super::transform) copies it. So concatenations are transforms into windows of one tensor
+//! ([`TensorDesc::split`](crate::TensorDesc::split)), and an expansion is one from a tensor with strides of 0
+//! ([`TensorDesc::expanded`](crate::TensorDesc::expanded)).
 //!
 //! Backward: `dx = alpha · (sum of dy over all elements that were copied from x's) + beta · dx`, in the order of dy.
 //!
