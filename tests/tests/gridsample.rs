@@ -47,6 +47,16 @@ proptest! {
     }
 }
 
+/// More outputs than a list has room for read one tile.
+#[test]
+fn many_outputs_of_few_positions() {
+    for padding in ["zeros", "border"] {
+        let words = format!("gridsample:backward_data mode=linear padding={padding} align_corners=0");
+        let text = format!("{words} grid=1x31x43x2:f32 dy=1x2x31x43:f32 dx=1x2x3x5:f32");
+        check(&text.parse::<GridSampleProblem>().unwrap(), 4).unwrap();
+    }
+}
+
 /// Places that are no numbers, on every device.
 #[test]
 fn places_that_are_no_numbers() {

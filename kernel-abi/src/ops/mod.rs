@@ -70,6 +70,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     gather::RowIndices::LAYOUT_HASH,
     gather::RowsTensor::LAYOUT_HASH,
     gridsample::GridSampleParams::LAYOUT_HASH,
+    gridsample::GridSampleTileParams::LAYOUT_HASH,
     gridsample::Sampler::LAYOUT_HASH,
     lrn::LrnParams::LAYOUT_HASH,
     matmul::MatmulBlockParams::LAYOUT_HASH,

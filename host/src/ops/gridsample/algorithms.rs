@@ -1,6 +1,6 @@
 //! The ordered list of grid sampling algorithms.
 
-use super::{GridSampleProblem, cpu, naive};
+use super::{GridSampleProblem, cpu, naive, tiles};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::operators::Operation;
@@ -12,6 +12,6 @@ impl Operation for GridSampleProblem {
     const DTYPES: &'static [DType] = &DType::GENERAL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Planes), &naive::Naive]
+        &[&CpuAlgorithm(cpu::Planes), &tiles::Tiles, &naive::Naive]
     }
 }

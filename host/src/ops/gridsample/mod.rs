@@ -3,5 +3,6 @@
 mod algorithms;
 mod cpu;
 mod naive;
+mod tiles;
 
 pub use kernel_abi::ops::gridsample::{GridPadding, GridSampleDesc, GridSampleMode, GridSamplePass, GridSampleProblem};

@@ -6,7 +6,7 @@ use crate::launch::{
 };
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, DType, Error, Problem};
+use crate::{Context, DType, Error, Problem, TensorDesc};
 use kernel_abi::ops::gridsample::GridSampleParams;
 
 const KERNELS: &[KernelRow] = kernel_abi::gridsample_kernels!(kernel_rows);
@@ -55,22 +55,7 @@ impl Algorithm<GridSampleProblem> for Naive {
         Ok(Box::new(KernelLaunch {
             function: context.function(config.0)?,
             config: linear_grid(n_threads, BLOCK),
-            params: GridSampleParams {
-                n_threads,
-                c: shape.c,
-                n_axes: shape.n_axes as i64,
-                image: shape.image,
-                output: shape.output,
-                sampler: problem.sampler(),
-                grid_is_f32: u32::from(problem.grid().dtype() == DType::F32),
-                channels_innermost: u32::from(channels_innermost(written)),
-                alpha: 1.0,
-                beta: 0.0,
-                x: spatial_param(problem.x()),
-                y: spatial_param(problem.y()),
-                grid: grid_param(problem.grid()),
-                dgrid: grid_param(dgrid),
-            },
+            params: params(problem, n_threads, written),
             bind: match pass {
                 GridSamplePass::Forward => |params, call| {
                     (params.alpha, params.beta) = (call.alpha, call.beta);
@@ -89,5 +74,26 @@ impl Algorithm<GridSampleProblem> for Naive {
                 },
             },
         }))
+    }
+}
+
+/// The launch parameters but for addresses and scalars.
+pub(super) fn params(problem: &GridSampleProblem, n_threads: i64, written: &TensorDesc) -> GridSampleParams {
+    let shape = problem.shape();
+    GridSampleParams {
+        n_threads,
+        c: shape.c,
+        n_axes: shape.n_axes as i64,
+        image: shape.image,
+        output: shape.output,
+        sampler: problem.sampler(),
+        grid_is_f32: u32::from(problem.grid().dtype() == DType::F32),
+        channels_innermost: u32::from(channels_innermost(written)),
+        alpha: 1.0,
+        beta: 0.0,
+        x: spatial_param(problem.x()),
+        y: spatial_param(problem.y()),
+        grid: grid_param(problem.grid()),
+        dgrid: grid_param(problem.dgrid().unwrap_or(problem.grid())),
     }
 }

@@ -20,3 +20,15 @@ macro_rules! gridsample_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel of `tiles`: symbol, pass, element type.
+#[macro_export]
+macro_rules! gridsample_tile_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (gridsample_backward_data_tiles_f32, backward_data, f32),
+            (gridsample_backward_data_tiles_f16, backward_data, f16),
+            (gridsample_backward_data_tiles_bf16, backward_data, bf16),
+        }
+    };
+}

@@ -41,11 +41,13 @@ mod params;
 mod place;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+mod tiles;
 
 pub use params::GridSampleParams;
 pub use place::{Place, Sampler};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{GridSampleDesc, GridSampleProblem, GridSampleShape};
+pub use tiles::{GridSampleTileParams, TILE, TILE_CHANNELS, TILE_THREADS};
 
 /// Which pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -9,23 +9,26 @@ use kernel_abi::ops::gridsample::{GridSampleParams, Place};
 /// Where an output reads the image: by depth, height, width.
 #[inline(always)]
 unsafe fn places<T: Element>(p: &GridSampleParams, n: i64, output: [i64; 3]) -> [Place; 3] {
-    let s = &p.grid.strides;
-    let offset = n * s[0] + output[0] * s[1] + output[1] * s[2] + output[2] * s[3];
-    // The last axis has the first coordinate.
-    let along = |a: usize| {
-        let i = 2 - a as i64;
-        if i >= p.n_axes {
-            return Place { centre: 0.0, slope: 0.0, begin: 0, n: 1 };
-        }
-        let at = offset + i * s[4];
-        let coordinate = if p.grid_is_f32 != 0 {
-            load::<f32>(p.grid.address, at) as f64
-        } else {
-            load::<T>(p.grid.address, at).to_f64()
-        };
-        p.sampler.place(coordinate, p.image[a])
-    };
+    let along = |a: usize| place::<T>(p, n, output, a);
     [along(0), along(1), along(2)]
+}
+
+/// Where it reads along one axis of these.
+#[inline(always)]
+pub unsafe fn place<T: Element>(p: &GridSampleParams, n: i64, output: [i64; 3], a: usize) -> Place {
+    // The last axis has the first coordinate.
+    let i = 2 - a as i64;
+    if i >= p.n_axes {
+        return Place { centre: 0.0, slope: 0.0, begin: 0, n: 1 };
+    }
+    let s = &p.grid.strides;
+    let at = n * s[0] + output[0] * s[1] + output[1] * s[2] + output[2] * s[3] + i * s[4];
+    let coordinate = if p.grid_is_f32 != 0 {
+        load::<f32>(p.grid.address, at) as f64
+    } else {
+        load::<T>(p.grid.address, at).to_f64()
+    };
+    p.sampler.place(coordinate, *p.image.get_unchecked(a))
 }
 
 /// Calls `body` with the positions and the number along each axis of every neighbour in the image.
