@@ -33,6 +33,7 @@ mod context;
 mod cpu;
 mod error;
 mod kernels;
+mod microbatch;
 mod plan;
 mod select;
 mod settings;

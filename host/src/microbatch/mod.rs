@@ -1,0 +1,5 @@
+//! Micro-batches: a batch computed in parts, one after the other, in less workspace.
+
+mod knapsack;
+mod pareto;
+mod wr;
