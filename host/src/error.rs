@@ -30,6 +30,15 @@ pub enum Error {
         given_bytes: u64,
     },
 
+    /// The layers of a network need more workspace together than they are given.
+    #[error("workspace too small: the network's layers need at least {needed_bytes} bytes, the total is {total_bytes}")]
+    WorkspaceTotal {
+        /// The sum of the least needs of all layers.
+        needed_bytes: u64,
+        /// What there is for all of them.
+        total_bytes: u64,
+    },
+
     /// Memory of the device, or of the host, is exhausted.
     #[error("out of memory: {bytes} bytes asked for on {device}")]
     OutOfMemory {

@@ -3,9 +3,12 @@
 //! Everything that enumerates operators or algorithms reads it: the support table, the tests over every algorithm,
 //! `oxidnn run` and the benchmarks. The order of an operator's algorithms stands in its own `algorithms.rs`.
 
+use crate::microbatch::{self, BatchSplit};
 use crate::ops;
-use crate::select::{Algorithm, candidates, plan};
-use crate::{Candidate, Context, DType, Error, Operand, Plan, PlanRequest, Precision, Problem};
+use crate::select::{Algorithm, Refusal, candidates, plan};
+use crate::{
+    Candidate, Context, DType, Division, Divisions, Error, MicroBatch, Operand, Plan, PlanRequest, Precision, Problem,
+};
 use kernel_abi::BadDescriptor;
 
 /// An operator: a problem with algorithms for it.
@@ -19,6 +22,9 @@ pub trait Operation: Problem {
     /// Its methods, best first, naive last.
     #[doc(hidden)]
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>];
+    /// What each operand is to a part of the batch, or why there are no parts.
+    #[doc(hidden)]
+    fn batch_split(&self) -> Result<BatchSplit, Refusal>;
 }
 
 /// A problem of any operator.
@@ -46,6 +52,29 @@ pub trait AnyProblem: Send + Sync {
     fn plan(&self, context: &Context, request: &PlanRequest) -> Result<Plan, Error>;
     /// Every algorithm's verdict on this problem.
     fn candidates(&self, context: &Context) -> Vec<Candidate>;
+    /// The divisions of the batch that are worth having: those that no other is better than in time and workspace.
+    ///
+    /// # Errors
+    /// From measurements: `OutOfMemory`, `StaleKernels`, `Driver`.
+    fn divisions(&self, context: &Context, request: &PlanRequest) -> Result<Divisions, Error>;
+    /// A part of so many images of the batch with its algorithm, by name, and the estimate of its time.
+    ///
+    /// # Errors
+    /// `Unsupported` where the batch has no such part, or the algorithm does not compute it.
+    fn micro_batch(
+        &self,
+        context: &Context,
+        images: i64,
+        algorithm: &str,
+        config: &str,
+    ) -> Result<MicroBatch, Error>;
+    /// The error for a limit of workspace that nothing is within: with what is needed at least.
+    fn none_within(&self, context: &Context, request: &PlanRequest) -> Error;
+    /// The plan of one of them.
+    ///
+    /// # Errors
+    /// `Unsupported` for a division of another problem; `StaleKernels`, `Driver`.
+    fn plan_division(&self, context: &Context, division: &Division) -> Result<Plan, Error>;
 }
 
 impl<P: Operation> AnyProblem for P {
@@ -78,6 +107,24 @@ impl<P: Operation> AnyProblem for P {
     }
     fn candidates(&self, context: &Context) -> Vec<Candidate> {
         candidates(context, self, None)
+    }
+    fn divisions(&self, context: &Context, request: &PlanRequest) -> Result<Divisions, Error> {
+        microbatch::divisions(context, self, request)
+    }
+    fn micro_batch(
+        &self,
+        context: &Context,
+        images: i64,
+        algorithm: &str,
+        config: &str,
+    ) -> Result<MicroBatch, Error> {
+        microbatch::micro_batch(context, self, images, (algorithm, config))
+    }
+    fn none_within(&self, context: &Context, request: &PlanRequest) -> Error {
+        microbatch::none_within(context, self, request)
+    }
+    fn plan_division(&self, context: &Context, division: &Division) -> Result<Plan, Error> {
+        microbatch::plan_division(context, self, division)
     }
 }
 

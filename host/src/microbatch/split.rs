@@ -78,14 +78,6 @@ impl BatchSplit {
         Self::new(problem, |_| Share::Along(0))
     }
 
-    /// Slices along the first dimension but for operands of these names, which parts share.
-    ///
-    /// # Errors
-    /// As [`BatchSplit::new`].
-    pub(crate) fn along_first_but<P: Problem>(problem: &P, whole: &[&str]) -> Result<Self, Refusal> {
-        Self::new(problem, |operand| if whole.contains(&operand.name) { Share::Whole } else { Share::Along(0) })
-    }
-
     /// Images.
     pub(crate) fn batch(&self) -> i64 {
         self.batch

@@ -1,7 +1,7 @@
 //! The tensors and scalars of one run, and the checks every run makes of them.
 
 use super::list::List;
-use super::{Plan, Workspace};
+use super::Plan;
 use crate::tensor::{Region, RegionMut};
 use crate::{Error, Operand, Role, Stream, TensorDesc, TensorView, TensorViewMut};
 use arrayvec::ArrayVec;
@@ -79,6 +79,14 @@ pub(crate) enum Bound<'a> {
 }
 
 impl Bound<'_> {
+    /// Bytes `start..end`, which must lie inside.
+    pub(crate) fn part(&mut self, start: u64, end: u64) -> Bound<'_> {
+        match self {
+            Bound::Read(region) => Bound::Read(region.part(start, end)),
+            Bound::Write(region) => Bound::Write(region.reborrow().part(start, end)),
+        }
+    }
+
     fn range(&self) -> (u64, u64) {
         match self {
             Bound::Read(region) => region.range(),
@@ -123,15 +131,12 @@ impl Plan {
         &self,
         stream: &Stream,
         args: Args<'a>,
-        workspace: &'a mut Workspace,
+        workspace: RegionMut<'a>,
     ) -> Result<Call<'a>, Error> {
         self.same_device("stream", stream.context())?;
-        self.same_device("workspace", workspace.context())?;
-        if workspace.len_bytes() < self.workspace_bytes {
-            return Err(Error::WorkspaceTooSmall {
-                needed_bytes: self.workspace_bytes,
-                given_bytes: workspace.len_bytes(),
-            });
+        let (_, given_bytes) = workspace.range();
+        if given_bytes < self.workspace_bytes {
+            return Err(Error::WorkspaceTooSmall { needed_bytes: self.workspace_bytes, given_bytes });
         }
         let Args { mut slots, alpha, beta } = args;
         let n_slots = slots.len();
@@ -153,7 +158,7 @@ impl Plan {
             return Err(self.bad(name, format!("expected only {known}, given also {name}")));
         }
         self.check_overlap(&operands)?;
-        Ok(Call { operands, workspace: workspace.region_mut(), alpha, beta })
+        Ok(Call { operands, workspace, alpha, beta })
     }
 
     fn bind_operand<'a>(&self, operand: &Operand, value: Value<'a>) -> Result<Bound<'a>, Error> {
@@ -225,7 +230,7 @@ impl Plan {
         Err(self.bad(self.operands[i].name, reason))
     }
 
-    fn same_device(&self, what: &str, given: &crate::Context) -> Result<(), Error> {
+    pub(super) fn same_device(&self, what: &str, given: &crate::Context) -> Result<(), Error> {
         if self.context.shares_memory_with(given) {
             return Ok(());
         }

@@ -6,10 +6,11 @@ mod workspace;
 
 pub use args::Args;
 pub(crate) use args::{Bound, Call};
+pub(crate) use list::List;
 pub use workspace::Workspace;
 
 use crate::select::Candidate;
-use crate::{Context, Error, Operand, Stream};
+use crate::{Context, Error, MicroBatch, Operand, Stream};
 use std::fmt::Write as _;
 
 /// A chosen algorithm with everything fixed that does not depend on pointers.
@@ -32,6 +33,8 @@ pub struct Plan {
     /// How the choice was made.
     pub(crate) chosen_by: String,
     pub(crate) launch: Box<dyn Launch>,
+    /// The parts of the batch; empty where it is not divided.
+    pub(crate) micro_batches: Vec<MicroBatch>,
 }
 
 impl Plan {
@@ -50,7 +53,7 @@ impl Plan {
         &self.operands
     }
 
-    /// The chosen algorithm's name.
+    /// The chosen algorithm's name; `micro_batches` where each of these has its own.
     pub fn algorithm(&self) -> &'static str {
         self.algorithm
     }
@@ -58,6 +61,11 @@ impl Plan {
     /// The chosen kernel's symbol, or what stands for it on the CPU.
     pub fn config(&self) -> &'static str {
         self.config
+    }
+
+    /// The parts in which the batch is computed, in their order; none where it is not divided.
+    pub fn micro_batches(&self) -> &[MicroBatch] {
+        &self.micro_batches
     }
 
     /// The workspace a run needs.
@@ -83,6 +91,16 @@ impl Plan {
     pub fn explain(&self) -> String {
         let (device, bytes, chosen_by) = (&self.context.info().name, self.workspace_bytes, &self.chosen_by);
         let mut text = format!("{}\n  on {device}, workspace {bytes} bytes, chosen by {chosen_by}\n", self.problem);
+        let mut begin = 0;
+        for MicroBatch { batch, algorithm, config, time_us, workspace_bytes } in &self.micro_batches {
+            let images = format!("images {begin} to {}", begin + batch - 1);
+            begin += batch;
+            let cost = format!("{time_us:.1} us, workspace {workspace_bytes} bytes");
+            let _ = writeln!(text, "  * {images}: {algorithm} ({config}): {cost}");
+        }
+        if !self.micro_batches.is_empty() && !self.candidates.is_empty() {
+            text.push_str("  undivided:\n");
+        }
         for candidate in &self.candidates {
             let chosen = candidate.algorithm == self.algorithm && candidate.config == self.config;
             // Writing to a string does not fail.
@@ -100,7 +118,21 @@ impl Plan {
     /// `BadDescriptor` for a missing, surplus, misshapen, misaligned or overlapping operand, `WrongDevice`,
     /// `WorkspaceTooSmall`: nothing has been written then. `Launch`, `Driver`.
     pub fn run(&self, stream: &Stream, args: Args<'_>, workspace: &mut Workspace) -> Result<(), Error> {
-        let mut call = self.bind(stream, args, workspace)?;
+        let bytes = workspace.len_bytes();
+        self.run_at(stream, args, workspace, 0, bytes)
+    }
+
+    /// The same in `bytes` of the workspace from `offset` on, which it has.
+    pub(crate) fn run_at(
+        &self,
+        stream: &Stream,
+        args: Args<'_>,
+        workspace: &mut Workspace,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<(), Error> {
+        self.same_device("workspace", workspace.context())?;
+        let mut call = self.bind(stream, args, workspace.region_mut().part(offset, offset + bytes))?;
         self.launch.launch(stream, &mut call)
     }
 }

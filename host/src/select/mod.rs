@@ -12,12 +12,12 @@ mod trial;
 pub use candidate::{Candidate, Measured, Origin, Verdict};
 pub(crate) use cheapest::Cheapest;
 pub use request::{FindOptions, FindProgress, FindStage, PlanRequest, Policy};
-pub(crate) use store::Store;
+pub(crate) use store::{Store, scope};
 pub use store::{StoreLocation, StoreStatus};
 
 use crate::operators::Operation;
 use crate::plan::Launch;
-use crate::{Context, Error, Plan};
+use crate::{BatchSizes, Context, Error, Plan, microbatch};
 
 /// A variant of an algorithm: the symbol of its kernel on a GPU, a word on the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub(crate) fn candidates<P: Operation>(context: &Context, problem: &P, limit: Op
                 let workspace_bytes = algorithm.workspace_bytes_on(problem, config, context);
                 let verdict = match limit {
                     Some(limit) if workspace_bytes > limit => {
-                        Verdict::Refused(format!("needs {workspace_bytes} bytes of workspace, the limit is {limit}"))
+                        Verdict::Refused(over_limit(workspace_bytes, limit))
                     }
                     _ => Verdict::Able {
                         workspace_bytes,
@@ -95,8 +95,34 @@ pub(crate) fn candidates<P: Operation>(context: &Context, problem: &P, limit: Op
     list
 }
 
-/// Chooses and prepares.
-pub(crate) fn plan<P: Operation>(context: &Context, problem: &P, request: &PlanRequest) -> Result<Plan, Error> {
+/// Why a candidate that needs so much is not allowed.
+pub(crate) fn over_limit(workspace_bytes: u64, limit: u64) -> String {
+    format!("needs {workspace_bytes} bytes of workspace, the limit is {limit}")
+}
+
+/// Every verdict on a problem, and the times that a choice goes by.
+pub(crate) struct Judged {
+    pub(crate) candidates: Vec<Candidate>,
+    /// Places of the able candidates, with their times: measured with [`Policy::Find`], else estimated.
+    pub(crate) order: Vec<(usize, f64)>,
+}
+
+impl Judged {
+    /// No algorithm was asked.
+    pub(crate) fn refused(reason: String) -> Self {
+        let verdict = Verdict::Refused(reason);
+        Judged { candidates: vec![Candidate { algorithm: "", config: "", verdict }], order: Vec::new() }
+    }
+}
+
+/// Judges every algorithm, and measures them where the policy says so; where only one is able, its time is not asked for
+/// unless the caller `needs_times`.
+pub(crate) fn judge<P: Operation>(
+    context: &Context,
+    problem: &P,
+    request: &PlanRequest,
+    needs_times: bool,
+) -> Result<Judged, Error> {
     let mut candidates = candidates(context, problem, request.workspace_limit_bytes);
     if let Policy::Fixed(name) = &request.policy {
         for candidate in &mut candidates {
@@ -115,11 +141,7 @@ pub(crate) fn plan<P: Operation>(context: &Context, problem: &P, request: &PlanR
             Verdict::Refused(_) => None,
         })
         .collect();
-    if order.is_empty() {
-        return Err(Error::Unsupported { problem: problem.to_string(), reasons: reasons(&candidates) });
-    }
-    // One candidate is chosen whatever its time.
-    if request.policy == Policy::Find && order.len() > 1 {
+    if request.policy == Policy::Find && order.len() > usize::from(!needs_times) {
         let subject = find::Subject {
             context,
             problem: &problem.to_string(),
@@ -128,15 +150,28 @@ pub(crate) fn plan<P: Operation>(context: &Context, problem: &P, request: &PlanR
         };
         find::measure(&subject, &mut candidates, &mut order, &request.find)?;
     }
+    Ok(Judged { candidates, order })
+}
+
+/// Chooses and prepares.
+pub(crate) fn plan<P: Operation>(context: &Context, problem: &P, request: &PlanRequest) -> Result<Plan, Error> {
+    if request.batch_sizes != BatchSizes::Undivided {
+        return microbatch::plan(context, problem, request);
+    }
+    // One candidate is chosen whatever its time.
+    let Judged { candidates, mut order } = judge(context, problem, request, false)?;
     // Equal times keep the order of the operator's list, best first.
     order.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
-    let Candidate { algorithm, config, .. } = candidates[order[0].0];
+    let Some(&(best, _)) = order.first() else {
+        return Err(Error::Unsupported { problem: problem.to_string(), reasons: reasons(&candidates) });
+    };
+    let Candidate { algorithm, config, .. } = candidates[best];
     let plan = assemble(context, problem, algorithm, config)?;
     Ok(Plan { candidates, chosen_by: chosen_by(context, request), ..plan })
 }
 
 /// How the choice was made, for people.
-fn chosen_by(context: &Context, request: &PlanRequest) -> String {
+pub(crate) fn chosen_by(context: &Context, request: &PlanRequest) -> String {
     let mut text = match &request.policy {
         Policy::Heuristic => "estimate".to_owned(),
         Policy::Find => format!("time (kept {})", context.store_status()),
@@ -157,7 +192,7 @@ fn reasons(candidates: &[Candidate]) -> Vec<(String, String)> {
 }
 
 /// The plan of one algorithm and config.
-fn assemble<P: Operation>(
+pub(crate) fn assemble<P: Operation>(
     context: &Context,
     problem: &P,
     algorithm: &'static str,
@@ -176,5 +211,6 @@ fn assemble<P: Operation>(
         operands: problem.operands(),
         candidates: Vec::new(),
         chosen_by: String::new(),
+        micro_batches: Vec::new(),
     })
 }

@@ -1,5 +1,6 @@
 //! What a caller asks of a choice.
 
+use crate::BatchSizes;
 use std::fmt;
 use std::sync::Arc;
 
@@ -25,6 +26,11 @@ impl Policy {
     pub fn workspace_limit(self, bytes: u64) -> PlanRequest {
         PlanRequest::from(self).workspace_limit(bytes)
     }
+
+    /// The same policy for parts of the batch of these sizes.
+    pub fn micro_batches(self, sizes: BatchSizes) -> PlanRequest {
+        PlanRequest::from(self).micro_batches(sizes)
+    }
 }
 
 /// A policy with its limits.
@@ -36,11 +42,19 @@ pub struct PlanRequest {
     pub workspace_limit_bytes: Option<u64>,
     /// What else [`Policy::Find`] should know. Other policies do not look at it.
     pub find: FindOptions,
+    /// The parts in which the batch may be computed, one after the other in the same workspace. The policy is that of
+    /// each part, and the sum of their times decides.
+    pub batch_sizes: BatchSizes,
 }
 
 impl From<Policy> for PlanRequest {
     fn from(policy: Policy) -> Self {
-        PlanRequest { policy, workspace_limit_bytes: None, find: FindOptions::default() }
+        PlanRequest {
+            policy,
+            workspace_limit_bytes: None,
+            find: FindOptions::default(),
+            batch_sizes: BatchSizes::default(),
+        }
     }
 }
 
@@ -48,6 +62,12 @@ impl PlanRequest {
     /// The same among candidates that need at most `bytes` of workspace.
     pub fn workspace_limit(mut self, bytes: u64) -> Self {
         self.workspace_limit_bytes = Some(bytes);
+        self
+    }
+
+    /// The same for parts of the batch of these sizes.
+    pub fn micro_batches(mut self, sizes: BatchSizes) -> Self {
+        self.batch_sizes = sizes;
         self
     }
 

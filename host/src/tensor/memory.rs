@@ -102,6 +102,14 @@ impl<'a> Region<'a> {
 }
 
 impl<'a> RegionMut<'a> {
+    /// The same memory for a while.
+    pub(crate) fn reborrow(&mut self) -> RegionMut<'_> {
+        match self {
+            RegionMut::Host(bytes) => RegionMut::Host(bytes),
+            RegionMut::Device(span) => RegionMut::Device(*span),
+        }
+    }
+
     /// Bytes `start..end`, which must lie inside.
     pub(crate) fn part(self, start: u64, end: u64) -> RegionMut<'a> {
         match self {

@@ -3,8 +3,9 @@
 use super::{ActivationProblem, cpu, naive, streamed};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
+use crate::microbatch::BatchSplit;
 use crate::operators::Operation;
-use crate::select::Algorithm;
+use crate::select::{Algorithm, Refusal};
 
 #[allow(private_interfaces)]
 impl Operation for ActivationProblem {
@@ -13,5 +14,9 @@ impl Operation for ActivationProblem {
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
         &[&CpuAlgorithm(cpu::Elementwise), &streamed::Streamed, &naive::Naive]
+    }
+
+    fn batch_split(&self) -> Result<BatchSplit, Refusal> {
+        BatchSplit::along_first(self)
     }
 }

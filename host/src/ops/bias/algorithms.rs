@@ -3,8 +3,9 @@
 use super::{BiasProblem, cpu, naive};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
+use crate::microbatch::{BatchSplit, Share};
 use crate::operators::Operation;
-use crate::select::Algorithm;
+use crate::select::{Algorithm, Refusal};
 
 #[allow(private_interfaces)]
 impl Operation for BiasProblem {
@@ -13,5 +14,13 @@ impl Operation for BiasProblem {
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
         &[&CpuAlgorithm(cpu::Channels), &naive::Naive]
+    }
+
+    fn batch_split(&self) -> Result<BatchSplit, Refusal> {
+        BatchSplit::new(self, |operand| match operand.name {
+            "bias" => Share::Whole,
+            "dbias" => Share::Sum,
+            _ => Share::Along(0),
+        })
     }
 }

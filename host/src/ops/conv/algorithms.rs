@@ -7,6 +7,7 @@ use super::{
 };
 use crate::cpu::CpuAlgorithm;
 use crate::epilogue::SeparateEpilogue;
+use crate::microbatch::{BatchSplit, Share};
 use crate::operators::Operation;
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Problem};
@@ -47,6 +48,15 @@ impl Operation for ConvProblem {
             &ffma::Ffma,
             &naive::Naive,
         ]
+    }
+
+    fn batch_split(&self) -> Result<BatchSplit, Refusal> {
+        BatchSplit::new(self, |operand| match operand.name {
+            "w" | "bias" => Share::Whole,
+            // Channel sums are no sums of parts: they are stored as they are.
+            "dw" | "sum" | "sum_squares" => Share::Sum,
+            _ => Share::Along(0),
+        })
     }
 }
 

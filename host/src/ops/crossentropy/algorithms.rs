@@ -3,8 +3,10 @@
 use super::{CrossEntropyProblem, cpu, naive};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
+use crate::microbatch::{BatchSplit, Share};
 use crate::operators::Operation;
-use crate::select::Algorithm;
+use crate::select::{Algorithm, Refusal};
+use kernel_abi::ops::crossentropy::LossReduction;
 
 #[allow(private_interfaces)]
 impl Operation for CrossEntropyProblem {
@@ -13,5 +15,18 @@ impl Operation for CrossEntropyProblem {
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
         &[&CpuAlgorithm(cpu::Rows), &naive::Naive]
+    }
+
+    fn batch_split(&self) -> Result<BatchSplit, Refusal> {
+        let reduction = self.reduction();
+        if reduction == LossReduction::Mean && (self.dx().is_none() || self.total().is_none()) {
+            return Err(Refusal::new("divides by the weight of the whole batch"));
+        }
+        BatchSplit::new(self, |operand| match operand.name {
+            "weight" | "total" => Share::Whole,
+            "loss" if reduction != LossReduction::None => Share::Sum,
+            "dloss" if reduction != LossReduction::None => Share::Whole,
+            _ => Share::Along(0),
+        })
     }
 }

@@ -3,8 +3,9 @@
 use super::{DropoutProblem, cpu, naive};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
+use crate::microbatch::BatchSplit;
 use crate::operators::Operation;
-use crate::select::Algorithm;
+use crate::select::{Algorithm, Refusal};
 
 #[allow(private_interfaces)]
 impl Operation for DropoutProblem {
@@ -13,5 +14,9 @@ impl Operation for DropoutProblem {
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
         &[&CpuAlgorithm(cpu::Elementwise), &naive::Naive]
+    }
+
+    fn batch_split(&self) -> Result<BatchSplit, Refusal> {
+        Err(Refusal::new("draws its numbers by the place of an element in the whole tensor"))
     }
 }

@@ -3,8 +3,9 @@
 use super::{GatherProblem, cpu, naive, rows};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
+use crate::microbatch::{BatchSplit, Share};
 use crate::operators::Operation;
-use crate::select::Algorithm;
+use crate::select::{Algorithm, Refusal};
 
 #[allow(private_interfaces)]
 impl Operation for GatherProblem {
@@ -13,5 +14,16 @@ impl Operation for GatherProblem {
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
         &[&CpuAlgorithm(cpu::Rows), &rows::Rows, &naive::Naive]
+    }
+
+    fn batch_split(&self) -> Result<BatchSplit, Refusal> {
+        // Along the first dimension a batch is one of rows that are gathered; else of what they are gathered from.
+        let by_rows = self.axis() == 0;
+        BatchSplit::new(self, |operand| match operand.name {
+            "x" if by_rows => Share::Whole,
+            "dx" if by_rows => Share::Sum,
+            "indices" if !by_rows => Share::Whole,
+            _ => Share::Along(0),
+        })
     }
 }

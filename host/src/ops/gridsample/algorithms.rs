@@ -3,8 +3,9 @@
 use super::{GridSampleProblem, cpu, naive, tiles};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
+use crate::microbatch::BatchSplit;
 use crate::operators::Operation;
-use crate::select::Algorithm;
+use crate::select::{Algorithm, Refusal};
 
 #[allow(private_interfaces)]
 impl Operation for GridSampleProblem {
@@ -13,5 +14,9 @@ impl Operation for GridSampleProblem {
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
         &[&CpuAlgorithm(cpu::Planes), &tiles::Tiles, &naive::Naive]
+    }
+
+    fn batch_split(&self) -> Result<BatchSplit, Refusal> {
+        BatchSplit::along_first(self)
     }
 }

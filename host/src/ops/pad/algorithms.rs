@@ -3,8 +3,9 @@
 use super::{PadProblem, cpu, naive, rows};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
+use crate::microbatch::BatchSplit;
 use crate::operators::Operation;
-use crate::select::Algorithm;
+use crate::select::{Algorithm, Refusal};
 
 #[allow(private_interfaces)]
 impl Operation for PadProblem {
@@ -13,5 +14,14 @@ impl Operation for PadProblem {
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
         &[&CpuAlgorithm(cpu::Rows), &rows::Rows, &naive::Naive]
+    }
+
+    fn batch_split(&self) -> Result<BatchSplit, Refusal> {
+        match self.axes().next() {
+            Some(first) if first.before == 0 && first.step == 1 && self.x().dims()[0] == self.y().dims()[0] => {
+                BatchSplit::along_first(self)
+            }
+            _ => Err(Refusal::new("moves the images of the batch themselves")),
+        }
     }
 }

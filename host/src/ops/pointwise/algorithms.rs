@@ -3,8 +3,9 @@
 use super::{PointwisePass, PointwiseProblem, cpu, naive, streamed};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
+use crate::microbatch::{BatchSplit, Share};
 use crate::operators::Operation;
-use crate::select::Algorithm;
+use crate::select::{Algorithm, Refusal};
 
 /// The names of all passes.
 const PASSES: [&str; PointwisePass::ALL.len()] = {
@@ -24,5 +25,16 @@ impl Operation for PointwiseProblem {
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
         &[&CpuAlgorithm(cpu::Rows), &streamed::Streamed, &naive::Naive]
+    }
+
+    fn batch_split(&self) -> Result<BatchSplit, Refusal> {
+        if self.index_axes().any(|axis| axis == 0) {
+            return Err(Refusal::new("counts the images of the whole batch"));
+        }
+        let images = self.c().dims()[0];
+        BatchSplit::new(self, |operand| match operand.desc.dims()[0] {
+            1 if images > 1 => Share::Whole,
+            _ => Share::Along(0),
+        })
     }
 }

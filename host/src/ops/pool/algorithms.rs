@@ -3,8 +3,10 @@
 use super::{PoolProblem, cpu, naive, strips, tiles, whole};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
+use crate::microbatch::BatchSplit;
 use crate::operators::Operation;
-use crate::select::Algorithm;
+use crate::select::{Algorithm, Refusal};
+use kernel_abi::ops::pool::IndexBase;
 
 #[allow(private_interfaces)]
 impl Operation for PoolProblem {
@@ -13,5 +15,12 @@ impl Operation for PoolProblem {
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
         &[&CpuAlgorithm(cpu::Planes), &whole::Whole, &strips::Strips, &tiles::Tiles, &naive::Naive]
+    }
+
+    fn batch_split(&self) -> Result<BatchSplit, Refusal> {
+        if self.index_base() == IndexBase::Tensor {
+            return Err(Refusal::new("counts positions through all images, in index"));
+        }
+        BatchSplit::along_first(self)
     }
 }

@@ -3,8 +3,9 @@
 use super::{ResampleProblem, cpu, naive, tables};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
+use crate::microbatch::BatchSplit;
 use crate::operators::Operation;
-use crate::select::Algorithm;
+use crate::select::{Algorithm, Refusal};
 
 #[allow(private_interfaces)]
 impl Operation for ResampleProblem {
@@ -13,5 +14,9 @@ impl Operation for ResampleProblem {
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
         &[&CpuAlgorithm(cpu::Planes), &tables::Tables, &naive::Naive]
+    }
+
+    fn batch_split(&self) -> Result<BatchSplit, Refusal> {
+        BatchSplit::along_first(self)
     }
 }

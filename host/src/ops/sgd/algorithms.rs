@@ -3,8 +3,9 @@
 use super::{SgdProblem, cpu, list, naive};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
+use crate::microbatch::BatchSplit;
 use crate::operators::Operation;
-use crate::select::Algorithm;
+use crate::select::{Algorithm, Refusal};
 
 #[allow(private_interfaces)]
 impl Operation for SgdProblem {
@@ -13,5 +14,9 @@ impl Operation for SgdProblem {
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
         &[&CpuAlgorithm(cpu::Elementwise), &list::List, &naive::Naive]
+    }
+
+    fn batch_split(&self) -> Result<BatchSplit, Refusal> {
+        Err(Refusal::new("has no batch: its tensors are a network's parameters"))
     }
 }

@@ -3,8 +3,9 @@
 use super::{SoftmaxProblem, columns, cpu, looped_rows, naive, register_rows, split_rows};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
+use crate::microbatch::BatchSplit;
 use crate::operators::Operation;
-use crate::select::Algorithm;
+use crate::select::{Algorithm, Refusal};
 
 #[allow(private_interfaces)]
 impl Operation for SoftmaxProblem {
@@ -20,5 +21,9 @@ impl Operation for SoftmaxProblem {
             &columns::Columns,
             &naive::Naive,
         ]
+    }
+
+    fn batch_split(&self) -> Result<BatchSplit, Refusal> {
+        BatchSplit::along_first(self)
     }
 }

@@ -3,8 +3,9 @@
 use super::{TransformProblem, cpu, naive, streamed, tiled_permute, tiled_transpose, vectorized_copy};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
+use crate::microbatch::BatchSplit;
 use crate::operators::Operation;
-use crate::select::Algorithm;
+use crate::select::{Algorithm, Refusal};
 
 #[allow(private_interfaces)]
 impl Operation for TransformProblem {
@@ -20,5 +21,9 @@ impl Operation for TransformProblem {
             &streamed::Streamed,
             &naive::Naive,
         ]
+    }
+
+    fn batch_split(&self) -> Result<BatchSplit, Refusal> {
+        BatchSplit::along_first(self)
     }
 }

@@ -7,7 +7,7 @@
 
 mod log;
 mod record;
-mod scope;
+pub(crate) mod scope;
 
 use super::candidate::{Measured, Origin};
 use crate::Context;

@@ -5,7 +5,7 @@ use kernel_abi::layout::{FNV_START, fnv};
 use std::path::Path;
 
 /// Device, driver, library and kernels, one a line. Any change makes another scope, which knows nothing yet.
-pub(super) fn of(context: &Context) -> String {
+pub(crate) fn of(context: &Context) -> String {
     let info = context.info();
     let (major, minor) = info.compute_capability;
     let (device, driver) = match context.gpu_context() {
@@ -13,6 +13,7 @@ pub(super) fn of(context: &Context) -> String {
             let driver = crate::driver::driver_version().map_or("unknown".to_owned(), |version| version.to_string());
             (format!("{}, compute capability {major}.{minor}", gpu.name()), driver)
         }
+        None if context.is_gpu() => (format!("{}, described", info.name), "none".to_owned()),
         None => (processor(), "none".to_owned()),
     };
     let kernels = match settings::ptx_dir() {

@@ -1,0 +1,347 @@
+//! The divisions of one problem's batch: what each part costs, which are worth having, and the plan of one.
+
+use super::launch::Parts;
+use super::pareto::{Picoseconds, microseconds, picoseconds};
+use super::split::BatchSplit;
+use super::wr::{self, Call};
+use crate::operators::Operation;
+use crate::select::{self, Judged, Refusal};
+use crate::{Candidate, Context, Error, Plan, PlanRequest, Policy, Verdict};
+use rayon::prelude::*;
+use std::fmt;
+
+/// Which numbers of images a part of a batch may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BatchSizes {
+    /// The whole batch is computed at once.
+    #[default]
+    Undivided,
+    /// Powers of two, and the whole batch.
+    PowerOfTwo,
+    /// Any.
+    All,
+}
+
+impl BatchSizes {
+    /// Its name: `undivided`, `power-of-two`, `all`.
+    pub fn name(self) -> &'static str {
+        match self {
+            BatchSizes::Undivided => "undivided",
+            BatchSizes::PowerOfTwo => "power-of-two",
+            BatchSizes::All => "all",
+        }
+    }
+
+    /// The sizes for a batch whose parts begin at multiples of `unit`: those that a part can have.
+    fn of(self, batch: i64, unit: i64) -> Vec<i64> {
+        let can_be = |&size: &i64| size == batch || size % unit == 0 || size % unit == batch % unit;
+        match self {
+            BatchSizes::Undivided => vec![batch],
+            BatchSizes::PowerOfTwo => {
+                let powers = (0..62).map(|power| 1i64 << power).take_while(|&size| size < batch);
+                powers.chain([batch]).filter(can_be).collect()
+            }
+            BatchSizes::All => (1..=batch).filter(can_be).collect(),
+        }
+    }
+}
+
+/// A part of a batch, with what computes it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MicroBatch {
+    /// Its images.
+    pub batch: i64,
+    /// The algorithm.
+    pub algorithm: &'static str,
+    /// The kernel's symbol, or what stands for it on the CPU.
+    pub config: &'static str,
+    /// Its time: measured with [`Policy::Find`], else estimated.
+    pub time_us: f64,
+    /// The workspace it needs.
+    pub workspace_bytes: u64,
+}
+
+/// A batch in parts, which are computed in turn in one workspace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Division {
+    pub(super) time: Picoseconds,
+    /// The largest workspace of a part.
+    pub workspace_bytes: u64,
+    /// The parts, in the order in which they run; one where the batch is not divided.
+    pub parts: Vec<MicroBatch>,
+}
+
+impl Division {
+    /// The sum of the parts' times.
+    pub fn time_us(&self) -> f64 {
+        microseconds(self.time)
+    }
+}
+
+/// `4 x 64 im2col_wgmma (…)`, and so on: equal neighbours together.
+impl fmt::Display for Division {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, run) in self.parts.chunk_by(|a, b| a == b).enumerate() {
+            let MicroBatch { batch, algorithm, config, .. } = run[0];
+            write!(f, "{}{} x {batch} {algorithm} ({config})", if i > 0 { " + " } else { "" }, run.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// What is worth having for a problem: no division in a list is better than another in time and workspace.
+#[derive(Clone, Debug)]
+pub struct Divisions {
+    /// The problem's text form.
+    pub problem: String,
+    /// Those of one part, by workspace ascending.
+    pub undivided: Vec<Division>,
+    /// All of them, by workspace ascending.
+    pub front: Vec<Division>,
+    /// Why the batch cannot be divided, where it cannot and other sizes were asked for.
+    pub refusal: Option<String>,
+    /// Every verdict on the problem as a whole.
+    pub candidates: Vec<Candidate>,
+}
+
+impl Divisions {
+    /// The fastest one that needs at most so much workspace.
+    pub fn within(&self, bytes: u64) -> Option<&Division> {
+        self.front.iter().rev().find(|division| division.workspace_bytes <= bytes)
+    }
+
+    /// The fastest one of one part that needs at most so much workspace.
+    pub fn undivided_within(&self, bytes: u64) -> Option<&Division> {
+        self.undivided.iter().rev().find(|division| division.workspace_bytes <= bytes)
+    }
+}
+
+/// What stands for the algorithm of a plan of several parts.
+const NAME: &str = "micro_batches";
+
+/// A problem, whose batch may be divided.
+struct Subject<'a, P> {
+    context: &'a Context,
+    problem: &'a P,
+    split: Result<BatchSplit, Refusal>,
+}
+
+impl<'a, P: Operation> Subject<'a, P> {
+    fn new(context: &'a Context, problem: &'a P) -> Self {
+        Subject { context, problem, split: problem.batch_split() }
+    }
+
+    /// Images, and how many of them a part begins at multiples of.
+    fn extents(&self) -> (i64, i64) {
+        match &self.split {
+            Ok(split) if self.context.is_gpu() => (split.batch(), split.unit(&self.problem.operands())),
+            Ok(split) => (split.batch(), 1),
+            Err(_) => (1, 1),
+        }
+    }
+
+    /// The problem of so many of the images.
+    fn part(&self, images: i64) -> Result<P, Refusal> {
+        match &self.split {
+            Ok(split) if images != split.batch() => split.part(self.problem, images),
+            _ => Ok(self.problem.clone()),
+        }
+    }
+
+    /// Every verdict on a part of so many images, and the times of the able ones.
+    fn judged(&self, images: i64, request: &PlanRequest) -> Result<Judged, Error> {
+        match self.part(images) {
+            Ok(part) => select::judge(self.context, &part, request, true),
+            Err(Refusal(reason)) => Ok(Judged::refused(reason)),
+        }
+    }
+}
+
+/// What is worth having for a problem, within the request's limit of workspace. The list is empty where nothing is.
+///
+/// # Errors
+/// From measurements: `OutOfMemory`, `StaleKernels`, `Driver`.
+pub(crate) fn divisions<P: Operation>(
+    context: &Context,
+    problem: &P,
+    request: &PlanRequest,
+) -> Result<Divisions, Error> {
+    let subject = Subject::new(context, problem);
+    let (batch, unit) = subject.extents();
+    let sizes = request.batch_sizes.of(batch, unit);
+    let limit = request.workspace_limit_bytes.unwrap_or(u64::MAX);
+    // Measurements have the device to themselves; estimates have nothing to wait for.
+    let judged: Vec<Judged> = if request.policy == Policy::Find {
+        sizes.iter().map(|&size| subject.judged(size, request)).collect::<Result<_, _>>()?
+    } else {
+        sizes.par_iter().map(|&size| subject.judged(size, request)).collect::<Result<_, _>>()?
+    };
+    let mut parts = Vec::new();
+    let mut calls = Vec::new();
+    for (&size, judged) in sizes.iter().zip(&judged) {
+        for &(at, time_us) in &judged.order {
+            let Candidate { algorithm, config, verdict } = &judged.candidates[at];
+            let Verdict::Able { workspace_bytes, .. } = *verdict else { continue };
+            parts.push(MicroBatch { batch: size, algorithm, config, time_us, workspace_bytes });
+            calls.push(Call { batch: size as usize, time: picoseconds(time_us), bytes: workspace_bytes });
+        }
+    }
+    let of = |calls: &[Call], parts: &[MicroBatch]| -> Vec<Division> {
+        let read = |division: wr::Division| Division {
+            time: division.time,
+            workspace_bytes: division.bytes,
+            parts: division.calls.iter().map(|&call| parts[call]).collect(),
+        };
+        wr::divisions(batch as usize, unit as usize, calls, limit).into_iter().map(read).collect()
+    };
+    let front = of(&calls, &parts);
+    // The whole batch is the last of the sizes.
+    let whole = parts.partition_point(|part| part.batch < batch);
+    let refusal = match subject.split {
+        Err(Refusal(reason)) if request.batch_sizes != BatchSizes::Undivided => Some(reason),
+        _ => None,
+    };
+    Ok(Divisions {
+        problem: problem.to_string(),
+        undivided: of(&calls[whole..], &parts[whole..]),
+        front,
+        refusal,
+        candidates: judged.into_iter().last().map_or(Vec::new(), |judged| judged.candidates),
+    })
+}
+
+/// The plan of the fastest division within the request's limit.
+///
+/// # Errors
+/// `Unsupported` for a batch that cannot be divided, and where nothing is within the limit; others as for any plan.
+pub(crate) fn plan<P: Operation>(context: &Context, problem: &P, request: &PlanRequest) -> Result<Plan, Error> {
+    let found = divisions(context, problem, request)?;
+    if let Some(reason) = &found.refusal {
+        let reasons = vec![(NAME.to_owned(), reason.clone())];
+        return Err(Error::Unsupported { problem: found.problem, reasons });
+    }
+    let Some(best) = found.within(u64::MAX) else { return Err(none_within(context, problem, request)) };
+    let plan = plan_division(context, problem, best)?;
+    let chosen_by = format!("{}, micro-batches {}", select::chosen_by(context, request), request.batch_sizes.name());
+    Ok(Plan { candidates: found.candidates, chosen_by, ..plan })
+}
+
+/// The error where nothing is within the request's limit: with what is needed at least.
+pub(crate) fn none_within<P: Operation>(context: &Context, problem: &P, request: &PlanRequest) -> Error {
+    let limit = request.workspace_limit_bytes.unwrap_or(u64::MAX);
+    let policy = if request.policy == Policy::Find { Policy::Heuristic } else { request.policy.clone() };
+    let unlimited = PlanRequest { policy, workspace_limit_bytes: None, ..request.clone() };
+    let found = match divisions(context, problem, &unlimited) {
+        Ok(found) => found,
+        Err(error) => return error,
+    };
+    let reason = |candidate: &Candidate| match &candidate.verdict {
+        Verdict::Refused(reason) => reason.clone(),
+        Verdict::Able { workspace_bytes, .. } => select::over_limit(*workspace_bytes, limit),
+    };
+    let name = |candidate: &Candidate| candidate.algorithm.to_owned();
+    let mut reasons: Vec<_> = found.candidates.iter().map(|candidate| (name(candidate), reason(candidate))).collect();
+    if let Some(least) = found.front.first() {
+        let reason = format!("the least: {least} {}", select::over_limit(least.workspace_bytes, limit));
+        reasons.push((NAME.to_owned(), reason));
+    }
+    Error::Unsupported { problem: found.problem, reasons }
+}
+
+/// A part of so many images by this algorithm and config, with its estimate.
+///
+/// # Errors
+/// `Unsupported` where there is no such part, or the algorithm does not compute it.
+pub(crate) fn micro_batch<P: Operation>(
+    context: &Context,
+    problem: &P,
+    images: i64,
+    (algorithm, config): (&str, &str),
+) -> Result<MicroBatch, Error> {
+    let judged = Subject::new(context, problem).judged(images, &Policy::Heuristic.into())?;
+    let is_named = |candidate: &&Candidate| candidate.algorithm == algorithm && candidate.config == config;
+    let reason = match judged.candidates.iter().find(is_named) {
+        Some(&Candidate { algorithm, config, verdict: Verdict::Able { workspace_bytes, estimate_us, .. } }) => {
+            return Ok(MicroBatch { batch: images, algorithm, config, time_us: estimate_us, workspace_bytes });
+        }
+        Some(refused) => refused.to_string(),
+        None => format!("has no candidate {algorithm} ({config}) for {images} images"),
+    };
+    Err(Error::Unsupported { problem: problem.to_string(), reasons: vec![(NAME.to_owned(), reason)] })
+}
+
+/// The plan of a division.
+///
+/// # Errors
+/// `Unsupported` where its parts are not the problem's, or its algorithms do not take them; `StaleKernels`, `Driver`.
+pub(crate) fn plan_division<P: Operation>(
+    context: &Context,
+    problem: &P,
+    division: &Division,
+) -> Result<Plan, Error> {
+    let refused = |Refusal(reason): Refusal| Error::Unsupported {
+        problem: problem.to_string(),
+        reasons: vec![(NAME.to_owned(), reason)],
+    };
+    let subject = Subject::new(context, problem);
+    if let [MicroBatch { algorithm, config, .. }] = division.parts[..] {
+        return select::assemble(context, problem, algorithm, config);
+    }
+    let split = subject.split.as_ref().map_err(|refusal| refused(refusal.clone()))?;
+    let (batch, unit) = subject.extents();
+    let sum: i64 = division.parts.iter().map(|part| part.batch).sum();
+    let begins_well = division.parts.iter().rev().skip(1).all(|part| part.batch % unit == 0);
+    if sum != batch || !begins_well {
+        let reason = format!("expected parts of {batch} images that begin at multiples of {unit}, given {division}");
+        return Err(refused(Refusal(reason)));
+    }
+    let operands = problem.operands();
+    let mut prepared: Vec<(MicroBatch, Plan)> = Vec::new();
+    let mut parts = Parts::new(split.accumulates());
+    let mut begin = 0;
+    for part in &division.parts {
+        let same = |(other, _): &(MicroBatch, Plan)| {
+            (other.batch, other.algorithm, other.config) == (part.batch, part.algorithm, part.config)
+        };
+        let at = match prepared.iter().position(same) {
+            Some(at) => at,
+            None => {
+                let problem = subject.part(part.batch).map_err(refused)?;
+                prepared.push((*part, select::assemble(context, &problem, part.algorithm, part.config)?));
+                prepared.len() - 1
+            }
+        };
+        parts.push(at, split.ranges(&operands, begin, part.batch).map_err(refused)?);
+        begin += part.batch;
+    }
+    let workspace_bytes = prepared.iter().map(|(_, plan)| plan.workspace_bytes).max().unwrap_or(0);
+    Ok(Plan {
+        context: context.clone(),
+        op: P::OP,
+        problem: problem.to_string(),
+        in_place: problem.works_in_place(),
+        algorithm: NAME,
+        config: "",
+        workspace_bytes,
+        launch: Box::new(parts.with_launches(prepared.into_iter().map(|(_, plan)| plan.launch).collect())),
+        operands,
+        candidates: Vec::new(),
+        chosen_by: String::new(),
+        micro_batches: division.parts.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_that_a_part_can_have() {
+        assert_eq!(BatchSizes::PowerOfTwo.of(20, 1), [1, 2, 4, 8, 16, 20]);
+        assert_eq!(BatchSizes::PowerOfTwo.of(20, 8), [4, 8, 16, 20]);
+        assert_eq!(BatchSizes::PowerOfTwo.of(16, 1), [1, 2, 4, 8, 16]);
+        assert_eq!(BatchSizes::All.of(5, 2), [1, 2, 3, 4, 5]);
+        assert_eq!(BatchSizes::All.of(6, 4), [2, 4, 6]);
+        assert_eq!(BatchSizes::Undivided.of(6, 4), [6]);
+    }
+}

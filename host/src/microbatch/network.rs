@@ -1,0 +1,245 @@
+//! The layers of a network, with one limit of workspace for each or one total for all.
+
+use super::choice::{Division, Divisions};
+use super::knapsack::{self, Choice, TooHeavy};
+use crate::operators::{AnyProblem, parse_problem};
+use crate::{Args, Context, Error, Plan, PlanRequest, Policy, Stream, Workspace};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The layers of a network: all passes of all of them, each a problem of its own.
+///
+/// What is found out about a problem is kept, so that after a change of a layer or a total only that is done anew which
+/// the change asks for.
+pub struct Network {
+    context: Context,
+    request: PlanRequest,
+    layers: Vec<Arc<dyn AnyProblem>>,
+    known: HashMap<(String, Option<u64>), Arc<Divisions>>,
+}
+
+/// How a layer is computed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerChoice {
+    /// The problem's text form.
+    pub problem: String,
+    /// The parts of the batch.
+    pub division: Division,
+    /// What would be chosen if no batch were divided, where that is possible; none after loading.
+    pub undivided: Option<Division>,
+    /// Where the layer's workspace begins in the one buffer of all layers.
+    pub offset: u64,
+    /// Why the batch cannot be divided, where it cannot.
+    pub refusal: Option<String>,
+}
+
+/// How every layer of a network is computed: decisions, made from times. Nothing of it is loaded yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkChoice {
+    /// The layers.
+    pub layers: Vec<LayerChoice>,
+    /// Workspace of all layers together.
+    pub workspace_bytes: u64,
+}
+
+/// Every layer of a network, ready to run.
+#[derive(Debug)]
+pub struct NetworkPlan {
+    context: Context,
+    plans: Vec<Plan>,
+    offsets: Vec<u64>,
+    workspace_bytes: u64,
+}
+
+/// Segments begin at multiples of this, as memory of a device does.
+const SEGMENT_BYTES: u64 = 256;
+
+impl Network {
+    /// A network of these layers. The policy and the batch sizes are the request's; limits are given later.
+    pub fn new(
+        context: &Context,
+        layers: impl IntoIterator<Item = Box<dyn AnyProblem>>,
+        request: impl Into<PlanRequest>,
+    ) -> Self {
+        let layers = layers.into_iter().map(Arc::from).collect();
+        Network { context: context.clone(), request: request.into(), layers, known: HashMap::new() }
+    }
+
+    /// The layers.
+    pub fn layers(&self) -> impl ExactSizeIterator<Item = &dyn AnyProblem> {
+        self.layers.iter().map(|layer| &**layer)
+    }
+
+    /// Puts another problem in place of a layer's.
+    ///
+    /// # Errors
+    /// `BadDescriptor` where there is no such layer.
+    pub fn replace(&mut self, layer: usize, problem: Box<dyn AnyProblem>) -> Result<(), Error> {
+        let n = self.layers.len();
+        match self.layers.get_mut(layer) {
+            Some(place) => *place = problem.into(),
+            None => return Err(Error::bad("network", "layer", format!("expected one below {n}, given {layer}"))),
+        }
+        Ok(())
+    }
+
+    /// What is worth having for a layer within a limit of workspace. Estimates are not made for a limit: the list also
+    /// holds divisions that need more.
+    ///
+    /// # Errors
+    /// From measurements: `OutOfMemory`, `StaleKernels`, `Driver`; `BadDescriptor` where there is no such layer.
+    pub fn divisions(&mut self, layer: usize, limit_bytes: u64) -> Result<Arc<Divisions>, Error> {
+        let n = self.layers.len();
+        let Some(problem) = self.layers.get(layer) else {
+            return Err(Error::bad("network", "layer", format!("expected one below {n}, given {layer}")));
+        };
+        // Measurements cost, so those that could not be chosen are left out.
+        let limit = (self.request.policy == Policy::Find).then_some(limit_bytes);
+        let key = (problem.text(), limit);
+        if let Some(known) = self.known.get(&key) {
+            return Ok(known.clone());
+        }
+        let request = PlanRequest { workspace_limit_bytes: limit, ..self.request.clone() };
+        let found = Arc::new(problem.divisions(&self.context, &request)?);
+        self.known.insert(key, found.clone());
+        Ok(found)
+    }
+
+    fn all_divisions(&mut self, limit_bytes: u64) -> Result<Vec<Arc<Divisions>>, Error> {
+        (0..self.layers.len()).map(|layer| self.divisions(layer, limit_bytes)).collect()
+    }
+
+    /// Workspace reuse: each layer's best within a limit of its own. Layers run in turn and share one buffer.
+    ///
+    /// # Errors
+    /// `Unsupported` for a layer that needs more, with the least need; those of [`Network::divisions`].
+    pub fn reuse(&mut self, limit_bytes: u64) -> Result<NetworkChoice, Error> {
+        let mut layers = Vec::new();
+        for (layer, found) in self.all_divisions(limit_bytes)?.into_iter().enumerate() {
+            let Some(division) = found.within(limit_bytes).cloned() else {
+                let request = PlanRequest { workspace_limit_bytes: Some(limit_bytes), ..self.request.clone() };
+                return Err(self.layers[layer].none_within(&self.context, &request));
+            };
+            layers.push(LayerChoice {
+                problem: found.problem.clone(),
+                division,
+                undivided: found.undivided_within(limit_bytes).cloned(),
+                offset: 0,
+                refusal: found.refusal.clone(),
+            });
+        }
+        let workspace_bytes = layers.iter().map(|layer| layer.division.workspace_bytes).max().unwrap_or(0);
+        Ok(NetworkChoice { layers, workspace_bytes })
+    }
+
+    /// Workspace division: a segment of one buffer for each layer, such that the sum of all times is the least that is
+    /// possible with so much workspace in total. The same problems and total always give the same choice.
+    ///
+    /// # Errors
+    /// `WorkspaceTotal` where the least needs of all layers are more together, `Unsupported` for a layer that nothing
+    /// computes; those of [`Network::divisions`].
+    pub fn divide(&mut self, total_bytes: u64) -> Result<NetworkChoice, Error> {
+        let found = self.all_divisions(total_bytes)?;
+        for (found, layer) in found.iter().zip(&self.layers) {
+            if found.front.is_empty() {
+                let request = PlanRequest { workspace_limit_bytes: Some(total_bytes), ..self.request.clone() };
+                return Err(layer.none_within(&self.context, &request));
+            }
+        }
+        let solve = |list: fn(&Divisions) -> &[Division]| {
+            let choice = |division: &Division| Choice { time: division.time, weight: segment(division) };
+            let classes: Vec<Vec<Choice>> = found.iter().map(|found| list(found).iter().map(choice).collect()).collect();
+            knapsack::solve(&classes, total_bytes)
+        };
+        let chosen = solve(|found| &found.front)
+            .map_err(|TooHeavy { least }| Error::WorkspaceTotal { needed_bytes: least, total_bytes })?;
+        let undivided = solve(|found| &found.undivided).ok();
+        let mut offset = 0;
+        let mut layers = Vec::new();
+        for (layer, (found, choice)) in found.iter().zip(chosen).enumerate() {
+            let division = found.front[choice].clone();
+            let bytes = segment(&division);
+            layers.push(LayerChoice {
+                problem: found.problem.clone(),
+                division,
+                undivided: undivided.as_ref().map(|undivided| found.undivided[undivided[layer]].clone()),
+                offset,
+                refusal: found.refusal.clone(),
+            });
+            offset += bytes;
+        }
+        Ok(NetworkChoice { layers, workspace_bytes: offset })
+    }
+}
+
+/// The bytes of a layer's segment.
+fn segment(division: &Division) -> u64 {
+    division.workspace_bytes.checked_next_multiple_of(SEGMENT_BYTES).unwrap_or(u64::MAX)
+}
+
+impl NetworkChoice {
+    /// The sum of all layers' times.
+    pub fn time_us(&self) -> f64 {
+        self.layers.iter().map(|layer| layer.division.time_us()).sum()
+    }
+
+    /// The same if no batch were divided, where every layer can be computed so.
+    pub fn undivided_us(&self) -> Option<f64> {
+        self.layers.iter().map(|layer| layer.undivided.as_ref().map(Division::time_us)).sum()
+    }
+
+    /// The plans of all layers.
+    ///
+    /// # Errors
+    /// `StaleKernels`, `NoDevice`, `Driver`; `Unsupported` on another device than the choice was made for.
+    pub fn plan(&self, context: &Context) -> Result<NetworkPlan, Error> {
+        let plan = |layer: &LayerChoice| parse_problem(&layer.problem)?.plan_division(context, &layer.division);
+        Ok(NetworkPlan {
+            context: context.clone(),
+            plans: self.layers.iter().map(plan).collect::<Result<_, _>>()?,
+            offsets: self.layers.iter().map(|layer| layer.offset).collect(),
+            workspace_bytes: self.workspace_bytes,
+        })
+    }
+}
+
+impl NetworkPlan {
+    /// The layers' plans. Each needs [`Plan::workspace_bytes`] of its own when it is run by itself.
+    pub fn plans(&self) -> &[Plan] {
+        &self.plans
+    }
+
+    /// Workspace of all layers together.
+    pub fn workspace_bytes(&self) -> u64 {
+        self.workspace_bytes
+    }
+
+    /// Allocates it.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, `Driver`.
+    pub fn workspace(&self) -> Result<Workspace, Error> {
+        Workspace::new(&self.context, self.workspace_bytes)
+    }
+
+    /// A layer's segment of the workspace: where it begins and how long it is.
+    pub fn segment(&self, layer: usize) -> Option<(u64, u64)> {
+        Some((*self.offsets.get(layer)?, self.plans.get(layer)?.workspace_bytes()))
+    }
+
+    /// Queues a layer's computation in its segment of the workspace, as [`Plan::run`] does.
+    ///
+    /// # Errors
+    /// As there; `BadDescriptor` where there is no such layer.
+    pub fn run(&self, layer: usize, stream: &Stream, args: Args<'_>, workspace: &mut Workspace) -> Result<(), Error> {
+        let Some(((offset, bytes), plan)) = self.segment(layer).zip(self.plans.get(layer)) else {
+            let reason = format!("expected one below {}, given {layer}", self.plans.len());
+            return Err(Error::bad("network", "layer", reason));
+        };
+        let given_bytes = workspace.len_bytes();
+        if given_bytes < self.workspace_bytes {
+            return Err(Error::WorkspaceTooSmall { needed_bytes: self.workspace_bytes, given_bytes });
+        }
+        plan.run_at(stream, args, workspace, offset, bytes)
+    }
+}
