@@ -1,6 +1,7 @@
-//! The `oxidnn` command: looks at devices, runs single problems, compares with the peers, trains a small network.
+//! The `oxidnn` command: looks at devices, runs single problems, plans networks, compares with the peers, trains a small network.
 
 mod info;
+mod plan;
 mod run;
 mod train;
 
@@ -9,7 +10,7 @@ use clap::{Parser, Subcommand};
 use oxidnn::Context;
 use std::process::ExitCode;
 
-/// Deep-learning primitives in Rust: look at devices, run single problems, compare with the peers, train a small network
+/// Deep-learning primitives in Rust: look at devices, run single problems, plan networks, compare with the peers, train a small network
 #[derive(Parser)]
 #[command(name = "oxidnn", version)]
 struct Cli {
@@ -23,6 +24,8 @@ enum Command {
     Info(info::Options),
     /// Run one problem on random data, verify it against the reference and time it
     Run(run::Options),
+    /// Plan a network within a limit of workspace: batches are divided where that is faster
+    Plan(Box<plan::Options>),
     /// Time suites of problems against cuDNN and cuBLASLt, in turns, and check every result
     Compare(Box<oxidnn_compare::Options>),
     /// Train a small convolutional network on 8x8 handwritten digits and write a report
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Info(options) => info::run(&options).map(|()| true),
         Command::Run(options) => run::run(&options),
+        Command::Plan(options) => plan::run(&options).map(|()| true),
         Command::Compare(options) => oxidnn_compare::run(&options),
         Command::Train(options) => train::run(&options).map(|()| true),
     };

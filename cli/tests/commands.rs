@@ -112,6 +112,36 @@ fn refusals_name_the_argument() {
 }
 
 #[test]
+fn plan_divides_batches_within_a_workspace() {
+    let folder = std::env::temp_dir().join(format!("oxidnn-plan-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (svg, kept) = (path("plan.svg"), path("plan.txt"));
+    let words = ["plan", "alexnet:ucudnn", "--estimates", "--device", "h200", "--dtype", "f32", "--layout", "nchw"];
+    let with = |more: &[&str]| json(&oxidnn(&[&words[..], &["--json"], more].concat()));
+    let total = with(&["--workspace", "120MiB", "--total", "--svg", &svg, "--save", &kept]);
+    assert_eq!(total["layers"].as_array().unwrap().len(), 15);
+    assert!(total["workspace_bytes"].as_u64().unwrap() <= 120 << 20);
+    assert!(total["time_us"].as_f64() <= total["undivided_us"].as_f64());
+    let whole = with(&["--workspace", "8MiB", "--policy", "undivided"]);
+    let divided = with(&["--workspace", "8MiB"]);
+    assert_eq!(whole["time_us"], divided["undivided_us"]);
+    assert!(divided["time_us"].as_f64() <= whole["time_us"].as_f64());
+    let loaded = json(&oxidnn(&["plan", "--load", &kept, "--device", "h200", "--json"]));
+    assert_eq!((&loaded["time_us"], &loaded["workspace_bytes"]), (&total["time_us"], &total["workspace_bytes"]));
+    assert!(std::fs::read_to_string(&svg).unwrap().starts_with("<svg"));
+    let refused = |args: &[&str]| {
+        let output = oxidnn(args);
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(refused(&["plan", "--load", &kept, "--device", "cpu"]).contains("expected one made for"));
+    assert!(refused(&["plan", "alexnet", "--workspace", "8MB"]).contains("given \"8MB\""));
+    assert!(refused(&["plan", "alexnet", "--device", "h200"]).contains("--estimates"));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn compare_lists_its_suites() {
     let output = oxidnn(&["compare", "--list"]);
     assert!(output.status.success());

@@ -225,7 +225,7 @@ fn written_type(dtype: DType) -> DType {
 /// The convolution of a layer.
 ///
 /// A transposed convolution is the gradient by x of the convolution that its output would be the input of.
-fn conv(
+pub(crate) fn conv(
     layer: &Layer,
     pass: Pass,
     (dtype, math): (DType, Math),
@@ -263,7 +263,7 @@ fn conv(
 
 /// The matrix product of a layer. The layers' matrices are column-major, so that rows of ours are columns of theirs:
 /// cᵀ = bᵀ aᵀ. Products of 8 bits have the sum contiguous in both factors, which is all that the peer takes.
-fn matmul(layer: &Layer, dtype: DType, math: Math) -> Result<MatmulProblem> {
+pub(crate) fn matmul(layer: &Layer, dtype: DType, math: Math) -> Result<MatmulProblem> {
     let Layer::Gemm(layer) = layer else { anyhow::bail!("expected a matrix product, given {}", layer.name()) };
     let stored = |transposed: bool, rows: i64, columns: i64| {
         TensorDesc::packed(dtype, &if transposed { [columns, rows] } else { [rows, columns] })

@@ -10,6 +10,7 @@
 
 pub mod case;
 pub mod device;
+pub mod network;
 pub mod options;
 pub mod peers;
 pub mod random;

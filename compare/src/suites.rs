@@ -172,30 +172,59 @@ impl Suite {
         }
     }
 
+    /// The rows of its file that have this in their first column.
+    ///
+    /// # Errors
+    /// As [`Suite::layers`].
+    pub fn of_variant(&self, variant: &str) -> Result<Vec<Layer>> {
+        let (Source::Conv(text) | Source::Gemm(text) | Source::Problems(text)) = self.source;
+        read_layers(self.name, text, Some(variant))
+    }
+
     /// Its rows.
     ///
     /// # Errors
     /// For a missing column or a number that is none.
     pub fn layers(&self) -> Result<Vec<Layer>> {
         let (Source::Conv(text) | Source::Gemm(text) | Source::Problems(text)) = self.source;
-        let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
-        let columns = reader.headers()?.clone();
-        let mut layers = Vec::new();
-        for record in reader.records() {
-            let record = record?;
-            let row = Row(columns.iter().zip(record.iter()).collect());
-            if self.variant.is_some_and(|variant| record.get(0) != Some(variant)) {
-                continue;
-            }
-            let layer = match self.source {
-                Source::Conv(_) => row.conv().map(Layer::Conv),
-                Source::Gemm(_) => row.gemm().map(Layer::Gemm),
-                Source::Problems(_) => row.problem(),
-            };
-            layers.push(layer.with_context(|| format!("suite {}: row {:?}", self.name, record))?);
-        }
-        Ok(layers)
+        read_layers(self.name, text, self.variant)
     }
+}
+
+/// The rows of a list of layers: of convolutions (columns r, s, …), of matrix products (trans_a, …), or of problems'
+/// texts (problem); of a variant, those with its name in their first column.
+///
+/// # Errors
+/// For a missing column, a number that is none, and no rows at all.
+pub fn read_layers(name: &str, text: &str, variant: Option<&str>) -> Result<Vec<Layer>> {
+    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+    let columns = reader.headers()?.clone();
+    let has = |column: &str| columns.iter().any(|given| given == column);
+    let (is_problem, is_gemm) = (has("problem"), has("trans_a"));
+    let mut layers = Vec::new();
+    let mut variants = Vec::new();
+    for record in reader.records() {
+        let record = record?;
+        let row = Row(columns.iter().zip(record.iter()).collect());
+        let first = record.get(0).unwrap_or_default();
+        if variant.is_some_and(|variant| first != variant) {
+            variants.push(first.to_owned());
+            continue;
+        }
+        let layer = if is_problem {
+            row.problem()
+        } else if is_gemm {
+            row.gemm().map(Layer::Gemm)
+        } else {
+            row.conv().map(Layer::Conv)
+        };
+        layers.push(layer.with_context(|| format!("{name}: row {record:?}"))?);
+    }
+    if layers.is_empty() {
+        variants.dedup();
+        bail!("{name}: expected layers, given none; first columns are: {}", variants.join(", "));
+    }
+    Ok(layers)
 }
 
 /// Cells of a row by column.

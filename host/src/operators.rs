@@ -7,7 +7,8 @@ use crate::microbatch::{self, BatchSplit};
 use crate::ops;
 use crate::select::{Algorithm, Refusal, candidates, plan};
 use crate::{
-    Candidate, Context, DType, Division, Divisions, Error, MicroBatch, Operand, Plan, PlanRequest, Precision, Problem,
+    Batch, Candidate, Context, DType, Division, Divisions, Error, MicroBatch, Operand, Plan, PlanRequest, Precision,
+    Problem,
 };
 use kernel_abi::BadDescriptor;
 
@@ -57,17 +58,16 @@ pub trait AnyProblem: Send + Sync {
     /// # Errors
     /// From measurements: `OutOfMemory`, `StaleKernels`, `Driver`.
     fn divisions(&self, context: &Context, request: &PlanRequest) -> Result<Divisions, Error>;
+    /// Its batch, as far as parts of it can be computed one after the other.
+    ///
+    /// # Errors
+    /// `Unsupported` with the reason where they cannot.
+    fn batch(&self, context: &Context) -> Result<Batch, Error>;
     /// A part of so many images of the batch with its algorithm, by name, and the estimate of its time.
     ///
     /// # Errors
     /// `Unsupported` where the batch has no such part, or the algorithm does not compute it.
-    fn micro_batch(
-        &self,
-        context: &Context,
-        images: i64,
-        algorithm: &str,
-        config: &str,
-    ) -> Result<MicroBatch, Error>;
+    fn micro_batch(&self, context: &Context, images: i64, algorithm: &str, config: &str) -> Result<MicroBatch, Error>;
     /// The error for a limit of workspace that nothing is within: with what is needed at least.
     fn none_within(&self, context: &Context, request: &PlanRequest) -> Error;
     /// The plan of one of them.
@@ -111,13 +111,10 @@ impl<P: Operation> AnyProblem for P {
     fn divisions(&self, context: &Context, request: &PlanRequest) -> Result<Divisions, Error> {
         microbatch::divisions(context, self, request)
     }
-    fn micro_batch(
-        &self,
-        context: &Context,
-        images: i64,
-        algorithm: &str,
-        config: &str,
-    ) -> Result<MicroBatch, Error> {
+    fn batch(&self, context: &Context) -> Result<Batch, Error> {
+        microbatch::batch(context, self)
+    }
+    fn micro_batch(&self, context: &Context, images: i64, algorithm: &str, config: &str) -> Result<MicroBatch, Error> {
         microbatch::micro_batch(context, self, images, (algorithm, config))
     }
     fn none_within(&self, context: &Context, request: &PlanRequest) -> Error {

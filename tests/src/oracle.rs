@@ -2,8 +2,8 @@
 
 use crate::fill::{Fill, round};
 use kernel_abi::{DType, Domain, Precision, Problem, Role, TensorDesc};
-use oxidnn::operators::Operation;
-use oxidnn::{Args, Context, Plan, Policy, Tensor, Verdict, Workspace};
+use oxidnn::operators::{AnyProblem, Operation};
+use oxidnn::{Args, Context, Division, Plan, Policy, Tensor, Verdict, Workspace};
 use oxidnn_reference::{Judge, tolerance};
 use proptest::test_runner::TestCaseError;
 use std::sync::OnceLock;
@@ -107,6 +107,55 @@ pub fn check_exact<P: Operation + Judge>(problem: &P, seed: u64, max: i64) -> Re
 /// As [`check`]; also when no algorithm takes the problem on some device, or its text does not parse back.
 pub fn check_case<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(), TestCaseError> {
     let fail = |what: String| TestCaseError::fail(format!("{problem}: {what}"));
+    let (values, expected) = expect(problem, case)?;
+    for context in contexts() {
+        let candidates = AnyProblem::candidates(problem, context);
+        let able: Vec<_> = candidates.iter().filter(|c| matches!(c.verdict, Verdict::Able { .. })).collect();
+        if able.is_empty() {
+            return Err(fail(format!("no algorithm on {}: {candidates:?}", context.info().name)));
+        }
+        for candidate in able {
+            let name = if context.is_gpu() { candidate.config } else { candidate.algorithm };
+            let case = &case.by_method(name);
+            let plan = context.plan(problem, Policy::fixed(name)).map_err(|e| e.to_string());
+            plan.and_then(|plan| run(problem, &plan, case, &values, &expected)).map_err(|what| {
+                fail(format!(
+                    "{} ({}) on {}, {case:?}: {what}",
+                    candidate.algorithm,
+                    candidate.config,
+                    context.info().name
+                ))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// One case through the divisions of the batch that `divide` makes on each device.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_divided<P: Operation + Judge>(
+    problem: &P,
+    case: &Case,
+    divide: impl Fn(&Context) -> Vec<Division>,
+) -> Result<(), TestCaseError> {
+    let (values, expected) = expect(problem, case)?;
+    for context in contexts() {
+        for division in divide(context) {
+            let case = division.parts.iter().fold(*case, |case, part| case.by_method(part.config));
+            let plan = AnyProblem::plan_division(problem, context, &division).map_err(|e| e.to_string());
+            plan.and_then(|plan| run(problem, &plan, &case, &values, &expected)).map_err(|what| {
+                TestCaseError::fail(format!("{problem}: {division} on {}, {case:?}: {what}", context.info().name))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// What operands hold, and what outputs should hold then.
+fn expect<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(Vec<Vec<f64>>, Vec<Expected>), TestCaseError> {
+    let fail = |what: String| TestCaseError::fail(format!("{problem}: {what}"));
     let parsed = problem.to_string().parse::<P>().map_err(|e| fail(format!("its text does not parse: {e}")))?;
     if parsed != *problem {
         return Err(fail(format!("its text parses to another problem, {parsed:?}")));
@@ -142,26 +191,7 @@ pub fn check_case<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(), 
         };
         expected.push(Expected { values: result.into_iter().zip(prior).map(blend).collect(), scale, rounded_to });
     }
-    for context in contexts() {
-        let candidates = oxidnn::operators::AnyProblem::candidates(problem, context);
-        let able: Vec<_> = candidates.iter().filter(|c| matches!(c.verdict, Verdict::Able { .. })).collect();
-        if able.is_empty() {
-            return Err(fail(format!("no algorithm on {}: {candidates:?}", context.info().name)));
-        }
-        for candidate in able {
-            let name = if context.is_gpu() { candidate.config } else { candidate.algorithm };
-            let case = &case.by_method(name);
-            run(problem, context, name, case, &values, &expected).map_err(|what| {
-                fail(format!(
-                    "{} ({}) on {}, {case:?}: {what}",
-                    candidate.algorithm,
-                    candidate.config,
-                    context.info().name
-                ))
-            })?;
-        }
-    }
-    Ok(())
+    Ok((values, expected))
 }
 
 /// What an output should hold.
@@ -186,15 +216,14 @@ fn share(desc: &TensorDesc, values: &mut [f64]) {
 /// Runs one candidate between poisoned borders and compares.
 fn run<P: Operation>(
     problem: &P,
-    context: &Context,
-    name: &str,
+    plan: &Plan,
     case: &Case,
     values: &[Vec<f64>],
     expected: &[Expected],
 ) -> Result<(), String> {
     let text = |e: oxidnn::Error| e.to_string();
+    let context = plan.context();
     let stream = context.stream().map_err(text)?;
-    let plan = context.plan(problem, Policy::fixed(name)).map_err(text)?;
     let mut workspace = Workspace::new(context, plan.workspace_bytes() + WORKSPACE_GUARD).map_err(text)?;
     workspace.write_bytes(&stream, &vec![POISON; workspace.len_bytes() as usize]).map_err(text)?;
     let mut tensors = Vec::new();
@@ -210,7 +239,7 @@ fn run<P: Operation>(
             case.shift,
         )?);
     }
-    run_plan(&plan, &stream, case, &mut tensors, &mut workspace).map_err(text)?;
+    run_plan(plan, &stream, case, &mut tensors, &mut workspace).map_err(text)?;
     let spill = workspace.to_bytes(&stream).map_err(text)?;
     if spill[plan.workspace_bytes() as usize..].iter().any(|&byte| byte != POISON) {
         return Err("wrote behind its workspace".to_owned());

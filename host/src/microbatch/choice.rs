@@ -55,10 +55,20 @@ pub struct MicroBatch {
     pub algorithm: &'static str,
     /// The kernel's symbol, or what stands for it on the CPU.
     pub config: &'static str,
-    /// Its time: measured with [`Policy::Find`], else estimated.
+    /// Its time, in whole picoseconds: measured with [`Policy::Find`], else estimated.
     pub time_us: f64,
     /// The workspace it needs.
     pub workspace_bytes: u64,
+}
+
+/// A batch that can be computed in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Its images.
+    pub images: i64,
+    /// A part begins at a multiple of so many images, so that its addresses are as aligned as the whole's: on a GPU,
+    /// multiples of 16 bytes in every operand.
+    pub unit: i64,
 }
 
 /// A batch in parts, which are computed in turn in one workspace.
@@ -72,6 +82,13 @@ pub struct Division {
 }
 
 impl Division {
+    /// These parts, in this order.
+    pub fn new(parts: Vec<MicroBatch>) -> Self {
+        let time = parts.iter().map(|part| picoseconds(part.time_us)).fold(0, Picoseconds::saturating_add);
+        let workspace_bytes = parts.iter().map(|part| part.workspace_bytes).max().unwrap_or(0);
+        Division { time, workspace_bytes, parts }
+    }
+
     /// The sum of the parts' times.
     pub fn time_us(&self) -> f64 {
         microseconds(self.time)
@@ -144,6 +161,7 @@ impl<'a, P: Operation> Subject<'a, P> {
     fn part(&self, images: i64) -> Result<P, Refusal> {
         match &self.split {
             Ok(split) if images != split.batch() => split.part(self.problem, images),
+            Err(refusal) if images != 1 => Err(refusal.clone()),
             _ => Ok(self.problem.clone()),
         }
     }
@@ -182,8 +200,10 @@ pub(crate) fn divisions<P: Operation>(
         for &(at, time_us) in &judged.order {
             let Candidate { algorithm, config, verdict } = &judged.candidates[at];
             let Verdict::Able { workspace_bytes, .. } = *verdict else { continue };
+            let time = picoseconds(time_us);
+            let time_us = microseconds(time);
             parts.push(MicroBatch { batch: size, algorithm, config, time_us, workspace_bytes });
-            calls.push(Call { batch: size as usize, time: picoseconds(time_us), bytes: workspace_bytes });
+            calls.push(Call { batch: size as usize, time, bytes: workspace_bytes });
         }
     }
     let of = |calls: &[Call], parts: &[MicroBatch]| -> Vec<Division> {
@@ -248,6 +268,21 @@ pub(crate) fn none_within<P: Operation>(context: &Context, problem: &P, request:
     Error::Unsupported { problem: found.problem, reasons }
 }
 
+/// The batch of a problem that has parts.
+///
+/// # Errors
+/// `Unsupported` with the reason where it has none.
+pub(crate) fn batch<P: Operation>(context: &Context, problem: &P) -> Result<Batch, Error> {
+    let subject = Subject::new(context, problem);
+    let (images, unit) = subject.extents();
+    match subject.split {
+        Ok(_) => Ok(Batch { images, unit }),
+        Err(Refusal(reason)) => {
+            Err(Error::Unsupported { problem: problem.to_string(), reasons: vec![(NAME.to_owned(), reason)] })
+        }
+    }
+}
+
 /// A part of so many images by this algorithm and config, with its estimate.
 ///
 /// # Errors
@@ -274,20 +309,12 @@ pub(crate) fn micro_batch<P: Operation>(
 ///
 /// # Errors
 /// `Unsupported` where its parts are not the problem's, or its algorithms do not take them; `StaleKernels`, `Driver`.
-pub(crate) fn plan_division<P: Operation>(
-    context: &Context,
-    problem: &P,
-    division: &Division,
-) -> Result<Plan, Error> {
+pub(crate) fn plan_division<P: Operation>(context: &Context, problem: &P, division: &Division) -> Result<Plan, Error> {
     let refused = |Refusal(reason): Refusal| Error::Unsupported {
         problem: problem.to_string(),
         reasons: vec![(NAME.to_owned(), reason)],
     };
     let subject = Subject::new(context, problem);
-    if let [MicroBatch { algorithm, config, .. }] = division.parts[..] {
-        return select::assemble(context, problem, algorithm, config);
-    }
-    let split = subject.split.as_ref().map_err(|refusal| refused(refusal.clone()))?;
     let (batch, unit) = subject.extents();
     let sum: i64 = division.parts.iter().map(|part| part.batch).sum();
     let begins_well = division.parts.iter().rev().skip(1).all(|part| part.batch % unit == 0);
@@ -295,6 +322,10 @@ pub(crate) fn plan_division<P: Operation>(
         let reason = format!("expected parts of {batch} images that begin at multiples of {unit}, given {division}");
         return Err(refused(Refusal(reason)));
     }
+    if let [MicroBatch { algorithm, config, .. }] = division.parts[..] {
+        return select::assemble(context, problem, algorithm, config);
+    }
+    let split = subject.split.as_ref().map_err(|refusal| refused(refusal.clone()))?;
     let operands = problem.operands();
     let mut prepared: Vec<(MicroBatch, Plan)> = Vec::new();
     let mut parts = Parts::new(split.accumulates());

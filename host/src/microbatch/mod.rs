@@ -13,7 +13,7 @@ mod saved;
 mod split;
 mod wr;
 
-pub use choice::{BatchSizes, Division, Divisions, MicroBatch};
-pub(crate) use choice::{divisions, micro_batch, none_within, plan, plan_division};
+pub use choice::{Batch, BatchSizes, Division, Divisions, MicroBatch};
+pub(crate) use choice::{batch, divisions, micro_batch, none_within, plan, plan_division};
 pub use network::{LayerChoice, Network, NetworkChoice, NetworkPlan};
 pub(crate) use split::{BatchSplit, Share};

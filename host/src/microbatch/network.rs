@@ -148,7 +148,8 @@ impl Network {
         }
         let solve = |list: fn(&Divisions) -> &[Division]| {
             let choice = |division: &Division| Choice { time: division.time, weight: segment(division) };
-            let classes: Vec<Vec<Choice>> = found.iter().map(|found| list(found).iter().map(choice).collect()).collect();
+            let classes: Vec<Vec<Choice>> =
+                found.iter().map(|found| list(found).iter().map(choice).collect()).collect();
             knapsack::solve(&classes, total_bytes)
         };
         let chosen = solve(|found| &found.front)

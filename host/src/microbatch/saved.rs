@@ -66,7 +66,7 @@ impl NetworkChoice {
                     words.next();
                     let offset = word(&mut words, line)?;
                     let problem = parse_problem(words.next().unwrap_or_default())?.text();
-                    let division = Division { time: 0, workspace_bytes: 0, parts: Vec::new() };
+                    let division = Division::new(Vec::new());
                     choice.layers.push(LayerChoice { problem, division, undivided: None, offset, refusal: None });
                 }
                 (Some("part"), Some(layer)) => {
@@ -79,10 +79,9 @@ impl NetworkChoice {
                         let needed = part.workspace_bytes;
                         return Err(bad(format!("expected a workspace of {needed} bytes, given {line:?}")));
                     }
-                    let division = &mut layer.division;
-                    division.time = division.time.saturating_add(ps);
-                    division.workspace_bytes = division.workspace_bytes.max(bytes);
-                    division.parts.push(MicroBatch { time_us: microseconds(ps), ..part });
+                    let mut parts = std::mem::take(&mut layer.division.parts);
+                    parts.push(MicroBatch { time_us: microseconds(ps), ..part });
+                    layer.division = Division::new(parts);
                 }
                 _ => return Err(bad(format!("expected workspace, layers and their parts, given {line:?}"))),
             }

@@ -167,9 +167,8 @@ mod tests {
             return Some(0);
         }
         let fits = |call: &&Call| call.batch <= left && call.bytes <= limit && begin.is_multiple_of(unit);
-        let with = |call: &Call| {
-            Some(call.time + best_by_trying(left - call.batch, begin + call.batch, unit, calls, limit)?)
-        };
+        let with =
+            |call: &Call| Some(call.time + best_by_trying(left - call.batch, begin + call.batch, unit, calls, limit)?);
         calls.iter().filter(fits).filter_map(with).min()
     }
 

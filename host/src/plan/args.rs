@@ -1,7 +1,7 @@
 //! The tensors and scalars of one run, and the checks every run makes of them.
 
-use super::list::List;
 use super::Plan;
+use super::list::List;
 use crate::tensor::{Region, RegionMut};
 use crate::{Error, Operand, Role, Stream, TensorDesc, TensorView, TensorViewMut};
 use arrayvec::ArrayVec;

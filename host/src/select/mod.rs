@@ -79,9 +79,7 @@ pub(crate) fn candidates<P: Operation>(context: &Context, problem: &P, limit: Op
             Ok(configs) => list.extend(configs.into_iter().map(|config| {
                 let workspace_bytes = algorithm.workspace_bytes_on(problem, config, context);
                 let verdict = match limit {
-                    Some(limit) if workspace_bytes > limit => {
-                        Verdict::Refused(over_limit(workspace_bytes, limit))
-                    }
+                    Some(limit) if workspace_bytes > limit => Verdict::Refused(over_limit(workspace_bytes, limit)),
                     _ => Verdict::Able {
                         workspace_bytes,
                         estimate_us: algorithm.estimate_us(problem, config, context),

@@ -2,6 +2,6 @@
 
 mod depthwise;
 mod laws;
-mod reference;
+pub mod reference;
 mod refusals;
 mod single;

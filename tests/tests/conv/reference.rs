@@ -79,7 +79,7 @@ proptest! {
     }
 }
 
-pub(super) fn any_pass() -> impl Strategy<Value = ConvPass> + Clone {
+pub fn any_pass() -> impl Strategy<Value = ConvPass> + Clone {
     prop::sample::select(ConvPass::ALL)
 }
 

@@ -22,7 +22,8 @@ impl Operation for NormProblem {
         match self.norm_pass() {
             NormPass::Finalize => return Err(Refusal::new("has no batch: its tensors are sums over one")),
             NormPass::Forward | NormPass::Backward if across => {
-                let reason = format!("takes statistics of all {} images in mode {}", self.x().dims()[0], self.mode().name());
+                let reason =
+                    format!("takes statistics of all {} images in mode {}", self.x().dims()[0], self.mode().name());
                 return Err(Refusal(reason));
             }
             _ => {}

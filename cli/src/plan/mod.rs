@@ -1,0 +1,182 @@
+//! `oxidnn plan`: the layers of a network within a limit of workspace, batches divided where that is faster.
+
+mod draw;
+mod report;
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use oxidnn::operators::AnyProblem;
+use oxidnn::{
+    BatchSizes, Context, DType, DeviceInfo, FindOptions, FindStage, Math, Network, NetworkChoice, PlanRequest, Policy,
+};
+use oxidnn_compare::case::{Layout, Pass};
+use oxidnn_compare::network::{Making, read};
+use report::Report;
+use std::path::PathBuf;
+
+/// What `oxidnn plan` takes.
+#[derive(Args)]
+pub struct Options {
+    /// A suite of `oxidnn compare --list`, or a file of the same columns that ends in .csv; `:<variant>` behind it takes
+    /// the rows with that in their first column
+    #[arg(required_unless_present = "load")]
+    network: Option<String>,
+    /// Images of a batch, instead of the network's own number
+    #[arg(long)]
+    batch: Option<i64>,
+    /// The most workspace, in bytes or with KiB, MiB, GiB behind the number
+    #[arg(long, default_value = "64MiB", value_parser = bytes)]
+    workspace: u64,
+    /// The workspace is that of all layers together, each with a segment of its own, and not the limit of each
+    #[arg(long)]
+    total: bool,
+    /// Which parts a batch may be divided into
+    #[arg(long, value_enum, default_value_t = Sizes::PowerOfTwo)]
+    policy: Sizes,
+    /// By estimates, without any work on the device
+    #[arg(long)]
+    estimates: bool,
+    /// cpu, gpu, gpu:<ordinal>; the best there is unless given. With --estimates also h200, which need not be there
+    #[arg(long)]
+    device: Option<String>,
+    /// Passes of convolutions
+    #[arg(long, value_delimiter = ',', default_value = "fprop,dgrad,wgrad")]
+    passes: Vec<Pass>,
+    /// Element type; the suite's own unless given, of a file's layers f32
+    #[arg(long)]
+    dtype: Option<DType>,
+    /// How f32 is multiplied: full, tf32, winograd4x4
+    #[arg(long, default_value = "full")]
+    math: Math,
+    /// Layout of images and filters
+    #[arg(long, value_enum, default_value_t = Layout::Nhwc)]
+    layout: Layout,
+    /// Only layers whose name or problem contains this
+    #[arg(long, default_value = "")]
+    filter: String,
+    /// Write the fronts of time and workspace of every layer, and what was chosen, as a picture
+    #[arg(long, conflicts_with = "load")]
+    svg: Option<PathBuf>,
+    /// Keep the choice in this file
+    #[arg(long, conflicts_with = "load")]
+    save: Option<PathBuf>,
+    /// Read a choice that was kept, for the same device and library, instead of making one
+    #[arg(long, conflicts_with = "network")]
+    load: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// [`BatchSizes`] as words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Sizes {
+    /// The whole batch at once
+    Undivided,
+    /// Powers of two, and the whole batch
+    PowerOfTwo,
+    /// Any
+    All,
+}
+
+impl Sizes {
+    fn sizes(self) -> BatchSizes {
+        match self {
+            Sizes::Undivided => BatchSizes::Undivided,
+            Sizes::PowerOfTwo => BatchSizes::PowerOfTwo,
+            Sizes::All => BatchSizes::All,
+        }
+    }
+}
+
+/// A number of bytes, as in `64MiB`.
+fn bytes(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("B", 1)];
+    let unit = UNITS.iter().find_map(|&(unit, size)| Some((text.strip_suffix(unit)?, size)));
+    let (number, size) = unit.unwrap_or((text, 1));
+    let parsed = number.trim().parse::<u64>().ok().and_then(|number| number.checked_mul(size));
+    parsed.ok_or_else(|| format!("expected a number of bytes, as 1000 or 64MiB, given {text:?}"))
+}
+
+/// Chooses, and prints, draws and keeps the choice.
+pub fn run(options: &Options) -> Result<()> {
+    let context = device(options)?;
+    let Some(network) = &options.network else { return load(options, &context) };
+    let making = Making {
+        passes: options.passes.clone(),
+        batch: options.batch,
+        dtype: options.dtype,
+        math: options.math,
+        layout: options.layout,
+    };
+    let mut layers = read(network, &making)?;
+    layers.retain(|layer| layer.name.contains(&options.filter) || layer.problem.text().contains(&options.filter));
+    if layers.is_empty() {
+        bail!("{network}: expected a layer that contains {:?}, given none", options.filter);
+    }
+    let (names, problems): (Vec<String>, Vec<Box<dyn AnyProblem>>) =
+        layers.into_iter().map(|layer| (layer.name, layer.problem)).unzip();
+    let policy = if options.estimates { Policy::Heuristic } else { Policy::Find };
+    let request = PlanRequest::from(policy).micro_batches(options.policy.sizes()).find_options(find_options());
+    let mut network = Network::new(&context, problems, request);
+    let choice = if options.total { network.divide(options.workspace)? } else { network.reuse(options.workspace)? };
+    let report = Report::new(&context, &names, &choice);
+    report.print(options.json)?;
+    if let Some(path) = &options.svg {
+        let fronts: Vec<_> =
+            (0..names.len()).map(|layer| network.divisions(layer, options.workspace)).collect::<Result<_, _>>()?;
+        draw::draw(path, &report, &fronts, &choice)?;
+    }
+    if let Some(path) = &options.save {
+        std::fs::write(path, choice.to_text(&context)).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn device(options: &Options) -> Result<Context> {
+    match options.device.as_deref() {
+        Some("h200") if options.estimates || options.load.is_some() => Ok(Context::described(DeviceInfo::h200())),
+        Some("h200") => bail!("--device h200: nothing is measured on a device that is only described; add --estimates"),
+        word => crate::device(word),
+    }
+}
+
+/// Prints a choice that was kept.
+fn load(options: &Options, context: &Context) -> Result<()> {
+    let Some(path) = &options.load else { bail!("expected a network or --load, given neither") };
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let choice = NetworkChoice::from_text(context, &text).with_context(|| format!("loading {}", path.display()))?;
+    let names: Vec<String> = (1..=choice.layers.len()).map(|layer| format!("layer {layer}")).collect();
+    Report::new(context, &names, &choice).print(options.json)
+}
+
+/// Find with a line on the terminal: which part of which problem is measured.
+fn find_options() -> FindOptions {
+    let line = ProgressBar::hidden();
+    line.set_style(
+        ProgressStyle::with_template("{elapsed_precise} {wide_msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    FindOptions::new().observer(move |progress| {
+        if progress.stage == FindStage::Done {
+            line.set_draw_target(ProgressDrawTarget::hidden());
+            return;
+        }
+        line.set_draw_target(ProgressDrawTarget::stderr());
+        line.set_message(format!("step {} of {} of {}", progress.step + 1, progress.n_steps, progress.problem));
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_units() {
+        assert_eq!(bytes("64MiB"), Ok(64 << 20));
+        assert_eq!(bytes("1000"), Ok(1000));
+        assert_eq!(bytes("2 GiB"), Ok(2 << 30));
+        assert!(bytes("64MB").unwrap_err().contains("64MB"));
+        assert!(bytes("99999999999999GiB").is_err());
+    }
+}
