@@ -366,6 +366,41 @@ pub(crate) fn plan_division<P: Operation>(context: &Context, problem: &P, divisi
 mod tests {
     use super::*;
 
+    /// A store that knows a time for every candidate of every part of a problem, for a device that is not there.
+    #[test]
+    fn stored_measurements_are_enough() {
+        let context = Context::described(crate::DeviceInfo::h200());
+        context.use_store(crate::StoreLocation::Off);
+        let text = "conv:fprop pad=1x1 x=16x128x28x28:f32 w=128x128x3x3:f32 y=16x128x28x28:f32";
+        let problem: crate::ops::conv::ConvProblem = text.parse().unwrap();
+        let split = problem.batch_split().unwrap();
+        // What needs workspace is fast, the more the larger the part: halves are slower than the whole.
+        for size in BatchSizes::PowerOfTwo.of(16, 1) {
+            let part = if size == 16 { problem.clone() } else { split.part(&problem, size).unwrap() };
+            let entry = |candidate: &Candidate| {
+                let Verdict::Able { workspace_bytes, .. } = candidate.verdict else { return None };
+                let us = if workspace_bytes == 0 { 100.0 * size as f64 } else { 10.0 + size as f64 };
+                Some(select::stored(candidate, us, workspace_bytes))
+            };
+            let entries = select::candidates(&context, &part, None).iter().filter_map(entry).collect();
+            context.store().add(&part.to_string(), entries);
+        }
+        let request = Policy::Find.micro_batches(BatchSizes::PowerOfTwo);
+        let all = divisions(&context, &problem, &request).unwrap();
+        let whole = all.front.last().unwrap();
+        assert_eq!((whole.time_us(), whole.parts.len()), (26.0, 1));
+        // One byte less than the whole needs: two halves, not an algorithm without workspace.
+        let least_whole = all.undivided.iter().rev().find(|division| division.time_us() == 26.0).unwrap();
+        let limit = least_whole.workspace_bytes - 1;
+        let less = divisions(&context, &problem, &request.clone().workspace_limit(limit)).unwrap();
+        let best = less.within(limit).unwrap();
+        assert_eq!(best.parts.iter().map(|part| part.batch).collect::<Vec<_>>(), [8, 8]);
+        assert_eq!((best.time_us(), less.undivided_within(limit).unwrap().time_us()), (36.0, 1600.0));
+        // Nothing was measured, which this device could not do; what is not known cannot be had.
+        let unknown = divisions(&context, &problem, &request.micro_batches(BatchSizes::All));
+        assert!(matches!(unknown, Err(Error::NoDevice { .. })));
+    }
+
     #[test]
     fn sizes_are_those_that_a_part_can_have() {
         assert_eq!(BatchSizes::PowerOfTwo.of(20, 1), [1, 2, 4, 8, 16, 20]);

@@ -331,6 +331,35 @@ mod tests {
         }
     }
 
+    /// The optimum by a table over all weights.
+    fn by_table(classes: &[Vec<Choice>], capacity: u64) -> Option<u64> {
+        let mut best: Vec<Option<u64>> = vec![Some(0); capacity as usize + 1];
+        for class in classes {
+            let of = |room: usize| {
+                let fits = class.iter().filter(|choice| choice.weight as usize <= room);
+                fits.filter_map(|choice| Some(best[room - choice.weight as usize]? + choice.time)).min()
+            };
+            best = (0..best.len()).map(of).collect();
+        }
+        best[capacity as usize]
+    }
+
+    #[test]
+    fn networks_of_hundreds_of_layers_are_solved_exactly() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+        for case in 0..20 {
+            // Times about in proportion to what is spared are the hard case: every choice is about as good.
+            let mut choice = || {
+                let weight = rng.random_range(0..60);
+                Choice { time: 1000 - 10 * weight + rng.random_range(0..30), weight }
+            };
+            let classes: Vec<Vec<Choice>> = (0..200).map(|_| (0..8).map(|_| choice()).collect()).collect();
+            let capacity = 2000 + 300 * case;
+            let chosen = solve(&classes, capacity).ok().map(|chosen| cost(&classes, &chosen).0);
+            assert_eq!(chosen, by_table(&classes, capacity), "case {case}");
+        }
+    }
+
     #[test]
     fn the_least_weight_is_told() {
         let choice = |time, weight| Choice { time, weight };

@@ -77,7 +77,7 @@ pub(crate) fn divisions(batch: usize, unit: usize, calls: &[Call], limit: u64) -
             let Some(rest) = link.rest else { break };
             link = fronts[rest_of / unit].points()[rest].choice;
         }
-        list.sort_by_key(|&call| (calls[call].batch % unit != 0, std::cmp::Reverse(calls[call].batch), call));
+        list.sort_by_key(|&call| (!calls[call].batch.is_multiple_of(unit), std::cmp::Reverse(calls[call].batch), call));
         Division { time: point.time, bytes: point.bytes, calls: list }
     };
     whole.points().iter().map(read).collect()

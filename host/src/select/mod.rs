@@ -98,6 +98,13 @@ pub(crate) fn over_limit(workspace_bytes: u64, limit: u64) -> String {
     format!("needs {workspace_bytes} bytes of workspace, the limit is {limit}")
 }
 
+/// A measurement as the store has it, for tests.
+#[cfg(test)]
+pub(crate) fn stored(candidate: &Candidate, us: f64, workspace_bytes: u64) -> store::Entry {
+    let timing = store::Timing { us, workspace_bytes, cut_short: false };
+    store::Entry { algorithm: candidate.algorithm.to_owned(), config: candidate.config.to_owned(), timing }
+}
+
 /// Every verdict on a problem, and the times that a choice goes by.
 pub(crate) struct Judged {
     pub(crate) candidates: Vec<Candidate>,
