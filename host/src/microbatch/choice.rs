@@ -1,137 +1,14 @@
 //! The divisions of one problem's batch: what each part costs, which are worth having, and the plan of one.
 
+use super::division::{Batch, BatchSizes, Division, Divisions, MicroBatch};
 use super::launch::Parts;
-use super::pareto::{Picoseconds, microseconds, picoseconds};
+use super::pareto::{microseconds, picoseconds};
 use super::split::BatchSplit;
 use super::wr::{self, Call};
 use crate::operators::Operation;
 use crate::select::{self, Judged, Refusal};
 use crate::{Candidate, Context, Error, Plan, PlanRequest, Policy, Verdict};
 use rayon::prelude::*;
-use std::fmt;
-
-/// Which numbers of images a part of a batch may have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum BatchSizes {
-    /// The whole batch is computed at once.
-    #[default]
-    Undivided,
-    /// Powers of two, and the whole batch.
-    PowerOfTwo,
-    /// Any.
-    All,
-}
-
-impl BatchSizes {
-    /// Its name: `undivided`, `power-of-two`, `all`.
-    pub fn name(self) -> &'static str {
-        match self {
-            BatchSizes::Undivided => "undivided",
-            BatchSizes::PowerOfTwo => "power-of-two",
-            BatchSizes::All => "all",
-        }
-    }
-
-    /// The sizes for a batch whose parts begin at multiples of `unit`: those that a part can have.
-    fn of(self, batch: i64, unit: i64) -> Vec<i64> {
-        let can_be = |&size: &i64| size == batch || size % unit == 0 || size % unit == batch % unit;
-        match self {
-            BatchSizes::Undivided => vec![batch],
-            BatchSizes::PowerOfTwo => {
-                let powers = (0..62).map(|power| 1i64 << power).take_while(|&size| size < batch);
-                powers.chain([batch]).filter(can_be).collect()
-            }
-            BatchSizes::All => (1..=batch).filter(can_be).collect(),
-        }
-    }
-}
-
-/// A part of a batch, with what computes it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MicroBatch {
-    /// Its images.
-    pub batch: i64,
-    /// The algorithm.
-    pub algorithm: &'static str,
-    /// The kernel's symbol, or what stands for it on the CPU.
-    pub config: &'static str,
-    /// Its time, in whole picoseconds: measured with [`Policy::Find`], else estimated.
-    pub time_us: f64,
-    /// The workspace it needs.
-    pub workspace_bytes: u64,
-}
-
-/// A batch that can be computed in parts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batch {
-    /// Its images.
-    pub images: i64,
-    /// A part begins at a multiple of so many images, so that its addresses are as aligned as the whole's: on a GPU,
-    /// multiples of 16 bytes in every operand.
-    pub unit: i64,
-}
-
-/// A batch in parts, which are computed in turn in one workspace.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Division {
-    pub(super) time: Picoseconds,
-    /// The largest workspace of a part.
-    pub workspace_bytes: u64,
-    /// The parts, in the order in which they run; one where the batch is not divided.
-    pub parts: Vec<MicroBatch>,
-}
-
-impl Division {
-    /// These parts, in this order.
-    pub fn new(parts: Vec<MicroBatch>) -> Self {
-        let time = parts.iter().map(|part| picoseconds(part.time_us)).fold(0, Picoseconds::saturating_add);
-        let workspace_bytes = parts.iter().map(|part| part.workspace_bytes).max().unwrap_or(0);
-        Division { time, workspace_bytes, parts }
-    }
-
-    /// The sum of the parts' times.
-    pub fn time_us(&self) -> f64 {
-        microseconds(self.time)
-    }
-}
-
-/// `4 x 64 im2col_wgmma (…)`, and so on: equal neighbours together.
-impl fmt::Display for Division {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, run) in self.parts.chunk_by(|a, b| a == b).enumerate() {
-            let MicroBatch { batch, algorithm, config, .. } = run[0];
-            write!(f, "{}{} x {batch} {algorithm} ({config})", if i > 0 { " + " } else { "" }, run.len())?;
-        }
-        Ok(())
-    }
-}
-
-/// What is worth having for a problem: no division in a list is better than another in time and workspace.
-#[derive(Clone, Debug)]
-pub struct Divisions {
-    /// The problem's text form.
-    pub problem: String,
-    /// Those of one part, by workspace ascending.
-    pub undivided: Vec<Division>,
-    /// All of them, by workspace ascending.
-    pub front: Vec<Division>,
-    /// Why the batch cannot be divided, where it cannot and other sizes were asked for.
-    pub refusal: Option<String>,
-    /// Every verdict on the problem as a whole.
-    pub candidates: Vec<Candidate>,
-}
-
-impl Divisions {
-    /// The fastest one that needs at most so much workspace.
-    pub fn within(&self, bytes: u64) -> Option<&Division> {
-        self.front.iter().rev().find(|division| division.workspace_bytes <= bytes)
-    }
-
-    /// The fastest one of one part that needs at most so much workspace.
-    pub fn undivided_within(&self, bytes: u64) -> Option<&Division> {
-        self.undivided.iter().rev().find(|division| division.workspace_bytes <= bytes)
-    }
-}
 
 /// What stands for the algorithm of a plan of several parts.
 const NAME: &str = "micro_batches";
@@ -157,6 +34,22 @@ impl<'a, P: Operation> Subject<'a, P> {
         }
     }
 
+    /// Divisions are looked for among parts that begin at multiples of so many images: where addresses are aligned, of a
+    /// large batch not at each image, and few where sums are rounded to 16 bits after each part.
+    fn grain(&self) -> i64 {
+        /// Dynamic programming takes time with the square of it.
+        const MOST_STEPS: i64 = 1024;
+        /// Roundings of a sum: together not more than a few bits of a 16-bit type's last place.
+        const MOST_ROUNDINGS: i64 = 8;
+        let (batch, unit) = self.extents();
+        let most = match &self.split {
+            Ok(split) if split.rounds(&self.problem.operands()) => MOST_ROUNDINGS,
+            _ => MOST_STEPS,
+        };
+        let least = u64::try_from(batch).unwrap_or(1).div_ceil(most as u64).next_power_of_two() as i64;
+        least.max(unit)
+    }
+
     /// The problem of so many of the images.
     fn part(&self, images: i64) -> Result<P, Refusal> {
         match &self.split {
@@ -168,10 +61,34 @@ impl<'a, P: Operation> Subject<'a, P> {
 
     /// Every verdict on a part of so many images, and the times of the able ones.
     fn judged(&self, images: i64, request: &PlanRequest) -> Result<Judged, Error> {
-        match self.part(images) {
-            Ok(part) => select::judge(self.context, &part, request, true),
-            Err(Refusal(reason)) => Ok(Judged::refused(reason)),
+        let part = match self.part(images) {
+            Ok(part) => part,
+            Err(Refusal(reason)) => return Ok(Judged::refused(reason)),
+        };
+        match select::judge(self.context, &part, request, true) {
+            // There may be room for a smaller part.
+            Err(error @ Error::OutOfMemory { .. }) => Ok(Judged::refused(format!("could not be measured: {error}"))),
+            other => other,
         }
+    }
+
+    /// A part of so many images by this algorithm and config, with its estimate.
+    fn named(&self, images: i64, algorithm: &str, config: &str) -> Result<MicroBatch, Refusal> {
+        let part = self.part(images)?;
+        let candidates = select::candidates(self.context, &part, None);
+        let is_named = |candidate: &&Candidate| candidate.algorithm == algorithm && candidate.config == config;
+        match candidates.iter().find(is_named) {
+            Some(&Candidate { algorithm, config, verdict: Verdict::Able { workspace_bytes, estimate_us, .. } }) => {
+                Ok(MicroBatch { batch: images, algorithm, config, time_us: estimate_us, workspace_bytes })
+            }
+            Some(refused) => Err(Refusal(refused.to_string())),
+            None => Err(Refusal(format!("has no candidate {algorithm} ({config}) for {images} images"))),
+        }
+    }
+
+    /// The error where a batch has not the parts that are asked for.
+    fn refused(&self, Refusal(reason): Refusal) -> Error {
+        Error::Unsupported { problem: self.problem.to_string(), reasons: vec![(NAME.to_owned(), reason)] }
     }
 }
 
@@ -185,8 +102,8 @@ pub(crate) fn divisions<P: Operation>(
     request: &PlanRequest,
 ) -> Result<Divisions, Error> {
     let subject = Subject::new(context, problem);
-    let (batch, unit) = subject.extents();
-    let sizes = request.batch_sizes.of(batch, unit);
+    let ((batch, _), grain) = (subject.extents(), subject.grain());
+    let sizes = request.batch_sizes.of(batch, grain);
     let limit = request.workspace_limit_bytes.unwrap_or(u64::MAX);
     // Measurements have the device to themselves; estimates have nothing to wait for.
     let judged: Vec<Judged> = if request.policy == Policy::Find {
@@ -212,7 +129,7 @@ pub(crate) fn divisions<P: Operation>(
             workspace_bytes: division.bytes,
             parts: division.calls.iter().map(|&call| parts[call]).collect(),
         };
-        wr::divisions(batch as usize, unit as usize, calls, limit).into_iter().map(read).collect()
+        wr::divisions(batch as usize, grain as usize, calls, limit).into_iter().map(read).collect()
     };
     let front = of(&calls, &parts);
     // The whole batch is the last of the sizes.
@@ -275,11 +192,9 @@ pub(crate) fn none_within<P: Operation>(context: &Context, problem: &P, request:
 pub(crate) fn batch<P: Operation>(context: &Context, problem: &P) -> Result<Batch, Error> {
     let subject = Subject::new(context, problem);
     let (images, unit) = subject.extents();
-    match subject.split {
+    match &subject.split {
         Ok(_) => Ok(Batch { images, unit }),
-        Err(Refusal(reason)) => {
-            Err(Error::Unsupported { problem: problem.to_string(), reasons: vec![(NAME.to_owned(), reason)] })
-        }
+        Err(refusal) => Err(subject.refused(refusal.clone())),
     }
 }
 
@@ -293,16 +208,8 @@ pub(crate) fn micro_batch<P: Operation>(
     images: i64,
     (algorithm, config): (&str, &str),
 ) -> Result<MicroBatch, Error> {
-    let judged = Subject::new(context, problem).judged(images, &Policy::Heuristic.into())?;
-    let is_named = |candidate: &&Candidate| candidate.algorithm == algorithm && candidate.config == config;
-    let reason = match judged.candidates.iter().find(is_named) {
-        Some(&Candidate { algorithm, config, verdict: Verdict::Able { workspace_bytes, estimate_us, .. } }) => {
-            return Ok(MicroBatch { batch: images, algorithm, config, time_us: estimate_us, workspace_bytes });
-        }
-        Some(refused) => refused.to_string(),
-        None => format!("has no candidate {algorithm} ({config}) for {images} images"),
-    };
-    Err(Error::Unsupported { problem: problem.to_string(), reasons: vec![(NAME.to_owned(), reason)] })
+    let subject = Subject::new(context, problem);
+    subject.named(images, algorithm, config).map_err(|refusal| subject.refused(refusal))
 }
 
 /// The plan of a division.
@@ -310,19 +217,17 @@ pub(crate) fn micro_batch<P: Operation>(
 /// # Errors
 /// `Unsupported` where its parts are not the problem's, or its algorithms do not take them; `StaleKernels`, `Driver`.
 pub(crate) fn plan_division<P: Operation>(context: &Context, problem: &P, division: &Division) -> Result<Plan, Error> {
-    let refused = |Refusal(reason): Refusal| Error::Unsupported {
-        problem: problem.to_string(),
-        reasons: vec![(NAME.to_owned(), reason)],
-    };
     let subject = Subject::new(context, problem);
+    let refused = |refusal| subject.refused(refusal);
     let (batch, unit) = subject.extents();
-    let sum: i64 = division.parts.iter().map(|part| part.batch).sum();
-    let begins_well = division.parts.iter().rev().skip(1).all(|part| part.batch % unit == 0);
-    if sum != batch || !begins_well {
+    let are_parts = division.parts.iter().all(|part| (1..=batch).contains(&part.batch));
+    let begin_well = division.parts.iter().rev().skip(1).all(|part| part.batch % unit == 0);
+    if !are_parts || !begin_well || division.parts.iter().map(|part| part.batch).sum::<i64>() != batch {
         let reason = format!("expected parts of {batch} images that begin at multiples of {unit}, given {division}");
         return Err(refused(Refusal(reason)));
     }
     if let [MicroBatch { algorithm, config, .. }] = division.parts[..] {
+        subject.named(batch, algorithm, config).map_err(refused)?;
         return select::assemble(context, problem, algorithm, config);
     }
     let split = subject.split.as_ref().map_err(|refusal| refused(refusal.clone()))?;
@@ -337,6 +242,7 @@ pub(crate) fn plan_division<P: Operation>(context: &Context, problem: &P, divisi
         let at = match prepared.iter().position(same) {
             Some(at) => at,
             None => {
+                subject.named(part.batch, part.algorithm, part.config).map_err(refused)?;
                 let problem = subject.part(part.batch).map_err(refused)?;
                 prepared.push((*part, select::assemble(context, &problem, part.algorithm, part.config)?));
                 prepared.len() - 1
@@ -402,12 +308,19 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_those_that_a_part_can_have() {
-        assert_eq!(BatchSizes::PowerOfTwo.of(20, 1), [1, 2, 4, 8, 16, 20]);
-        assert_eq!(BatchSizes::PowerOfTwo.of(20, 8), [4, 8, 16, 20]);
-        assert_eq!(BatchSizes::PowerOfTwo.of(16, 1), [1, 2, 4, 8, 16]);
-        assert_eq!(BatchSizes::All.of(5, 2), [1, 2, 3, 4, 5]);
-        assert_eq!(BatchSizes::All.of(6, 4), [2, 4, 6]);
-        assert_eq!(BatchSizes::Undivided.of(6, 4), [6]);
+    fn grains_keep_the_search_short_and_sums_exact() {
+        let grain = |text: &str| {
+            let problem: crate::ops::conv::ConvProblem = text.parse().unwrap();
+            Subject::new(&Context::cpu(), &problem).grain()
+        };
+        assert_eq!(grain("conv:fprop x=256x3x9x9:bf16 w=4x3x3x3:bf16"), 1);
+        assert_eq!(grain("conv:fprop x=5000x3x9x9:bf16 w=4x3x3x3:bf16"), 8);
+        assert_eq!(grain("conv:wgrad x=256x3x9x9:f32 dw=4x3x3x3:f32 dy=256x4x7x7:f32"), 1);
+        assert_eq!(grain("conv:wgrad x=256x3x9x9:bf16 dw=4x3x3x3:bf16 dy=256x4x7x7:bf16"), 32);
+        // Millions of images are looked at in steps, in no time.
+        let large: crate::ops::activation::ActivationProblem =
+            "activation:forward mode=relu x=9000001:f32".parse().unwrap();
+        let request = Policy::Heuristic.micro_batches(BatchSizes::All);
+        assert!(!divisions(&Context::cpu(), &large, &request).unwrap().front.is_empty());
     }
 }

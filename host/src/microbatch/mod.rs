@@ -5,6 +5,7 @@
 //! problem's operands; [`choice`] brings both together for a problem, [`network`] for many; [`launch`] runs the parts.
 
 mod choice;
+mod division;
 mod knapsack;
 mod launch;
 mod network;
@@ -13,7 +14,7 @@ mod saved;
 mod split;
 mod wr;
 
-pub use choice::{Batch, BatchSizes, Division, Divisions, MicroBatch};
 pub(crate) use choice::{batch, divisions, micro_batch, none_within, plan, plan_division};
+pub use division::{Batch, BatchSizes, Division, Divisions, MicroBatch};
 pub use network::{LayerChoice, Network, NetworkChoice, NetworkPlan};
 pub(crate) use split::{BatchSplit, Share};

@@ -1,6 +1,6 @@
 //! The layers of a network, with one limit of workspace for each or one total for all.
 
-use super::choice::{Division, Divisions};
+use super::division::{Division, Divisions};
 use super::knapsack::{self, Choice, TooHeavy};
 use crate::operators::{AnyProblem, parse_problem};
 use crate::{Args, Context, Error, Plan, PlanRequest, Policy, Stream, Workspace};

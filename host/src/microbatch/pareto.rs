@@ -5,8 +5,8 @@ pub(crate) type Picoseconds = u64;
 
 /// A time in whole picoseconds; one that is no number, or too large for one, is the largest.
 pub(crate) fn picoseconds(us: f64) -> Picoseconds {
-    /// A thousand hours: sums of so many as there are micro-batches and layers do not overflow.
-    const LARGEST: f64 = 3.6e18;
+    /// Some three hours: a thousand of them do not overflow.
+    const LARGEST: f64 = 1e16;
     let ps = (us * 1e6).round();
     if ps >= 0.0 { ps.min(LARGEST) as u64 } else { LARGEST as u64 }
 }

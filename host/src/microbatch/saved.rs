@@ -8,7 +8,7 @@
 //! part <images> <picoseconds> <workspace> <algorithm> <config>
 //! ```
 
-use super::choice::{Division, MicroBatch};
+use super::division::{Division, MicroBatch};
 use super::network::{LayerChoice, NetworkChoice};
 use super::pareto::{microseconds, picoseconds};
 use crate::operators::parse_problem;

@@ -88,6 +88,12 @@ impl BatchSplit {
         self.shares.contains(&Share::Sum)
     }
 
+    /// Whether what parts add up is rounded to 16 bits after each.
+    pub(crate) fn rounds(&self, operands: &[Operand]) -> bool {
+        let is_narrow = |operand: &Operand| operand.desc.dtype().size_bytes() <= 2;
+        operands.iter().zip(&self.shares).any(|(operand, &share)| share == Share::Sum && is_narrow(operand))
+    }
+
     /// A part may begin at multiples of so many images: then addresses are as well aligned as the whole operands'.
     pub(crate) fn unit(&self, operands: &[Operand]) -> i64 {
         let of = |(operand, share): (&Operand, &Share)| {
