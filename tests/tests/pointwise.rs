@@ -9,7 +9,7 @@ use oxidnn_tests::{Case, Fill, check, check_exact, problems};
 use proptest::prelude::*;
 
 /// Values that the operation is defined for.
-fn case(problem: &PointwiseProblem, seed: u64) -> Case {
+pub fn case(problem: &PointwiseProblem, seed: u64) -> Case {
     use PointwisePass::{Div, Log, Mod, Pow, Reciprocal, Rsqrt, Sqrt, Tan};
     let fill = match problem.pointwise_pass() {
         Sqrt | Rsqrt | Log | Reciprocal | Div | Mod | Pow => Fill::Uniform { low: 0.25, high: 4.0 },

@@ -8,7 +8,7 @@ use oxidnn_tests::{Case, Fill, check_exact, contexts, problems};
 use proptest::prelude::*;
 
 /// Values that the operation is defined for, and whose products neither vanish nor grow.
-fn case(problem: &ReduceProblem, seed: u64) -> Case {
+pub fn case(problem: &ReduceProblem, seed: u64) -> Case {
     let fill = match problem.reduce_pass() {
         ReducePass::LogSum => Fill::Uniform { low: 0.25, high: 2.0 },
         ReducePass::Mul | ReducePass::MulNoZeros => Fill::Uniform { low: 0.97, high: 1.03 },
