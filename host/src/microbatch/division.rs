@@ -61,7 +61,7 @@ pub struct MicroBatch {
     pub algorithm: &'static str,
     /// The kernel's symbol, or what stands for it on the CPU.
     pub config: &'static str,
-    /// Its time, in whole picoseconds: measured with [`Policy::Find`], else estimated.
+    /// Its time, in whole picoseconds: measured with [`Policy::Find`](crate::Policy::Find), else estimated.
     pub time_us: f64,
     /// The workspace it needs.
     pub workspace_bytes: u64,
