@@ -15,4 +15,5 @@ pub mod rows;
 pub mod tensor_core;
 pub mod typed;
 pub mod vector;
+pub mod warp_rows;
 pub mod words;

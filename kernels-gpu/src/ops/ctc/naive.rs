@@ -3,11 +3,10 @@
 
 use crate::math::element::{Accumulator, Element, blend, blend_sum, load};
 use crate::math::index::div_rem;
-use cuda_std::{barrier, thread, warp};
+use crate::math::warp_rows::{self, for_each_lane, reduce};
+use cuda_std::{barrier, thread};
 use kernel_abi::ops::crossentropy::LossReduction;
 use kernel_abi::ops::ctc::CtcParams;
-
-const LANES: i64 = 32;
 
 /// One sequence.
 struct Sequence<'a> {
@@ -113,8 +112,8 @@ pub unsafe fn lse<T: Element>(p: &CtcParams) {
     for_each_row(p, |t, n| {
         let at = t * p.x_strides[0] + n * p.x_strides[1];
         let x = |c: i64| load::<T>(p.x, at + c * p.x_strides[2]);
-        let max = reduce(p, T::Acc::NEG_INFINITY, x, |a, b| a.max(b));
-        let sum = reduce(p, T::Acc::ZERO, |c| (x(c) - max).exp(), |a, b| a + b);
+        let max = reduce(p.n_classes, T::Acc::NEG_INFINITY, x, |a, b| a.max(b));
+        let sum = reduce(p.n_classes, T::Acc::ZERO, |c| (x(c) - max).exp(), |a, b| a + b);
         if thread::lane_id() == 0 {
             *(p.lse as *mut T::Acc).offset((n * p.n_steps + t) as isize) = max + sum.ln();
         }
@@ -248,7 +247,7 @@ pub unsafe fn gradient<T: Element>(p: &CtcParams) {
         let g = *(p.loss as *const T::Acc).offset((n * p.loss_stride) as isize) * sequence.share();
         let alphas = sequence.row::<T::Acc>(p.alphas, p.alpha_rows, t);
         let betas = sequence.row::<T::Acc>(p.betas, p.n_steps, t);
-        for_each_lane_class(p, |c| {
+        for_each_lane(p.n_classes, |c| {
             let result = if behind {
                 T::Acc::ZERO
             } else if infinite || loss.is_nan() {
@@ -276,36 +275,8 @@ pub unsafe fn gradient<T: Element>(p: &CtcParams) {
 /// Calls `body` with the step and sequence of each row that is this warp's.
 #[inline(always)]
 unsafe fn for_each_row(p: &CtcParams, mut body: impl FnMut(i64, i64)) {
-    let n_warps = thread::grid_threads_1d() as i64 / LANES;
-    // The same in all lanes, so the warp stays together for the shuffles.
-    let mut row = thread::index_1d() as i64 / LANES;
-    while row < p.n_steps * p.n_sequences {
+    warp_rows::for_each_row(p.n_steps * p.n_sequences, |row| {
         let (t, n) = div_rem(row, p.n_sequences);
         body(t, n);
-        row += n_warps;
-    }
-}
-
-/// Combines a value of each class, in every lane.
-#[inline(always)]
-unsafe fn reduce<A: Accumulator>(p: &CtcParams, start: A, value: impl Fn(i64) -> A, join: impl Fn(A, A) -> A) -> A {
-    let mut result = start;
-    for_each_lane_class(p, |c| result = join(result, value(c)));
-    let mut lane = 16;
-    while lane > 0 {
-        result = join(result, result.shuffle_xor(lane));
-        lane /= 2;
-    }
-    result
-}
-
-#[inline(always)]
-unsafe fn for_each_lane_class(p: &CtcParams, mut body: impl FnMut(i64)) {
-    let mut c = i64::from(thread::lane_id());
-    while c < p.n_classes {
-        body(c);
-        c += LANES;
-    }
-    // Lanes leave the loop at different times.
-    warp::sync_warp();
+    });
 }

@@ -4,15 +4,14 @@
 use crate::math::activation::{slope_of_value, value};
 use crate::math::element::{Accumulator, Element, blend, load};
 use crate::math::index::{div_rem, for_each_index};
-use cuda_std::{thread, warp};
+use crate::math::warp_rows::{for_each_lane, for_each_row, sum};
+use cuda_std::thread;
 use kernel_abi::MAX_RANK;
 use kernel_abi::ops::norm::{NormFinalizeParams, NormParams, Walk, slot};
 
-const LANES: i64 = 32;
-
 /// y, and what else is asked of statistics.
 pub unsafe fn forward<T: Element>(p: &NormParams) {
-    for_each_warp_item(p.n_outer, |row| {
+    for_each_row(p.n_outer, |row| {
         let at = offsets(&p.outer, row);
         let (mean, variance) = row_statistics::<T>(p, &at);
         let inv_std = T::Acc::ONE / (variance + T::Acc::from_f64(p.epsilon)).sqrt();
@@ -24,7 +23,7 @@ pub unsafe fn forward<T: Element>(p: &NormParams) {
                 update_running::<T>(p, p.running_var, at[slot::RUNNING], variance);
             }
         }
-        for_each_lane_item(p.n_inner, |i| {
+        for_each_lane(p.n_inner, |i| {
             let to = offsets(&p.inner, i);
             let x = load::<T>(p.x, at[slot::X] + to[slot::X]);
             finish::<T>(p, &at, &to, (x - mean) * inv_std);
@@ -49,7 +48,7 @@ pub unsafe fn inference<T: Element>(p: &NormParams) {
 /// dx and dz; statistics where they are not given.
 pub unsafe fn backward<T: Element>(p: &NormParams) {
     let n = T::Acc::from_i64(p.n_inner);
-    for_each_warp_item(p.n_outer, |row| {
+    for_each_row(p.n_outer, |row| {
         let at = offsets(&p.outer, row);
         let (mean, inv_std) = if p.statistics_are_given != 0 {
             given_statistics::<T>(p, at[slot::STATISTIC])
@@ -73,7 +72,7 @@ pub unsafe fn backward<T: Element>(p: &NormParams) {
             let to = offsets(&p.inner, i);
             scaled(&to) * normal(&to)
         }) / n;
-        for_each_lane_item(p.n_inner, |i| {
+        for_each_lane(p.n_inner, |i| {
             let to = offsets(&p.inner, i);
             let dx = inv_std * (scaled(&to) - shift - normal(&to) * tilt);
             blend::<T>(p.out, at[slot::OUT] + to[slot::OUT], dx, p.alpha, p.beta);
@@ -86,7 +85,7 @@ pub unsafe fn backward<T: Element>(p: &NormParams) {
 
 /// dscale and dbias, by given statistics.
 pub unsafe fn parameters<T: Element>(p: &NormParams) {
-    for_each_warp_item(p.n_outer, |param| {
+    for_each_row(p.n_outer, |param| {
         let at = offsets(&p.outer, param);
         let dbias = sum(p.n_inner, |i| gradient::<T>(p, &at, &offsets(&p.inner, i)));
         if p.dbias != 0 && thread::lane_id() == 0 {
@@ -246,40 +245,4 @@ unsafe fn blend_parameter<T: Element>(p: &NormParams, address: u64, offset: i64,
         sum = T::Acc::from_f64(p.beta).mul_add(prior, sum);
     }
     write_parameter::<T>(address, p.parameters_are_wide, offset, sum);
-}
-
-/// Calls `body` with every index below `n` that is this warp's; all lanes together.
-#[inline(always)]
-unsafe fn for_each_warp_item(n: i64, mut body: impl FnMut(i64)) {
-    let n_warps = thread::grid_threads_1d() as i64 / LANES;
-    // The same in all lanes, so the warp stays together for the shuffles.
-    let mut item = thread::index_1d() as i64 / LANES;
-    while item < n {
-        body(item);
-        item += n_warps;
-    }
-}
-
-#[inline(always)]
-unsafe fn for_each_lane_item(n: i64, mut body: impl FnMut(i64)) {
-    let mut i = i64::from(thread::lane_id());
-    while i < n {
-        body(i);
-        i += LANES;
-    }
-    // Lanes leave the loop at different times.
-    warp::sync_warp();
-}
-
-/// Σ value, in every lane.
-#[inline(always)]
-unsafe fn sum<A: Accumulator>(n: i64, value: impl Fn(i64) -> A) -> A {
-    let mut result = A::ZERO;
-    for_each_lane_item(n, |i| result = result + value(i));
-    let mut lane = 16;
-    while lane > 0 {
-        result = result + result.shuffle_xor(lane);
-        lane /= 2;
-    }
-    result
 }

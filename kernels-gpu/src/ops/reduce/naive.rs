@@ -4,6 +4,7 @@ use crate::math::element::Accumulator;
 use crate::math::index::offsets;
 use crate::math::reduction::{finish, is_second, join, start, term};
 use crate::math::typed::{blend, load, store};
+use crate::math::warp_rows::{for_each_row, reduce};
 use cuda_std::{thread, warp};
 use kernel_abi::ops::reduce::{ReduceParams, ReducePass};
 
@@ -11,10 +12,7 @@ const LANES: i64 = 32;
 
 /// y, and the indices, from x.
 pub unsafe fn any<A: Accumulator>(p: &ReduceParams) {
-    let n_warps = thread::grid_threads_1d() as i64 / LANES;
-    // The same in all lanes, so the warp stays together for the shuffles.
-    let mut output = thread::index_1d() as i64 / LANES;
-    while output < p.n_outputs {
+    for_each_row(p.n_outputs, |output| {
         let [y, indices, x] = offsets([&p.y, &p.indices, &p.x], output);
         let element = |e: i64| load::<A>(p.x_dtype, p.x.address, x + offsets([&p.reduced], e)[0]);
         let result = if p.indices.address != 0 {
@@ -25,43 +23,18 @@ pub unsafe fn any<A: Accumulator>(p: &ReduceParams) {
             }
             result
         } else if p.op == ReducePass::LogSumExp as u32 {
-            let largest = over_lanes(p, A::NEG_INFINITY, element, |a, b| a.max(b));
+            let largest = reduce(p.n_reduced, A::NEG_INFINITY, element, |a, b| a.max(b));
             // Of nothing but -∞, and where one is ∞, the difference would be no number.
             let shift = if largest.abs() == -A::NEG_INFINITY { A::ZERO } else { largest };
-            over_lanes(p, A::ZERO, |e| (element(e) - shift).exp(), |a, b| a + b).ln() + shift
+            reduce(p.n_reduced, A::ZERO, |e| (element(e) - shift).exp(), |a, b| a + b).ln() + shift
         } else {
-            let whole = over_lanes(p, start(p.op), |e| term(p.op, element(e)), |a, b| join(p.op, a, b));
+            let whole = reduce(p.n_reduced, start(p.op), |e| term(p.op, element(e)), |a, b| join(p.op, a, b));
             finish(p.op, whole, p.n_reduced)
         };
         if thread::lane_id() == 0 {
             blend(p.y_dtype, p.y.address, y, result, p.alpha, p.beta);
         }
-        output += n_warps;
-    }
-}
-
-/// Combines a value of each element, in every lane.
-#[inline(always)]
-unsafe fn over_lanes<A: Accumulator>(
-    p: &ReduceParams,
-    start: A,
-    value: impl Fn(i64) -> A,
-    join: impl Fn(A, A) -> A,
-) -> A {
-    let mut result = start;
-    let mut e = i64::from(thread::lane_id());
-    while e < p.n_reduced {
-        result = join(result, value(e));
-        e += LANES;
-    }
-    // Lanes leave the loop at different times.
-    warp::sync_warp();
-    let mut lane = 16;
-    while lane > 0 {
-        result = join(result, result.shuffle_xor(lane));
-        lane /= 2;
-    }
-    result
+    });
 }
 
 /// The smallest or largest element with its index, in every lane.

@@ -3,21 +3,19 @@
 
 use crate::math::element::{Accumulator, Element, blend, load};
 use crate::math::index::offsets;
-use cuda_std::{thread, warp};
+use crate::math::warp_rows::{self, for_each_lane, reduce};
 use kernel_abi::ops::softmax::{SoftmaxKind, SoftmaxParams};
-
-const LANES: i64 = 32;
 
 /// y = softmax(x).
 pub unsafe fn forward<T: Element>(p: &SoftmaxParams) {
     for_each_row(p, |out_row, in_row, _| {
         let x = |e: i64| load::<T>(p.in_row.address, in_row + offsets([&p.in_row], e)[0]);
         let fast = p.kind == SoftmaxKind::Fast as u32;
-        let max = if fast { T::Acc::ZERO } else { reduce(p, T::Acc::NEG_INFINITY, x, |a, b| a.max(b)) };
-        let sum = reduce(p, T::Acc::ZERO, |e| (x(e) - max).exp(), |a, b| a + b);
+        let max = if fast { T::Acc::ZERO } else { reduce(p.row_elems, T::Acc::NEG_INFINITY, x, |a, b| a.max(b)) };
+        let sum = reduce(p.row_elems, T::Acc::ZERO, |e| (x(e) - max).exp(), |a, b| a + b);
         let log = p.kind == SoftmaxKind::Log as u32;
         let shift = if log { sum.ln() } else { T::Acc::ZERO };
-        for_each_lane_element(p, |e| {
+        for_each_lane(p.row_elems, |e| {
             let centred = x(e) - max;
             let result = if log { centred - shift } else { centred.exp() / sum };
             blend::<T>(p.out_row.address, out_row + offsets([&p.out_row], e)[0], result, p.alpha, p.beta);
@@ -31,8 +29,8 @@ pub unsafe fn backward<T: Element>(p: &SoftmaxParams) {
         let y = |e: i64| load::<T>(p.in_row.address, in_row + offsets([&p.in_row], e)[0]);
         let dy = |e: i64| load::<T>(p.dy_row.address, dy_row + offsets([&p.dy_row], e)[0]);
         let log = p.kind == SoftmaxKind::Log as u32;
-        let sum = reduce(p, T::Acc::ZERO, |e| if log { dy(e) } else { y(e) * dy(e) }, |a, b| a + b);
-        for_each_lane_element(p, |e| {
+        let sum = reduce(p.row_elems, T::Acc::ZERO, |e| if log { dy(e) } else { y(e) * dy(e) }, |a, b| a + b);
+        for_each_lane(p.row_elems, |e| {
             let result = if log { dy(e) - y(e).exp() * sum } else { y(e) * (dy(e) - sum) };
             blend::<T>(p.out_row.address, out_row + offsets([&p.out_row], e)[0], result, p.alpha, p.beta);
         });
@@ -42,36 +40,8 @@ pub unsafe fn backward<T: Element>(p: &SoftmaxParams) {
 /// Calls `body` with the offsets of each row that is this warp's, in what is written, the input and dy.
 #[inline(always)]
 unsafe fn for_each_row(p: &SoftmaxParams, mut body: impl FnMut(i64, i64, i64)) {
-    let n_warps = thread::grid_threads_1d() as i64 / LANES;
-    // The same in all lanes, so the warp stays together for the shuffles.
-    let mut row = thread::index_1d() as i64 / LANES;
-    while row < p.n_rows {
+    warp_rows::for_each_row(p.n_rows, |row| {
         let [out, input, dy] = offsets([&p.out_rows, &p.in_rows, &p.dy_rows], row);
         body(out, input, dy);
-        row += n_warps;
-    }
-}
-
-/// Combines a value of each of the row's elements, in every lane.
-#[inline(always)]
-unsafe fn reduce<A: Accumulator>(p: &SoftmaxParams, start: A, value: impl Fn(i64) -> A, join: impl Fn(A, A) -> A) -> A {
-    let mut result = start;
-    for_each_lane_element(p, |e| result = join(result, value(e)));
-    let mut lane = 16;
-    while lane > 0 {
-        result = join(result, result.shuffle_xor(lane));
-        lane /= 2;
-    }
-    result
-}
-
-#[inline(always)]
-unsafe fn for_each_lane_element(p: &SoftmaxParams, mut body: impl FnMut(i64)) {
-    let mut e = i64::from(thread::lane_id());
-    while e < p.row_elems {
-        body(e);
-        e += LANES;
-    }
-    // Lanes leave the loop at different times.
-    warp::sync_warp();
+    });
 }
