@@ -1,11 +1,13 @@
 //! What the tests of every operator share: random problems, fills, the oracle and its tolerances.
 
 pub mod fill;
+pub mod in_place;
 pub mod oracle;
 pub mod problems;
 pub mod skip;
 
 pub use fill::Fill;
+pub use in_place::check_in_place;
 pub use oracle::{Case, check, check_case, check_exact, contexts};
 pub use skip::gpu;
 

@@ -8,7 +8,7 @@ use oxidnn_reference::{Judge, tolerance};
 use proptest::test_runner::TestCaseError;
 use std::sync::OnceLock;
 
-/// Elements of poison on each side of every tensor.
+/// Elements of poison on each side of every tensor, at least.
 const GUARD: i64 = 64;
 
 /// Bytes of poison behind the workspace.
@@ -45,7 +45,7 @@ pub struct Case {
     pub exact: bool,
     /// An operator's own factor on the tolerance.
     pub slack: f64,
-    /// Elements between poison and where a tensor would lie at its best: addresses are multiples of nothing more then.
+    /// Elements that the first operand lies behind a multiple of 16 bytes; of the others each has as many more.
     pub shift: i64,
 }
 
@@ -72,9 +72,9 @@ impl Case {
         }
     }
 
-    /// Tensors that begin at multiples of their element type alone.
-    pub fn misaligned(self) -> Self {
-        Case { shift: 1, ..self }
+    /// Other addresses.
+    pub fn shifted(self, shift: i64) -> Self {
+        Case { shift, ..self }
     }
 
     /// Other scalars.
@@ -227,17 +227,12 @@ fn run<P: Operation>(
     let mut workspace = Workspace::new(context, plan.workspace_bytes() + WORKSPACE_GUARD).map_err(text)?;
     workspace.write_bytes(&stream, &vec![POISON; workspace.len_bytes() as usize]).map_err(text)?;
     let mut tensors = Vec::new();
-    for (operand, values) in plan.operands().iter().zip(values) {
+    for ((operand, values), i) in plan.operands().iter().zip(values).zip(1..) {
         // Outputs that are not read must be written whatever they held.
         // So it is with a formula that has beta; sums of channels have none, and it cannot be told whether they are read.
         let unread = matches!(operand.role, Role::Output | Role::Result) && case.beta == 0.0;
-        tensors.push(Guarded::new(
-            context,
-            &stream,
-            &operand.desc,
-            if unread { None } else { Some(values) },
-            case.shift,
-        )?);
+        let before = GUARD + i * case.shift % 8;
+        tensors.push(Guarded::new(context, &stream, &operand.desc, before, if unread { None } else { Some(values) })?);
     }
     run_plan(plan, &stream, case, &mut tensors, &mut workspace).map_err(text)?;
     let spill = workspace.to_bytes(&stream).map_err(text)?;
@@ -276,9 +271,9 @@ fn run_plan(
     let mut args = Args::new().alpha(case.alpha).beta(case.beta);
     for (operand, tensor) in plan.operands().iter().zip(tensors) {
         args = match operand.role {
-            Role::Input => args.input(operand.name, tensor.memory.window(tensor.guard, &operand.desc)?),
+            Role::Input => args.input(operand.name, tensor.memory.window(tensor.before, &operand.desc)?),
             Role::Output | Role::Update | Role::Result => {
-                args.output(operand.name, tensor.memory.window_mut(tensor.guard, &operand.desc)?)
+                args.output(operand.name, tensor.memory.window_mut(tensor.before, &operand.desc)?)
             }
         };
     }
@@ -289,9 +284,9 @@ fn run_plan(
 /// A tensor in the middle of poisoned memory, its own gaps poisoned too.
 struct Guarded {
     desc: TensorDesc,
-    memory: Tensor,
     /// Elements of poison before it.
-    guard: i64,
+    before: i64,
+    memory: Tensor,
 }
 
 impl Guarded {
@@ -299,22 +294,22 @@ impl Guarded {
         context: &Context,
         stream: &oxidnn::Stream,
         desc: &TensorDesc,
+        before: i64,
         values: Option<&Vec<f64>>,
-        shift: i64,
     ) -> Result<Self, String> {
-        let guard = GUARD + shift;
         let text = |e: oxidnn::Error| e.to_string();
-        let whole = TensorDesc::packed(desc.dtype(), &[desc.span_elems() + 2 * guard]).map_err(|e| e.to_string())?;
+        let whole =
+            TensorDesc::packed(desc.dtype(), &[before + desc.span_elems() + GUARD]).map_err(|e| e.to_string())?;
         let mut memory = context.tensor(&whole).map_err(text)?;
         let mut bytes = vec![poison(desc.dtype()); whole.span_bytes() as usize];
         if let Some(values) = values {
             for (linear, &value) in values.iter().enumerate() {
-                let at = (guard + desc.offset_of(linear as i64)) as usize;
+                let at = (before + desc.offset_of(linear as i64)) as usize;
                 put(&mut bytes, desc.dtype(), at, value);
             }
         }
         memory.write_bytes(stream, &bytes).map_err(text)?;
-        Ok(Guarded { desc: *desc, memory, guard })
+        Ok(Guarded { desc: *desc, before, memory })
     }
 
     /// The elements in row-major order, after a look at everything around them.
@@ -323,19 +318,19 @@ impl Guarded {
         let dtype = self.desc.dtype();
         let mut values = Vec::new();
         for linear in 0..self.desc.n_elems() {
-            let at = (self.guard + self.desc.offset_of(linear)) as usize;
+            let at = (self.before + self.desc.offset_of(linear)) as usize;
             values.push(get(&bytes, dtype, at));
         }
         let item = dtype.size_bytes();
         for linear in 0..self.desc.n_elems() {
-            let at = (self.guard + self.desc.offset_of(linear)) as usize * item;
+            let at = (self.before + self.desc.offset_of(linear)) as usize * item;
             bytes[at..at + item].fill(poison(dtype));
         }
         match bytes.iter().position(|&byte| byte != poison(dtype)) {
             None => Ok(values),
             Some(at) => Err(format!(
                 "wrote outside its output, at byte {} from its start",
-                at as i64 - self.guard * item as i64
+                at as i64 - self.before * item as i64
             )),
         }
     }

@@ -2,9 +2,10 @@
 
 use kernel_abi::ops::crossentropy::CrossEntropyProblem;
 use kernel_abi::{DType, Problem};
-use oxidnn::{Args, Policy};
+use oxidnn::{Args, Policy, Verdict};
 use oxidnn_reference::ops::crossentropy::{backward, forward};
-use oxidnn_tests::{Fill, check, problems};
+use oxidnn_tests::oracle::check_case;
+use oxidnn_tests::{Case, Fill, check, check_exact, check_in_place, contexts, problems};
 use proptest::prelude::*;
 
 proptest! {
@@ -16,8 +17,22 @@ proptest! {
     }
 
     #[test]
-    fn packed_rows_match_the_reference(problem in problems::crossentropy::rows(), seed in any::<u64>()) {
+    fn rows_match_the_reference(problem in problems::crossentropy::rows(), seed in any::<u64>()) {
         check(&problem, seed)?;
+    }
+
+    #[test]
+    fn rows_that_lie_anywhere_match_the_reference(
+        problem in problems::crossentropy::rows(),
+        shift in 1i64..8,
+        seed in any::<u64>(),
+    ) {
+        check_case(&problem, &Case::normal(seed).scaled(1.5, -0.75).shifted(shift))?;
+    }
+
+    #[test]
+    fn integers_are_exact(problem in problems::crossentropy::integers(), seed in any::<u64>()) {
+        check_exact(&problem, seed, 3)?;
     }
 
     /// The backward pass is the forward pass's derivative, by a central difference.
@@ -58,7 +73,7 @@ fn classes_that_do_not_count_and_classes_that_there_are_not() {
     let text = "ignore=-100 reduction=none x=3x4:f32 target=3:i64 lse=3:f32";
     let problem: CrossEntropyProblem = format!("crossentropy:forward {text}").parse().unwrap();
     let gradient: CrossEntropyProblem = format!("crossentropy:backward {text}").parse().unwrap();
-    for context in oxidnn_tests::contexts() {
+    for context in contexts() {
         let stream = context.stream().unwrap();
         let x = context.tensor_from(problem.x(), &[0.0f32; 12]).unwrap();
         let target = context.tensor_from(problem.target(), &[-100i64, 4, 1]).unwrap();
@@ -81,6 +96,67 @@ fn classes_that_do_not_count_and_classes_that_there_are_not() {
             dx[8..].iter().zip([0.25, -0.75, 0.25, 0.25]).all(|(dx, e): (&f32, f32)| (dx - e).abs() < 1e-6),
             "{dx:?}"
         );
+    }
+}
+
+/// Rows for several blocks each, around the numbers of classes where the parts of rows begin and end.
+#[test]
+fn few_long_rows() {
+    for (i, n) in [8191, 8192, 8193, 16_383, 16_384, 16_385, 40_000, 65_537].into_iter().enumerate() {
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            for reduction in ["none", "mean"] {
+                let total = if reduction == "mean" { " total=1:f32" } else { "" };
+                let text = format!("reduction={reduction} ignore=7 x=2x{n}:{dtype} target=2:i64 lse=2:f32{total}");
+                for pass in ["forward", "backward"] {
+                    let problem: CrossEntropyProblem = format!("crossentropy:{pass} {text}").parse().unwrap();
+                    check(&problem, i as u64).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn gradients_in_place_of_logits_and_probabilities() {
+    for (i, n) in [1, 31, 700, 3001, 20_000].into_iter().enumerate() {
+        let words = format!("smoothing=0.1 x=3x{n}:f16 lse=3:f32");
+        let of = |rest: &str| format!("crossentropy:backward {words} {rest}").parse::<CrossEntropyProblem>().unwrap();
+        check_in_place(&of("target=3:i32 total=1:f32"), "x", i as u64).unwrap();
+        check_in_place(&of(&format!("target=3x{n}:f16")), "target", i as u64).unwrap();
+    }
+}
+
+/// A class of probability 0 makes the loss infinite if it is the target; a row of nothing else, or with a NaN, is NaN.
+#[test]
+fn rows_with_infinities() {
+    const LOW: f32 = f32::NEG_INFINITY;
+    for n in [4usize, 300, 9000, 20_000] {
+        let text = format!("crossentropy:forward reduction=none x=4x{n}:f32 target=4:i32 lse=4:f32");
+        let problem: CrossEntropyProblem = text.parse().unwrap();
+        let mut x = vec![0.0f32; 4 * n];
+        x[..n].fill(LOW);
+        x[n] = f32::NAN;
+        x[2 * n] = LOW;
+        x[3 * n + 1..].fill(LOW);
+        for context in contexts() {
+            let stream = context.stream().unwrap();
+            let x = context.tensor_from(problem.x(), &x).unwrap();
+            let target = context.tensor_from(problem.target(), &[1, 1, 0, 0]).unwrap();
+            for candidate in oxidnn::operators::AnyProblem::candidates(&problem, context) {
+                if !matches!(candidate.verdict, Verdict::Able { .. }) {
+                    continue;
+                }
+                let name = if context.is_gpu() { candidate.config } else { candidate.algorithm };
+                let plan = context.plan(&problem, Policy::fixed(name)).unwrap();
+                let [mut loss, mut lse] = [problem.loss(), problem.lse().unwrap()].map(|d| context.tensor(d).unwrap());
+                let args = Args::new().input("x", &x).input("target", &target);
+                let args = args.output("loss", &mut loss).output("lse", &mut lse);
+                plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
+                let [loss, lse] = [loss, lse].map(|tensor| tensor.to_vec::<f32>(&stream).unwrap());
+                assert!(loss[0].is_nan() && loss[1].is_nan() && lse[0].is_nan() && lse[1].is_nan(), "{name}: {loss:?}");
+                assert!(loss[2] == f32::INFINITY && loss[3] == 0.0 && lse[3] == 0.0, "{name}: {loss:?} {lse:?}");
+            }
+        }
     }
 }
 

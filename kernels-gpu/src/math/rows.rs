@@ -291,6 +291,14 @@ impl Online {
         for_each::<T, K>(pieces, |x| self.sum += T::exp(x - shift));
     }
 
+    /// With what another one has seen.
+    #[inline(always)]
+    pub fn with<T: Vector>(self, other: Self) -> Self {
+        let max = math::max_nan_f32(self.max, other.max);
+        let shift = finite(max);
+        Online { max, sum: self.sum * T::exp(self.max - shift) + other.sum * T::exp(other.max - shift) }
+    }
+
     /// That of all `G` threads of a row. There are two slots for each of its warps.
     ///
     /// # Safety

@@ -19,15 +19,40 @@ pub fn any() -> impl Strategy<Value = CrossEntropyProblem> {
     of(extents, dtype(), [layout(), layout(), layout(), layout()])
 }
 
-/// Packed ones with any number of classes, some beyond what a block holds.
+/// Rows of contiguous classes, of any number and any distance: below, at and beyond what tuned kernels take at a time.
 pub fn rows() -> impl Strategy<Value = CrossEntropyProblem> {
+    let dtypes = prop_oneof![3 => prop::sample::select(&[DType::F32, DType::F16, DType::BF16][..]), 1 => dtype()];
     let extents = prop_oneof![
-        3 => (1i64..40, 1i64..700).prop_map(|(n, c)| vec![n, c]),
-        2 => (1i64..4, 700i64..9000).prop_map(|(n, c)| vec![n, c]),
+        4 => (1i64..40, 1i64..700).prop_map(|(n, c)| vec![n, c]),
+        3 => (1i64..5, 700i64..9000).prop_map(|(n, c)| vec![n, c]),
+        1 => (1i64..3, 9000i64..50_000).prop_map(|(n, c)| vec![n, c]),
+        1 => (1500i64..3000, 1i64..12).prop_map(|(n, c)| vec![n, c]),
         1 => (1i64..3, 1i64..30, 1i64..200).prop_map(|(n, c, inner)| vec![n, c, inner]),
     ];
-    let packed = || Just(Layout::Packed);
-    of(extents, dtype(), [packed(), packed(), packed(), packed()])
+    of(extents, dtypes, [pitched(), pitched(), pitched(), pitched()])
+}
+
+/// As the sums of the losses that [`rows`] have, but such that every number is an integer.
+pub fn integers() -> impl Strategy<Value = CrossEntropyProblem> {
+    rows().prop_map(|problem| {
+        let text = problem.to_string();
+        let words = text.split(' ').filter(|word| !word.starts_with("lse=") && !word.starts_with("total="));
+        let integer = |word: &str| match word.split_once('=') {
+            Some(("input", _)) => "input=log_probs".to_owned(),
+            Some(("reduction", "mean")) => "reduction=sum".to_owned(),
+            Some(("smoothing", _)) => "smoothing=0".to_owned(),
+            _ => word.to_owned(),
+        };
+        words.map(integer).collect::<Vec<_>>().join(" ").parse().expect("a problem of integers is legal")
+    })
+}
+
+/// Classes next to each other, and up to 9 elements between rows.
+fn pitched() -> impl Strategy<Value = Layout> {
+    prop_oneof![
+        1 => Just(Layout::Packed),
+        1 => (0i64..10).prop_map(|gap| Layout::Gaps(vec![(1, 0), (0, gap), (2, 0)])),
+    ]
 }
 
 fn of(

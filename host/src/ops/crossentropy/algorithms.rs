@@ -1,6 +1,6 @@
 //! The ordered list of cross-entropy algorithms.
 
-use super::{CrossEntropyProblem, cpu, naive};
+use super::{CrossEntropyProblem, cpu, looped_rows, naive, split_rows};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::{BatchSplit, Share};
@@ -14,7 +14,7 @@ impl Operation for CrossEntropyProblem {
     const DTYPES: &'static [DType] = &DType::GENERAL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Rows), &naive::Naive]
+        &[&CpuAlgorithm(cpu::Rows), &looped_rows::LoopedRows, &split_rows::SplitRows, &naive::Naive]
     }
 
     fn batch_split(&self) -> Result<BatchSplit, Refusal> {

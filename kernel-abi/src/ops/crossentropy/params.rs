@@ -40,6 +40,12 @@ crate::abi_struct! {
         pub total: u64,
         /// Pairs of loss and weight, a pair a row or a block, where they are to be added up.
         pub partials: u64,
+        /// What parts of rows leave: two numbers each.
+        pub parts: u64,
+        /// Parts that a row is cut into, where several blocks share it.
+        pub n_parts: u32,
+        /// Pieces of 16 bytes in a part.
+        pub part_pieces: u32,
         /// x.
         pub x: TensorParam,
         /// Classes or probabilities.

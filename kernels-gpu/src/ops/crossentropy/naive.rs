@@ -2,10 +2,9 @@
 
 use crate::math::element::{Accumulator, Element, blend, blend_sum, load};
 use crate::math::index::offsets;
-use cuda_std::{thread, warp};
+use crate::math::warp_rows::{self, for_each_lane, reduce};
+use cuda_std::thread;
 use kernel_abi::ops::crossentropy::{CrossEntropyParams, CrossEntropySumParams, LossReduction, target};
-
-const LANES: i64 = 32;
 
 /// What a row's target asks for.
 #[derive(Clone, Copy, PartialEq)]
@@ -106,8 +105,8 @@ pub unsafe fn forward<T: Element>(p: &CrossEntropyParams) {
         let x = |c: i64| load::<T>(p.x.address, x_at + c * p.x_class_stride);
         let (mut max, mut ln_sum) = (T::Acc::ZERO, T::Acc::ZERO);
         if p.log_probs == 0 {
-            max = reduce(p, T::Acc::NEG_INFINITY, x, |a, b| a.max(b));
-            ln_sum = reduce(p, T::Acc::ZERO, |c| (x(c) - max).exp(), |a, b| a + b).ln();
+            max = reduce(p.n_classes, T::Acc::NEG_INFINITY, x, |a, b| a.max(b));
+            ln_sum = reduce(p.n_classes, T::Acc::ZERO, |c| (x(c) - max).exp(), |a, b| a + b).ln();
         }
         let target = target_of::<T::Acc>(p, target_at);
         let term = |c: i64| {
@@ -119,7 +118,7 @@ pub unsafe fn forward<T: Element>(p: &CrossEntropyParams) {
             // 0, or NaN.
             Kind::Nothing | Kind::Illegal => target.weight,
             Kind::Class if p.smoothing == 0.0 => term(target.class),
-            Kind::Class | Kind::Probabilities => reduce(p, T::Acc::ZERO, term, |a, b| a + b),
+            Kind::Class | Kind::Probabilities => reduce(p.n_classes, T::Acc::ZERO, term, |a, b| a + b),
         };
         if thread::lane_id() == 0 {
             give_loss(p, row, loss_at, loss, target.weight);
@@ -137,11 +136,11 @@ pub unsafe fn backward<T: Element>(p: &CrossEntropyParams) {
         let counts = target.kind == Kind::Class || target.kind == Kind::Probabilities;
         let (mut sum, mut lse) = (T::Acc::ZERO, T::Acc::ZERO);
         if counts && p.log_probs == 0 {
-            sum = reduce(p, T::Acc::ZERO, |c| coefficient::<T>(p, &target, target_at, c), |a, b| a + b);
+            sum = reduce(p.n_classes, T::Acc::ZERO, |c| coefficient::<T>(p, &target, target_at, c), |a, b| a + b);
             lse = *(p.lse.address as *const T::Acc).offset(lse_at as isize);
         }
         let g = row_gradient::<T::Acc>(p, loss_at);
-        for_each_lane_class(p, |c| {
+        for_each_lane(p.n_classes, |c| {
             let result = if counts {
                 let mut share = T::Acc::ZERO;
                 if p.log_probs == 0 {
@@ -160,42 +159,9 @@ pub unsafe fn backward<T: Element>(p: &CrossEntropyParams) {
 /// Calls `body` with each row that is this warp's, and its offsets in x, target, loss, lse and dx.
 #[inline(always)]
 unsafe fn for_each_row(p: &CrossEntropyParams, mut body: impl FnMut(i64, [i64; 5])) {
-    let n_warps = thread::grid_threads_1d() as i64 / LANES;
-    // The same in all lanes, so the warp stays together for the shuffles.
-    let mut row = thread::index_1d() as i64 / LANES;
-    while row < p.n_rows {
+    warp_rows::for_each_row(p.n_rows, |row| {
         body(row, offsets([&p.x, &p.target, &p.loss, &p.lse, &p.dx], row));
-        row += n_warps;
-    }
-}
-
-/// Combines a value of each class, in every lane.
-#[inline(always)]
-unsafe fn reduce<A: Accumulator>(
-    p: &CrossEntropyParams,
-    start: A,
-    value: impl Fn(i64) -> A,
-    join: impl Fn(A, A) -> A,
-) -> A {
-    let mut result = start;
-    for_each_lane_class(p, |c| result = join(result, value(c)));
-    let mut lane = 16;
-    while lane > 0 {
-        result = join(result, result.shuffle_xor(lane));
-        lane /= 2;
-    }
-    result
-}
-
-#[inline(always)]
-unsafe fn for_each_lane_class(p: &CrossEntropyParams, mut body: impl FnMut(i64)) {
-    let mut c = i64::from(thread::lane_id());
-    while c < p.n_classes {
-        body(c);
-        c += LANES;
-    }
-    // Lanes leave the loop at different times.
-    warp::sync_warp();
+    });
 }
 
 /// Adds losses and weights up in a fixed order, in f64: a block of 1024 threads, `sums` having room for two numbers each.
@@ -223,11 +189,22 @@ pub unsafe fn sum<A: Accumulator>(p: &CrossEntropySumParams, sums: *mut f64) {
         half /= 2;
     }
     if me == 0 {
-        let (loss, weight) = (*sums, *sums.add(threads));
-        let mean = if p.reduction == LossReduction::Mean as u32 { loss / weight } else { loss };
-        blend_sum(p.loss, 0, A::from_f64(mean), p.alpha, p.beta);
-        if p.total != 0 {
-            *(p.total as *mut A) = A::from_f64(weight);
-        }
+        finish_sum::<A>(p.reduction, (p.loss, p.total), (p.alpha, p.beta), *sums, *sums.add(threads));
+    }
+}
+
+/// What becomes of the sums of all losses and weights: the loss and, where it is wanted, the total.
+#[inline(always)]
+pub(super) unsafe fn finish_sum<A: Accumulator>(
+    reduction: u32,
+    (loss_to, total_to): (u64, u64),
+    (alpha, beta): (f64, f64),
+    loss: f64,
+    weight: f64,
+) {
+    let mean = if reduction == LossReduction::Mean as u32 { loss / weight } else { loss };
+    blend_sum(loss_to, 0, A::from_f64(mean), alpha, beta);
+    if total_to != 0 {
+        *(total_to as *mut A) = A::from_f64(weight);
     }
 }
