@@ -1,9 +1,9 @@
 //! Dropout against the reference, its laws and its refusals.
 
-use kernel_abi::DType;
-use kernel_abi::ops::dropout::{DropoutProblem, PhiloxState};
-use oxidnn::{Args, Context, Policy, Verdict};
-use oxidnn_tests::{Case, Fill, contexts, oracle, problems};
+use kernel_abi::ops::dropout::{DropoutDesc, DropoutProblem, PhiloxState};
+use kernel_abi::{DType, Problem};
+use oxidnn::{Args, Context, Policy, TensorViewMut, Verdict};
+use oxidnn_tests::{Case, Fill, check_in_place, contexts, oracle, problems};
 use proptest::prelude::*;
 
 proptest! {
@@ -20,6 +20,23 @@ proptest! {
     #[test]
     fn dense_tensors_match_the_reference(problem in problems::dropout::dense(), seed in any::<u64>()) {
         oracle::check_case(&problem, &Case::normal(seed))?;
+    }
+
+    #[test]
+    fn tensors_that_lie_anywhere_match_the_reference(
+        problem in problems::dropout::dense(),
+        shift in 1i64..8,
+        seed in any::<u64>(),
+    ) {
+        oracle::check_case(&problem, &Case::normal(seed).shifted(shift))?;
+    }
+
+    #[test]
+    fn results_in_place_have_the_same_bits(problem in problems::dropout::dense(), seed in any::<u64>()) {
+        let alike = problem.input() == problem.out();
+        if alike {
+            check_in_place(&problem, problem.operands()[0].name, seed)?;
+        }
     }
 
     /// With p = 1/2 every product is exact, and so are masks and states.
@@ -81,6 +98,49 @@ fn devices_algorithms_and_layouts_agree_bit_by_bit() {
             assert_eq!(next, state.after(n as i64).to_words());
         }
     }
+}
+
+/// A layer that is its own successor: every run begins where the last one ended.
+#[test]
+fn states_move_on_in_place() {
+    let problem: DropoutProblem = "dropout:forward p=0.5 x=70000:f32 mask=2188:i32 next=4:i32".parse().unwrap();
+    let Some(gpu) = oxidnn_tests::gpu("states_move_on_in_place") else { return };
+    for name in algorithms(&gpu, &problem) {
+        let stream = gpu.stream().unwrap();
+        let plan = gpu.plan(&problem, Policy::fixed(name)).unwrap();
+        let x = gpu.tensor_from(problem.input(), &vec![1.0f32; 70_000]).unwrap();
+        let mut begin = PhiloxState { seed: 9, offset: 4 };
+        let words = gpu.tensor_from(&PhiloxState::desc(), &begin.to_words()).unwrap();
+        for _ in 0..3 {
+            let expected = run(&gpu, name, &problem, begin, &vec![1.0; 70_000]);
+            let mut y = gpu.tensor(problem.out()).unwrap();
+            let mut mask = gpu.tensor(&DropoutDesc::mask_desc(problem.input())).unwrap();
+            // SAFETY: `words` outlives the run; sharing is what is under test.
+            let next = unsafe { TensorViewMut::from_raw(&gpu, PhiloxState::desc(), words.address()).unwrap() };
+            let args = Args::new().input("x", &x).input("state", &words).output("next", next);
+            let args = args.output("y", &mut y).output("mask", &mut mask);
+            plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
+            assert_eq!(y.to_vec::<f64>(&stream).unwrap(), expected[0], "{name}");
+            assert_eq!(mask.to_vec::<f64>(&stream).unwrap(), expected[1], "{name}");
+            begin = begin.after(70_000);
+            assert_eq!(words.to_vec::<i32>(&stream).unwrap(), begin.to_words(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn masks_over_the_state_are_refused() {
+    let problem: DropoutProblem = "dropout:forward p=0.5 x=128:f32 mask=4:i32".parse().unwrap();
+    let Some(gpu) = oxidnn_tests::gpu("masks_over_the_state_are_refused") else { return };
+    let x = gpu.tensor_from(problem.input(), &[1.0f32; 128]).unwrap();
+    let words = gpu.tensor_from(&PhiloxState::desc(), &[1, 2, 3, 4]).unwrap();
+    let mut y = gpu.tensor(problem.out()).unwrap();
+    // SAFETY: as above.
+    let mask = unsafe { TensorViewMut::from_raw(&gpu, PhiloxState::desc(), words.address()).unwrap() };
+    let args = Args::new().input("x", &x).input("state", &words).output("y", &mut y).output("mask", mask);
+    let plan = gpu.plan(&problem, Policy::Heuristic).unwrap();
+    let outcome = plan.run(&gpu.stream().unwrap(), args, &mut plan.workspace().unwrap());
+    assert!(outcome.unwrap_err().to_string().contains("bad mask: expected memory of its own"));
 }
 
 #[test]

@@ -12,7 +12,8 @@ pub fn any() -> impl Strategy<Value = DropoutProblem> {
 /// Tensors that lie as their elements are counted.
 pub fn dense() -> impl Strategy<Value = DropoutProblem> {
     let extents = prop_oneof![
-        (1i64..9000).prop_map(|n| vec![n]),
+        (1i64..20_000).prop_map(|n| vec![n]),
+        (1i64..5, -9i64..10).prop_map(|(blocks, more)| vec![(2048 * blocks + more).max(1)]),
         (1i64..4, 1i64..40, 1i64..80).prop_map(|(n, c, inner)| vec![n, c, inner]),
     ];
     let alike = prop_oneof![Just(Layout::Packed), Just(Layout::ChannelsLast)];

@@ -1,6 +1,6 @@
 //! The ordered list of dropout algorithms.
 
-use super::{DropoutProblem, cpu, naive};
+use super::{DropoutProblem, cpu, naive, vectorized};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::BatchSplit;
@@ -13,7 +13,7 @@ impl Operation for DropoutProblem {
     const DTYPES: &'static [DType] = &DType::GENERAL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Elementwise), &naive::Naive]
+        &[&CpuAlgorithm(cpu::Elementwise), &vectorized::Vectorized, &naive::Naive]
     }
 
     fn batch_split(&self) -> Result<BatchSplit, Refusal> {

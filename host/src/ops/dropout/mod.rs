@@ -3,5 +3,6 @@
 mod algorithms;
 mod cpu;
 mod naive;
+mod vectorized;
 
 pub use kernel_abi::ops::dropout::{DropoutDesc, DropoutOrder, DropoutPass, DropoutProblem, PhiloxState};

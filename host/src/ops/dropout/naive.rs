@@ -10,7 +10,9 @@ use kernel_abi::desc::collapse;
 use kernel_abi::ops::dropout::DropoutParams;
 
 const KERNELS: &[KernelRow] = kernel_abi::dropout_kernels!(kernel_rows);
+const NEXT: &[KernelRow] = kernel_abi::dropout_next_kernels!(kernel_rows);
 const BLOCK: u32 = 256;
+const NEXT_BLOCK: u32 = 32;
 
 /// One thread an element, any strides.
 pub(super) struct Naive;
@@ -34,12 +36,8 @@ impl Algorithm<DropoutProblem> for Naive {
     }
 
     fn prepare(&self, problem: &DropoutProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        Ok(Box::new(DropoutLaunch {
-            function: context.function(config.0)?,
-            config: linear_grid(problem.input().n_elems(), BLOCK),
-            params: params(problem),
-            places: Places::new(problem),
-        }))
+        let config_of = linear_grid(problem.input().n_elems(), BLOCK);
+        Ok(Box::new(DropoutLaunch::new(problem, context.function(config.0)?, config_of, params(problem), context)?))
     }
 }
 
@@ -60,7 +58,7 @@ pub(super) fn params(problem: &DropoutProblem) -> DropoutParams {
 }
 
 /// Where the operands stand.
-pub(super) struct Places {
+struct Places {
     state: Option<usize>,
     mask: Option<usize>,
     next: Option<usize>,
@@ -68,14 +66,14 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn new(problem: &DropoutProblem) -> Self {
+    fn new(problem: &DropoutProblem) -> Self {
         let operands = problem.operands();
         let of = |name: &str| operands.iter().position(|operand| operand.name == name);
         Places { state: of("state"), mask: of("mask"), next: of("next"), out: of("y").or(of("dx")).unwrap_or(0) }
     }
 
     /// The parameters with addresses.
-    pub(super) fn bind(&self, params: &DropoutParams, call: &Call<'_>) -> DropoutParams {
+    fn bind(&self, params: &DropoutParams, call: &Call<'_>) -> DropoutParams {
         let address = |place: Option<usize>| place.map_or(0, |place| call.address(place));
         DropoutParams {
             state: address(self.state),
@@ -88,15 +86,40 @@ impl Places {
     }
 }
 
-struct DropoutLaunch {
+/// One kernel; a second one where the state behind the run takes the place of the state, which no block may then write
+/// while others read it.
+pub(super) struct DropoutLaunch {
     function: Function,
     config: LaunchConfig,
     params: DropoutParams,
     places: Places,
+    next: Option<Function>,
+}
+
+impl DropoutLaunch {
+    pub(super) fn new(
+        problem: &DropoutProblem,
+        function: Function,
+        config: LaunchConfig,
+        params: DropoutParams,
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let next = if problem.gives_next() { Some(context.function(NEXT[0].symbol)?) } else { None };
+        Ok(DropoutLaunch { function, config, params, places: Places::new(problem), next })
+    }
 }
 
 impl Launch for DropoutLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        launch_on(stream, &self.function, &self.config, &self.places.bind(&self.params, call))
+        let params = self.places.bind(&self.params, call);
+        if params.mask != 0 && params.mask == params.state {
+            return Err(Error::bad("dropout", "mask", "expected memory of its own, given that of state"));
+        }
+        let Some(next) = self.next.as_ref().filter(|_| params.next == params.state) else {
+            return launch_on(stream, &self.function, &self.config, &params);
+        };
+        launch_on(stream, &self.function, &self.config, &DropoutParams { next: 0, ..params })?;
+        let one = LaunchConfig { block: [NEXT_BLOCK, 1, 1], ..LaunchConfig::default() };
+        launch_on(stream, next, &one, &params)
     }
 }
