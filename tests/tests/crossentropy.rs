@@ -5,7 +5,7 @@ use kernel_abi::{DType, Problem};
 use oxidnn::{Args, Policy, Verdict};
 use oxidnn_reference::ops::crossentropy::{backward, forward};
 use oxidnn_tests::oracle::check_case;
-use oxidnn_tests::{Case, Fill, check, check_exact, check_in_place, contexts, problems};
+use oxidnn_tests::{Case, Fill, check, check_exact, check_in_place, contexts, problems, refusal};
 use proptest::prelude::*;
 
 proptest! {
@@ -158,6 +158,23 @@ fn rows_with_infinities() {
             }
         }
     }
+}
+
+#[test]
+fn refusals_of_rows() {
+    let Some(gpu) = oxidnn_tests::gpu("refusals_of_rows") else { return };
+    let refused = |text: &str, algorithm: &str| {
+        refusal(&gpu, &format!("crossentropy:{text}").parse::<CrossEntropyProblem>().unwrap(), algorithm)
+    };
+    let looped = |text: &str| refused(&format!("forward {text}"), "looped_rows");
+    assert!(looped("x=4x5:f64 target=4:i32").contains("takes f32, f16 and bf16, given f64"));
+    assert!(looped("x=4x5x3:f32 target=4x3:i32").contains("contiguous classes, given 4x5x3:f32"));
+    assert!(looped("x=1x1073741825:f16 target=1:i32").contains("takes up to 1073741824 classes, given 1073741825"));
+    let split = |text: &str| refused(text, "split_rows");
+    assert!(split("forward x=4x5:f32 target=4:i32").contains("few and longer than 8192 classes, given 4 of 5"));
+    assert!(split("forward smoothing=0.1 x=1x50000:f32 target=1:i32").contains("a smoothing of 0.1"));
+    assert!(split("backward reduction=sum x=1x50000:f32 target=1:i32 lse=1:f32").contains("takes the forward pass"));
+    assert_eq!(split("forward x=1x50000:f32 target=1:i32"), "");
 }
 
 #[test]

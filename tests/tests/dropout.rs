@@ -3,7 +3,7 @@
 use kernel_abi::ops::dropout::{DropoutDesc, DropoutProblem, PhiloxState};
 use kernel_abi::{DType, Problem};
 use oxidnn::{Args, Context, Policy, TensorViewMut, Verdict};
-use oxidnn_tests::{Case, Fill, check_in_place, contexts, oracle, problems};
+use oxidnn_tests::{Case, Fill, check_in_place, contexts, oracle, problems, refusal};
 use proptest::prelude::*;
 
 proptest! {
@@ -141,6 +141,16 @@ fn masks_over_the_state_are_refused() {
     let plan = gpu.plan(&problem, Policy::Heuristic).unwrap();
     let outcome = plan.run(&gpu.stream().unwrap(), args, &mut plan.workspace().unwrap());
     assert!(outcome.unwrap_err().to_string().contains("bad mask: expected memory of its own"));
+}
+
+#[test]
+fn refusals_of_tensors_in_another_order() {
+    let Some(gpu) = oxidnn_tests::gpu("refusals_of_tensors_in_another_order") else { return };
+    let refused =
+        |text: &str| refusal(&gpu, &format!("dropout:forward {text}").parse::<DropoutProblem>().unwrap(), "vectorized");
+    let message = refused("x=2x3x4:f32:nhwc");
+    assert!(message.contains("a stride of 1 along dimension 1 instead of 4"), "{message}");
+    assert_eq!(refused("order=channels_last x=2x3x4:f32:nhwc"), "");
 }
 
 #[test]
