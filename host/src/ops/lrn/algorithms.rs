@@ -1,6 +1,6 @@
 //! The ordered list of local response normalization algorithms.
 
-use super::{LrnProblem, cpu, naive};
+use super::{LrnProblem, cpu, naive, register_windows};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::BatchSplit;
@@ -13,7 +13,7 @@ impl Operation for LrnProblem {
     const DTYPES: &'static [DType] = &DType::GENERAL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Separable), &naive::Naive]
+        &[&CpuAlgorithm(cpu::Separable), &register_windows::RegisterWindows, &naive::Naive]
     }
 
     fn batch_split(&self) -> Result<BatchSplit, Refusal> {

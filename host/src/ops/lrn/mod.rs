@@ -3,5 +3,6 @@
 mod algorithms;
 mod cpu;
 mod naive;
+mod register_windows;
 
 pub use kernel_abi::ops::lrn::{LrnDesc, LrnPass, LrnProblem, LrnRegion};

@@ -29,6 +29,7 @@ mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+pub mod register_windows;
 
 pub use params::LrnParams;
 #[cfg(not(target_arch = "nvptx64"))]

@@ -2,3 +2,4 @@
 
 mod entry;
 mod naive;
+mod register_windows;
