@@ -3,7 +3,8 @@
 use kernel_abi::DType;
 use kernel_abi::ops::norm::{NormDesc, NormMode, NormProblem, NormTensors};
 use oxidnn_reference::judge;
-use oxidnn_tests::{Fill, check, problems};
+use oxidnn_tests::oracle::check_case;
+use oxidnn_tests::{Case, Fill, check, check_in_place, problems, refusal};
 use proptest::prelude::*;
 
 proptest! {
@@ -22,6 +23,16 @@ proptest! {
     #[test]
     fn every_algorithm_matches_on_contiguous_rows(problem in problems::norm::rows(), seed in any::<u64>()) {
         check(&problem, seed)?;
+    }
+
+    /// Also where addresses are no multiples of 16.
+    #[test]
+    fn contiguous_rows_that_lie_anywhere_match_the_reference(
+        problem in problems::norm::rows(),
+        shift in 1i64..8,
+        seed in any::<u64>(),
+    ) {
+        check_case(&problem, &Case::normal(seed).scaled(1.5, -0.75).shifted(shift))?;
     }
 
     /// The backward pass is the forward pass's derivative, by a central difference in x, scale, bias and z together.
@@ -60,6 +71,56 @@ proptest! {
         let [dx, dz, dscale, dbias] = backward.judge_scaled(&operands, 1.0, 0.0).try_into().unwrap();
         let gradient = dot(&dx, &step[0]) + dot(&dz, &step[3]) + dot(&dscale, &step[1]) + dot(&dbias, &step[2]);
         prop_assert!((difference - gradient).abs() < 1e-5 * (1.0 + gradient.abs()), "{difference} and {gradient}");
+    }
+}
+
+/// Rows for a block each, around the lengths that its threads take at a time, far from 0, where squares would lose digits.
+#[test]
+fn long_rows() {
+    for (i, n) in [1024i64, 2048, 8192, 8200, 33_000].into_iter().enumerate() {
+        for dtype in ["f32", "f16", "bf16"] {
+            for mode in ["layer", "rms"] {
+                let words = format!("mode={mode} axis=1 x=2x{n}:{dtype} scale={n}:f32");
+                let mean = if mode == "layer" { " mean=2x1:f32" } else { "" };
+                let bias = if mode == "layer" { format!(" bias={n}:f32") } else { String::new() };
+                let rest = format!(" dscale={n}:f32 dbias={n}:f32");
+                for text in [
+                    format!("norm:forward {words}{bias}{mean} inv_std=2x1:f32"),
+                    format!("norm:backward {words}{rest}"),
+                    format!("norm:backward {words}{mean} inv_std=2x1:f32{rest}"),
+                ] {
+                    let problem: NormProblem = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+                    let fill = Fill::Uniform { low: 9.0, high: 11.0 };
+                    let case = Case::normal(i as u64);
+                    check_case(&problem, &case.scaled(1.5, -0.75)).unwrap();
+                    if text.contains("forward") {
+                        check_case(&problem, &Case { fill, ..case }).unwrap();
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn refusals_of_long_rows() {
+    let Some(gpu) = oxidnn_tests::gpu("refusals_of_long_rows") else { return };
+    let refused = |text: &str| refusal(&gpu, &text.parse::<NormProblem>().unwrap(), "looped_rows");
+    let layer = |rest: &str| refused(&format!("norm:forward mode=layer axis=1 {rest}"));
+    assert!(layer("x=3x1020:f32").contains("takes rows of 1024 to 1073741824 elements, given 1020"));
+    assert!(layer("x=3x4096:f64").contains("has no kernel for pass forward with f64"));
+    assert!(layer("x=3x4095:f32").contains("multiples of 4 elements, a row has 4095"));
+    assert!(layer("act=relu x=3x4096:f32").contains("takes no activation, given relu"));
+    assert!(layer("x=3x4096:f32 z=3x4096:f32").contains("takes no z"));
+}
+
+#[test]
+fn results_in_place_have_the_same_bits() {
+    for (i, n) in [64, 4096, 12_288, 40_000].into_iter().enumerate() {
+        for dtype in ["f32", "f16"] {
+            let text = format!("norm:forward mode=layer axis=1 x=3x{n}:{dtype} scale={n}:f32 bias={n}:f32");
+            check_in_place(&text.parse::<NormProblem>().unwrap(), "x", i as u64).unwrap();
+        }
     }
 }
 

@@ -35,10 +35,10 @@ pub fn aligned() -> impl Strategy<Value = NormProblem> {
     })
 }
 
-/// Contiguous rows of whole vectors, of all lengths that kernels hold in registers, without residual and activation.
+/// Contiguous rows of whole vectors, of all lengths that kernels hold in registers and longer ones, without residual and activation.
 pub fn rows() -> impl Strategy<Value = NormProblem> {
-    // As many of each order of magnitude, from 8 to 16384 elements.
-    let extents = (0u32..11, 1i64..=8, 1i64..40).prop_map(|(order, of_eight, rows)| {
+    // As many of each order of magnitude, from 8 to 65536 elements.
+    let extents = (0u32..13, 1i64..=8, 1i64..40).prop_map(|(order, of_eight, rows)| {
         let elems = 8 * ((of_eight << order) / 4).max(1);
         (if elems * rows > 40_000 { 1 + rows % 3 } else { rows }, elems)
     });

@@ -1,6 +1,6 @@
 //! The ordered list of normalization algorithms.
 
-use super::{NormProblem, channelwise, cpu, naive, row_registers};
+use super::{NormProblem, channelwise, cpu, looped_rows, naive, row_registers};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::{BatchSplit, Share};
@@ -14,7 +14,13 @@ impl Operation for NormProblem {
     const DTYPES: &'static [DType] = &DType::GENERAL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Rows), &row_registers::RowRegisters, &channelwise::Channelwise, &naive::Naive]
+        &[
+            &CpuAlgorithm(cpu::Rows),
+            &row_registers::RowRegisters,
+            &looped_rows::LoopedRows,
+            &channelwise::Channelwise,
+            &naive::Naive,
+        ]
     }
 
     fn batch_split(&self) -> Result<BatchSplit, Refusal> {

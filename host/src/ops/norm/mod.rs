@@ -3,6 +3,7 @@
 mod algorithms;
 mod channelwise;
 mod cpu;
+mod looped_rows;
 mod naive;
 mod row_registers;
 

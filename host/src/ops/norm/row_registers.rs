@@ -50,7 +50,7 @@ const KERNELS: &[Row] = kernel_abi::norm_row_kernels!(rows);
 const SUM_KERNELS: &[(&str, DType)] = kernel_abi::norm_column_sums_kernels!(sum_rows);
 
 /// Bytes of an access.
-const VECTOR_BYTES: i64 = 16;
+pub(super) const VECTOR_BYTES: i64 = 16;
 /// Share of the memory's rate.
 const MEMORY_SHARE: f64 = 0.85;
 /// Threads of a multiprocessor that backward's blocks take, registers allowing.
@@ -98,7 +98,7 @@ impl Algorithm<NormProblem> for RowRegisters {
         let row = kernel(problem).map_err(refused)?;
         let blocks = n_blocks(problem, row, context);
         let fallback_config = naive::Naive.configs(problem, context).map_err(refused)?[0];
-        let sums = if wants_parts(problem) { Some(column_sums(problem, row, context)?) } else { None };
+        let sums = if wants_parts(problem) { Some(column_sums(problem, blocks, context)?) } else { None };
         Ok(Box::new(RowsLaunch {
             function: context.function(config.0)?,
             config: LaunchConfig { grid: [blocks, 1, 1], block: [row.block, 1, 1], ..LaunchConfig::default() },
@@ -144,7 +144,7 @@ fn n_blocks(problem: &NormProblem, row: Row, context: &Context) -> u32 {
     }
 }
 
-fn wants_parts(problem: &NormProblem) -> bool {
+pub(super) fn wants_parts(problem: &NormProblem) -> bool {
     ["dscale", "dbias"].into_iter().any(|name| problem.operand(name).is_some())
 }
 
@@ -157,14 +157,14 @@ fn parts_bytes(problem: &NormProblem, row: Row, context: &Context) -> u64 {
 }
 
 /// Distances of rows, in elements.
-struct Geometry {
+pub(super) struct Geometry {
     x_pitch: i64,
     out_pitch: i64,
     dy_pitch: i64,
 }
 
 impl Geometry {
-    fn of(problem: &NormProblem) -> Result<Self, Refusal> {
+    pub(super) fn of(problem: &NormProblem) -> Result<Self, Refusal> {
         let pass = problem.norm_pass();
         if !matches!(pass, NormPass::Forward | NormPass::Backward) {
             return Err(Refusal::new(format!("takes forward and backward, given {pass}")));
@@ -235,7 +235,7 @@ impl Geometry {
     }
 }
 
-fn params(problem: &NormProblem, geometry: &Geometry) -> NormRowsParams {
+pub(super) fn params(problem: &NormProblem, geometry: &Geometry) -> NormRowsParams {
     let backward = problem.norm_pass() == NormPass::Backward;
     let rows = problem.sharing().packed_rows();
     NormRowsParams {
@@ -265,9 +265,10 @@ fn params(problem: &NormProblem, geometry: &Geometry) -> NormRowsParams {
     }
 }
 
-fn column_sums(
+/// The launch that adds up so many parts, which lie where the workspace begins.
+pub(super) fn column_sums(
     problem: &NormProblem,
-    row: Row,
+    n_parts: u32,
     context: &Context,
 ) -> Result<KernelLaunch<NormColumnSumsParams>, Error> {
     let dtype = problem.x().dtype();
@@ -284,7 +285,7 @@ fn column_sums(
             partials: 0,
             dscale: place(problem, "dscale"),
             dbias: place(problem, "dbias"),
-            n_parts: n_blocks(problem, row, context),
+            n_parts,
             columns,
             parameters_are_wide: naive::parameters_are_wide(problem),
             alpha: 1.0,
@@ -300,6 +301,21 @@ fn column_sums(
     })
 }
 
+/// The parameters with addresses and scalars; None where what moves in vectors does not lie at multiples of 16 bytes.
+pub(super) fn bound(params: &NormRowsParams, call: &Call<'_>) -> Option<NormRowsParams> {
+    let mut params = *params;
+    let p = &mut params;
+    let mut all = 0;
+    for address in [&mut p.x, &mut p.out, &mut p.dy, &mut p.scale, &mut p.bias] {
+        place_address(address, call);
+        all |= *address;
+    }
+    place_address(&mut p.mean, call);
+    place_address(&mut p.inv_std, call);
+    (p.alpha, p.beta) = (call.alpha as f32, call.beta as f32);
+    all.is_multiple_of(VECTOR_BYTES as u64).then_some(params)
+}
+
 struct RowsLaunch {
     function: Function,
     config: LaunchConfig,
@@ -311,21 +327,11 @@ struct RowsLaunch {
 
 impl Launch for RowsLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let mut params = self.params;
-        let p = &mut params;
-        let mut all = 0;
-        for address in [&mut p.x, &mut p.out, &mut p.dy, &mut p.scale, &mut p.bias] {
-            place_address(address, call);
-            all |= *address;
-        }
-        if !all.is_multiple_of(VECTOR_BYTES as u64) {
+        let Some(mut params) = bound(&self.params, call) else {
             return self.fallback.launch(stream, call);
-        }
-        place_address(&mut p.mean, call);
-        place_address(&mut p.inv_std, call);
-        (p.alpha, p.beta) = (call.alpha as f32, call.beta as f32);
+        };
         if self.sums.is_some() {
-            p.partials = call.workspace_address();
+            params.partials = call.workspace_address();
         }
         run(&self.function, &self.config, stream, &params)?;
         self.sums.as_ref().map_or(Ok(()), |sums| sums.launch(stream, call))

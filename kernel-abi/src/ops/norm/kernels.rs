@@ -98,6 +98,24 @@ macro_rules! norm_row_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel that goes along rows: symbol, what it computes, element type.
+#[macro_export]
+macro_rules! norm_looped_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (norm_forward_looped_f32, forward, f32),
+            (norm_forward_looped_f16, forward, f16),
+            (norm_forward_looped_bf16, forward, bf16),
+            (norm_backward_looped_f32, backward, f32),
+            (norm_backward_looped_f16, backward, f16),
+            (norm_backward_looped_bf16, backward, bf16),
+            (norm_columns_looped_f32, columns, f32),
+            (norm_columns_looped_f16, columns, f16),
+            (norm_columns_looped_bf16, columns, bf16),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel that adds up parts of gradients: symbol, element type.
 #[macro_export]
 macro_rules! norm_column_sums_kernels {

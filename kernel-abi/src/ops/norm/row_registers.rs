@@ -1,4 +1,4 @@
-//! What host and device agree on about rows that threads hold in registers.
+//! What host and device agree on about rows that threads hold in registers, and longer ones.
 
 use crate::division::Divisor;
 
@@ -11,8 +11,14 @@ pub const SUM_COLUMNS: u32 = 32;
 /// Threads that add up the parts of a column.
 pub const SUM_ROWS: u32 = 32;
 
+/// Threads of a block that goes along rows which registers do not hold.
+pub const LOOPED_THREADS: u32 = 256;
+
+/// Threads, with a vector of columns each, of a block that adds up the gradients of parameters of such rows.
+pub const SUMMED_COLUMNS: u32 = 256;
+
 crate::abi_struct! {
-    /// Launch parameters of the kernels that hold rows in registers. Rows are contiguous, and their lengths and distances
+    /// Launch parameters of the kernels that hold rows in registers, or go along them. Rows are contiguous, and their lengths and distances
     /// multiples of 16 bytes. Addresses are multiples of 16, 0 for what is not there.
     pub struct NormRowsParams {
         /// x.

@@ -1,6 +1,6 @@
 //! Normalization kernels: the rows of the lists in `kernel_abi::ops::norm`.
 
-use super::{channelwise, naive, row_registers};
+use super::{channelwise, looped_rows, naive, row_registers};
 use crate::math::element::{bf16, f16};
 use kernel_abi::ops::norm::channelwise::ChannelwiseParams;
 use kernel_abi::ops::norm::row_registers::{NormColumnSumsParams, NormRowsParams};
@@ -33,6 +33,19 @@ macro_rules! row_entries {
 }
 
 kernel_abi::norm_row_kernels!(row_entries);
+
+macro_rules! looped_entries {
+    ($(($symbol:ident, $step:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// As above; statistics have room where parts of gradients are made by them.
+        #[cuda_std::kernel(threads = 256, min_blocks = 2)]
+        pub unsafe fn $symbol(params: NormRowsParams) {
+            looped_rows::$step::<$dtype, { 16 / size_of::<$dtype>() }>(&params)
+        }
+    )* };
+}
+
+kernel_abi::norm_looped_kernels!(looped_entries);
 
 macro_rules! column_sums_entries {
     ($(($symbol:ident, $dtype:ident)),* $(,)?) => { $(

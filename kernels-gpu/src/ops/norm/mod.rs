@@ -2,5 +2,6 @@
 
 mod channelwise;
 mod entry;
+mod looped_rows;
 mod naive;
 mod row_registers;

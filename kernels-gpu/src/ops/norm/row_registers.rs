@@ -124,7 +124,7 @@ pub unsafe fn backward<
 /// The elements of 16 bytes. Where registers are scarce they are made anew from the vector in each pass: the compiler is
 /// not told that it has seen the vector before.
 #[inline(always)]
-unsafe fn anew<T: Element<Acc = f32>, const E: usize, const SCARCE: bool>(words: &[u32; 4]) -> [f32; E] {
+pub(super) unsafe fn anew<T: Element<Acc = f32>, const E: usize, const SCARCE: bool>(words: &[u32; 4]) -> [f32; E] {
     if !SCARCE {
         return widened::<T, E>(words);
     }
@@ -221,7 +221,7 @@ unsafe fn statistics<
 }
 
 #[inline(always)]
-unsafe fn store_statistics(p: &NormRowsParams, row: u32, mean: f32, inv_std: f32) {
+pub(super) unsafe fn store_statistics(p: &NormRowsParams, row: u32, mean: f32, inv_std: f32) {
     if p.mean != 0 {
         *(p.mean as *mut f32).add(row as usize) = mean;
     }
@@ -232,7 +232,7 @@ unsafe fn store_statistics(p: &NormRowsParams, row: u32, mean: f32, inv_std: f32
 
 /// Sums over the threads of a row, in all of them. All threads of the block call it together.
 #[inline(always)]
-unsafe fn row_sums<const THREADS: u32, const N: usize>(mut values: [f32; N]) -> [f32; N] {
+pub(super) unsafe fn row_sums<const THREADS: u32, const N: usize>(mut values: [f32; N]) -> [f32; N] {
     let mut lane = if THREADS < LANES { THREADS / 2 } else { LANES / 2 };
     while lane > 0 {
         for_each!(I < N, {
@@ -263,7 +263,7 @@ unsafe fn row_sums<const THREADS: u32, const N: usize>(mut values: [f32; N]) -> 
 
 /// The parameters of a vector; `or` where there are none.
 #[inline(always)]
-unsafe fn parameters<T: Element<Acc = f32>, const E: usize>(
+pub(super) unsafe fn parameters<T: Element<Acc = f32>, const E: usize>(
     p: &NormRowsParams,
     address: u64,
     row: u32,
@@ -312,7 +312,12 @@ unsafe fn neighbours<T: Element<Acc = f32>, const E: usize>(address: u64, is_wid
 
 /// Writes `alpha · result + beta · prior`.
 #[inline(always)]
-unsafe fn store<T: Element<Acc = f32>, const E: usize>(p: &NormRowsParams, row: u32, column: u32, result: [f32; E]) {
+pub(super) unsafe fn store<T: Element<Acc = f32>, const E: usize>(
+    p: &NormRowsParams,
+    row: u32,
+    column: u32,
+    result: [f32; E],
+) {
     let elems = i64::from(row) * p.out_pitch + i64::from(column);
     let to = p.out + elems as u64 * size_of::<T>() as u64;
     let mut prior = [0.0; E];
