@@ -3,10 +3,9 @@
 
 use crate::math::element::{Accumulator, Element, blend, load};
 use crate::math::index::{div_rem, for_each_index};
-use cuda_std::{thread, warp};
+use crate::math::warp_rows::{for_each_lane, for_each_row, join_lanes};
+use cuda_std::thread;
 use kernel_abi::ops::affinegrid::{AffineGridParams, coordinate};
-
-const LANES: i64 = 32;
 
 /// The normalized coordinates of a position: column, row, plane.
 #[inline(always)]
@@ -51,15 +50,11 @@ pub unsafe fn forward<T: Element>(p: &AffineGridParams) {
 /// dtheta from dgrid.
 pub unsafe fn backward<T: Element>(p: &AffineGridParams) {
     let n_positions = p.extents[0] * p.extents[1] * p.extents[2];
-    let n_warps = thread::grid_threads_1d() as i64 / LANES;
-    // The same in all lanes, so the warp stays together for the shuffles.
-    let mut element = thread::index_1d() as i64 / LANES;
-    while element < p.n_elems {
+    for_each_row(p.n_elems, |element| {
         let (rest, j) = div_rem(element, p.n_axes + 1);
         let (n, i) = div_rem(rest, p.n_axes);
         let mut sum = T::Acc::ZERO;
-        let mut linear = i64::from(thread::lane_id());
-        while linear < n_positions {
+        for_each_lane(n_positions, |linear| {
             let (_, at) = position(p, linear);
             let dgrid = load::<T>(p.grid.address, grid_offset(p, n, at, i));
             let [x, y, z] = coordinates(p, at);
@@ -73,19 +68,11 @@ pub unsafe fn backward<T: Element>(p: &AffineGridParams) {
                 z
             };
             sum = T::Acc::from_f64(factor).mul_add(dgrid, sum);
-            linear += LANES;
-        }
-        // Lanes leave the loop at different times.
-        warp::sync_warp();
-        let mut lane = 16;
-        while lane > 0 {
-            sum = sum + sum.shuffle_xor(lane);
-            lane /= 2;
-        }
+        });
+        sum = join_lanes(sum, |a, b| a + b);
         if thread::lane_id() == 0 {
             let to = n * p.theta.strides[0] + i * p.theta.strides[1] + j * p.theta.strides[2];
             blend::<T>(p.theta.address, to, sum, p.alpha, p.beta);
         }
-        element += n_warps;
-    }
+    });
 }
