@@ -196,7 +196,7 @@ fn expect<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(Vec<Vec<f64
 
 /// Why an algorithm does not take a problem on a device; empty where it does, or where there is none of the name.
 pub fn refusal<P: Operation>(context: &Context, problem: &P, algorithm: &str) -> String {
-    let candidates = oxidnn::operators::AnyProblem::candidates(problem, context);
+    let candidates = AnyProblem::candidates(problem, context);
     let of = candidates.into_iter().filter(|candidate| candidate.algorithm == algorithm);
     of.map(|candidate| if let Verdict::Refused(reason) = candidate.verdict { reason } else { String::new() }).collect()
 }
