@@ -289,7 +289,8 @@ impl FromStr for GridSampleProblem {
             None => {
                 let spatial = grid.dims().iter().take(grid.rank() - 1).skip(1);
                 let dims: Vec<i64> = x.dims().iter().take(2).chain(spatial).copied().collect();
-                x.of_extents(&dims)?
+                // Of an image of another rank, `new` says what is wrong.
+                if dims.len() == x.rank() { x.of_extents(&dims)? } else { TensorDesc::packed(x.dtype(), &dims)? }
             }
         };
         let dgrid = match pass {
