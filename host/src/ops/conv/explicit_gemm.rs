@@ -12,6 +12,7 @@ use crate::driver::Function;
 use crate::launch::{covering_grid, launch};
 use crate::ops::matmul::{MatmulDesc, MatmulProblem};
 use crate::plan::{Bound, Call, Launch};
+use crate::select::cost::{LAUNCH_US, UNTIMED};
 use crate::select::{Algorithm, Cheapest, Config, Refusal};
 use crate::tensor::{Region, RegionMut};
 use crate::{BadDescriptor, Context, DType, Error, Math, Stream, TensorDesc};
@@ -66,14 +67,21 @@ impl Algorithm<ConvProblem> for ExplicitGemm {
     }
 
     fn estimate_us(&self, problem: &ConvProblem, _: Config, context: &Context) -> f64 {
-        /// Launching and ending a kernel more.
-        const LAUNCH_US: f64 = 2.0;
         /// Share of the memory's rate that the gathering kernels should reach.
         const MEMORY_SHARE: f64 = 0.6;
+        /// Instructions of a thread that finds a unit's place, as the PTX has them, and of each tap that is added to dx.
+        const PLACE: f64 = 100.0;
+        const TAP: f64 = 40.0;
         let Ok(windows) = Windows::of(problem) else { return f64::INFINITY };
         let Some(product) = windows.product(context) else { return f64::INFINITY };
         let bytes = (windows.bytes + problem.x().data_bytes()) as f64;
-        LAUNCH_US + bytes / (MEMORY_SHARE * context.info().bytes_per_us) + product.estimate_us
+        let memory_us = bytes / (MEMORY_SHARE * context.info().bytes_per_us);
+        let taps = problem.shape().filter.iter().product::<i64>() as f64;
+        let instructions = if windows.pass == ConvPass::Dgrad { PLACE + TAP * taps } else { PLACE };
+        let n_units = windows.vectors.unwrap_or(windows.params).n_units;
+        // An instruction takes the place of a multiplication and an addition.
+        let computing_us = 2.0 * instructions * f64::from(n_units) / context.info().flops_per_us;
+        UNTIMED * (LAUNCH_US + memory_us.max(computing_us) + product.estimate_us)
     }
 
     fn prepare(&self, problem: &ConvProblem, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {

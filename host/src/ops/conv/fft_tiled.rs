@@ -14,6 +14,7 @@ use crate::driver::Function;
 use crate::launch::{KernelParams, LaunchConfig, launch};
 use crate::ops::matmul::{MatmulDesc, MatmulProblem};
 use crate::plan::{Bound, Call, Launch};
+use crate::select::cost::{LAUNCH_US, UNTIMED};
 use crate::select::{Algorithm, Cheapest, Config, Refusal};
 use crate::tensor::{Region, RegionMut};
 use crate::{BadDescriptor, Context, DType, Error, Math, Stream, TensorDesc};
@@ -97,15 +98,14 @@ impl Algorithm<ConvProblem> for FftTiled {
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
-        /// Launching and ending a kernel.
-        const LAUNCH_US: f64 = 2.5;
         /// Share of the memory's rate that the transforms should reach.
         const MEMORY_SHARE: f64 = 0.5;
         let Ok(geometry) = Geometry::of(problem, size_of(config)) else { return f64::INFINITY };
         let Some(product) = geometry.product(context) else { return f64::INFINITY };
         let operands = problem.x().data_bytes() + problem.w().data_bytes() + problem.y().data_bytes();
         let bytes = geometry.ends[2] as f64 + operands as f64;
-        3.0 * LAUNCH_US + bytes / (MEMORY_SHARE * context.info().bytes_per_us) + product.estimate_us
+        let transforms_us = 3.0 * LAUNCH_US + bytes / (MEMORY_SHARE * context.info().bytes_per_us);
+        UNTIMED * (transforms_us + product.estimate_us)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
