@@ -154,5 +154,5 @@ fn slice(desc: &TensorDesc, share: Share, images: i64) -> Result<TensorDesc, Ref
     let Share::Along(axis) = share else { return Ok(*desc) };
     let mut dims = desc.dims().to_vec();
     dims[axis] = images;
-    TensorDesc::strided(desc.dtype(), &dims, desc.strides()).map_err(|e| Refusal(e.to_string()))
+    TensorDesc::strided(desc.dtype(), &dims, desc.strides()).map_err(Refusal::from)
 }

@@ -17,7 +17,7 @@ pub use store::{StoreLocation, StoreStatus};
 
 use crate::operators::Operation;
 use crate::plan::Launch;
-use crate::{BatchSizes, Context, Error, Plan, microbatch};
+use crate::{BadDescriptor, BatchSizes, Context, Error, Plan, microbatch};
 
 /// A variant of an algorithm: the symbol of its kernel on a GPU, a word on the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,12 @@ pub(crate) struct Refusal(pub(crate) String);
 impl Refusal {
     pub(crate) fn new(reason: impl Into<String>) -> Self {
         Refusal(reason.into())
+    }
+}
+
+impl From<BadDescriptor> for Refusal {
+    fn from(error: BadDescriptor) -> Self {
+        Refusal(error.to_string())
     }
 }
 

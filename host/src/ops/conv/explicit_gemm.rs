@@ -15,7 +15,7 @@ use crate::plan::{Bound, Call, Launch};
 use crate::select::cost::{LAUNCH_US, UNTIMED};
 use crate::select::{Algorithm, Cheapest, Config, Refusal};
 use crate::tensor::{Region, RegionMut};
-use crate::{BadDescriptor, Context, DType, Error, Math, Stream, TensorDesc};
+use crate::{Context, DType, Error, Math, Stream, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::ConvWindowsParams;
 
@@ -155,7 +155,7 @@ impl Windows {
         let batch_dims = [y.count, shape.groups].iter().skip_while(|&&extent| extent == 1).count();
         let of = |dims: &[i64; 4], strides: &[i64; 4]| {
             let unused = 2 - batch_dims;
-            TensorDesc::strided(dtype, &dims[unused..], &strides[unused..]).map_err(illegal)
+            TensorDesc::strided(dtype, &dims[unused..], &strides[unused..]).map_err(Refusal::from)
         };
         let windows = of(
             &[y.count, shape.groups, y.positions, group_columns],
@@ -182,7 +182,7 @@ impl Windows {
         let whole = |i: usize| i == 1 || x.dims()[i] == 1 || x.strides()[i] % vector == 0;
         let vectors = (fits && (0..x.rank()).all(whole)).then(|| by_vectors(&params, vector));
         let bytes = (span as u64 * size).next_multiple_of(ALIGN_BYTES);
-        Ok(Windows { problem: product.map_err(illegal)?, pass, bytes, params, vectors })
+        Ok(Windows { problem: product.map_err(Refusal::from)?, pass, bytes, params, vectors })
     }
 
     /// The best product.
@@ -285,10 +285,6 @@ impl Rows {
         let (count, positions) = if one { (1, positions.saturating_mul(n)) } else { (n, positions) };
         Ok(Rows { count, image_stride: if one { 0 } else { image_stride }, positions, stride, channel_stride })
     }
-}
-
-fn illegal(error: BadDescriptor) -> Refusal {
-    Refusal::new(error.to_string())
 }
 
 /// The kernels' parameters, by elements.

@@ -17,7 +17,7 @@ use crate::plan::{Bound, Call, Launch};
 use crate::select::cost::{LAUNCH_US, UNTIMED};
 use crate::select::{Algorithm, Cheapest, Config, Refusal};
 use crate::tensor::{Region, RegionMut};
-use crate::{BadDescriptor, Context, DType, Error, Math, Stream, TensorDesc};
+use crate::{Context, DType, Error, Math, Stream, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::fft::{ConvFftFilterParams, ConvFftTilesParams, frequencies, slots};
 
@@ -198,7 +198,8 @@ impl Geometry {
         let of = |dims: [i64; 4], strides: [i64; 4]| {
             let of =
                 |keep: &dyn Fn(&[i64; 4]) -> Vec<i64>| TensorDesc::strided(DType::F32, &keep(&dims), &keep(&strides));
-            if groups == 1 { of(&|all| vec![all[0], all[2], all[3]]) } else { of(&|all| all.to_vec()) }.map_err(illegal)
+            if groups == 1 { of(&|all| vec![all[0], all[2], all[3]]) } else { of(&|all| all.to_vec()) }
+                .map_err(Refusal::from)
         };
         let spectra = |width: i64| {
             let row = 2 * width * groups;
@@ -239,7 +240,7 @@ impl Geometry {
         Ok(Geometry {
             pass,
             size,
-            problem: product.map_err(illegal)?,
+            problem: product.map_err(Refusal::from)?,
             ends,
             images,
             results,
@@ -322,10 +323,6 @@ fn filter(problem: &ConvProblem, [rows, columns]: [i64; 2], numbers: i64) -> Con
         alpha: 1.0,
         beta: 0.0,
     }
-}
-
-fn illegal(error: BadDescriptor) -> Refusal {
-    Refusal::new(error.to_string())
 }
 
 /// A kernel with its block.

@@ -148,12 +148,11 @@ impl KMajorView {
         if shape.groups > 1 && group_read % by != 0 {
             return Err(Refusal::new(format!("takes groups of multiples of {by} channels, given {group_read}")));
         }
-        let illegal = |e: kernel_abi::BadDescriptor| Refusal::new(e.to_string());
         let mut copies = [None, None];
         let read = match Positions::of(name, read_desc, false) {
             Ok(read) => read,
             Err(_) => {
-                let to = channels_last(read_desc, true).map_err(illegal)?;
+                let to = channels_last(read_desc, true).map_err(Refusal::from)?;
                 copies[0] = Some(Copy { from: *read_desc, to });
                 Positions::of(name, &to, false)?
             }
@@ -161,12 +160,12 @@ impl KMajorView {
         let filter = match Filter::of("w", problem.w()) {
             Ok(filter) if fprop => filter,
             _ if fprop => {
-                let to = channels_last(problem.w(), true).map_err(illegal)?;
+                let to = channels_last(problem.w(), true).map_err(Refusal::from)?;
                 copies[1] = Some(Copy { from: *problem.w(), to });
                 Filter::of("w", &to)?
             }
             _ => {
-                let (copy, filter) = turned(problem).map_err(illegal)?;
+                let (copy, filter) = turned(problem).map_err(Refusal::from)?;
                 copies[1] = Some(copy);
                 filter
             }

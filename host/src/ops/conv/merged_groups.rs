@@ -16,7 +16,7 @@ use crate::launch::{LaunchConfig, launch, linear_grid};
 use crate::plan::{Bound, Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::tensor::{Region, RegionMut};
-use crate::{BadDescriptor, Context, Error, Problem, Stream, TensorDesc};
+use crate::{Context, Error, Problem, Stream, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::merged_groups::{ConvMergeParams, RUN};
 
@@ -126,11 +126,10 @@ impl Merged {
             )));
         }
         let filter = *problem.w();
-        let illegal = |error: BadDescriptor| Refusal::new(error.to_string());
         let mut dims = filter.dims().to_vec();
         dims[1] = groups * c;
-        let packed = TensorDesc::packed(filter.dtype(), &dims).map_err(illegal)?;
-        let w = channels_last(&packed, true).map_err(illegal)?;
+        let packed = TensorDesc::packed(filter.dtype(), &dims).map_err(Refusal::from)?;
+        let w = channels_last(&packed, true).map_err(Refusal::from)?;
         let n_runs = w.span_elems() / i64::from(RUN) + 1;
         if n_runs > i64::from(i32::MAX) {
             let most = i32::MAX;
@@ -146,7 +145,7 @@ impl Merged {
             Some(epilogue) => merged.and_then(|merged| merged.with_epilogue(epilogue.clone())),
             None => merged,
         };
-        Ok(Merged { problem: merged.map_err(illegal)?, filter, group_k: k, groups })
+        Ok(Merged { problem: merged.map_err(Refusal::from)?, filter, group_k: k, groups })
     }
 
     /// Where the workspace goes on behind the merged filter.

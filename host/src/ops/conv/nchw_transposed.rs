@@ -288,10 +288,10 @@ impl Copies {
                 return Ok(*desc);
             }
             let padded = method.takes_padding && name != written;
-            channels_last(desc, padded).map_err(|e| Refusal::new(e.to_string()))
+            channels_last(desc, padded).map_err(Refusal::from)
         };
         let (x, w, y) = (laid_out(problem.x(), "x")?, laid_out(problem.w(), "w")?, laid_out(problem.y(), "y")?);
-        let inner = problem.with_layouts(&x, &w, &y).map_err(|e| Refusal::new(e.to_string()))?;
+        let inner = problem.with_layouts(&x, &w, &y).map_err(Refusal::from)?;
         let descs = |problem: &ConvProblem| -> Result<[TensorDesc; 3], Refusal> {
             let descs = problem.operands().into_iter().map(|Operand { desc, .. }| desc).collect::<Vec<_>>();
             descs.try_into().map_err(|_| Refusal::new("takes three operands"))

@@ -162,7 +162,7 @@ impl Copies {
                 "w" => 1,
                 _ => 2,
             };
-            laid_out[tensor] = channels_last(desc, true).map_err(|e| Refusal::new(e.to_string()))?;
+            laid_out[tensor] = channels_last(desc, true).map_err(Refusal::from)?;
         }
         if copies.iter().all(Option::is_none) {
             return Err(Refusal::new(
@@ -170,7 +170,7 @@ impl Copies {
             ));
         }
         let [x, w, y] = laid_out;
-        let problem = problem.with_layouts(&x, &w, &y).map_err(|e| Refusal::new(e.to_string()))?;
+        let problem = problem.with_layouts(&x, &w, &y).map_err(Refusal::from)?;
         Ok(Copies { problem, copies })
     }
 

@@ -11,7 +11,7 @@ use super::{ConvPass, ConvProblem};
 use crate::ops::matmul::{MatmulProblem, Product, TmaLaunch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{BadDescriptor, Context, Error, Problem, Stream, TensorDesc};
+use crate::{Context, Error, Problem, Stream, TensorDesc};
 
 /// Planes as matrices.
 pub(super) struct PointwiseMatmul;
@@ -84,7 +84,8 @@ impl Planes {
             strides.swap(0, 1);
         }
         let (k, m) = (read.channels / groups, written.channels / groups);
-        let tensor = |dims: &[i64], strides: &[i64]| TensorDesc::strided(w.dtype(), dims, strides).map_err(illegal);
+        let tensor =
+            |dims: &[i64], strides: &[i64]| TensorDesc::strided(w.dtype(), dims, strides).map_err(Refusal::from);
         let images = |image: &Image| {
             let channels = image.channels / groups;
             let group_stride = channels.saturating_mul(image.channel_stride);
@@ -94,7 +95,7 @@ impl Planes {
             )
         };
         let a = tensor(&[read.count, groups, m, k], &[0, group_stride, strides[0], strides[1]])?;
-        let problem = MatmulProblem::new(&a, &images(read)?, &images(written)?).map_err(illegal)?;
+        let problem = MatmulProblem::new(&a, &images(read)?, &images(written)?).map_err(Refusal::from)?;
         Ok(Planes { product: Product::of(&problem)? })
     }
 
@@ -104,7 +105,8 @@ impl Planes {
         if problem.groups() != 1 {
             return Err(Refusal::new(format!("computes wgrad of one group, given {}", problem.groups())));
         }
-        let tensor = |dims: &[i64], strides: &[i64]| TensorDesc::strided(dw.dtype(), dims, strides).map_err(illegal);
+        let tensor =
+            |dims: &[i64], strides: &[i64]| TensorDesc::strided(dw.dtype(), dims, strides).map_err(Refusal::from);
         let a = tensor(&[dy.count, dy.channels, dy.positions], &[dy.stride, dy.channel_stride, 1])?;
         let b = tensor(&[x.count, x.positions, x.channels], &[x.stride, 1, x.channel_stride])?;
         let c = tensor(&dw.dims()[..2], &dw.strides()[..2])?;
@@ -140,10 +142,6 @@ impl Image {
         let stride = plane(dims[0], strides[0], dims[1].saturating_mul(channel_stride));
         Ok(Image { count: dims[0], channels: dims[1], positions, stride, channel_stride })
     }
-}
-
-fn illegal(error: BadDescriptor) -> Refusal {
-    Refusal::new(error.to_string())
 }
 
 /// Launches that are complete but for addresses and scalars.

@@ -12,7 +12,7 @@ use crate::launch::{LaunchConfig, covering_grid, launch};
 use crate::plan::{Bound, Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::tensor::{Region, RegionMut};
-use crate::{BadDescriptor, Context, DType, Error, Stream, TensorDesc};
+use crate::{Context, DType, Error, Stream, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::ConvStridedPlanesParams;
 
@@ -101,10 +101,9 @@ impl Picked {
             return Err(Refusal::new(reason));
         }
         let image = Image::of("x", problem.x())?;
-        let illegal = |error: BadDescriptor| Refusal::new(error.to_string());
         let mut dims = problem.x().dims().to_vec();
         dims[2..].copy_from_slice(&problem.y().dims()[2..]);
-        let x = TensorDesc::packed(problem.x().dtype(), &dims).map_err(illegal)?;
+        let x = TensorDesc::packed(problem.x().dtype(), &dims).map_err(Refusal::from)?;
         let (w, y) = (problem.w(), problem.y());
         let desc = ConvDesc::new().groups(problem.groups()).mode(problem.mode());
         let inner = match problem.conv_pass() {
@@ -120,7 +119,7 @@ impl Picked {
         // All fit now: none is larger than x, but for a stride, beyond which there is nothing.
         let stride = [1, 2].map(|i| Divisor::new(shape.axes[i].stride.min(shape.image[i]) as u32));
         Ok(Picked {
-            problem: inner.map_err(illegal)?,
+            problem: inner.map_err(Refusal::from)?,
             params: ConvStridedPlanesParams {
                 planes: 0,
                 picked: 0,

@@ -287,7 +287,6 @@ impl InputMap {
             return Ok(map);
         }
         let n_batch = desc.rank() - 2;
-        let illegal = |e: kernel_abi::BadDescriptor| Refusal::new(e.to_string());
         let dims: Vec<i64> =
             (0..desc.rank()).map(|i| if i < n_batch && desc.strides()[i] == 0 { 1 } else { desc.dims()[i] }).collect();
         let run = (ALIGN_BYTES / desc.dtype().size_bytes() as u64) as i64;
@@ -299,8 +298,8 @@ impl InputMap {
             strides[i] = stride;
             stride = stride.saturating_mul(dims[i]);
         }
-        let from = TensorDesc::strided(desc.dtype(), &dims, desc.strides()).map_err(illegal)?;
-        let to = TensorDesc::strided(desc.dtype(), &dims, &strides).map_err(illegal)?;
+        let from = TensorDesc::strided(desc.dtype(), &dims, desc.strides()).map_err(Refusal::from)?;
+        let to = TensorDesc::strided(desc.dtype(), &dims, &strides).map_err(Refusal::from)?;
         let map = Self::direct(name, &to, order)?.ok_or_else(|| {
             Refusal::new(format!("needs {name} with strides below {MAX_STRIDE_BYTES} bytes, given {to}"))
         })?;

@@ -187,7 +187,7 @@ impl Geometry {
             let (x, out) = (problem.x(), problem.out());
             Refusal::new(format!("takes rows that lie contiguous and behind one another, given {x} and {out}: {what}"))
         };
-        let split = |desc: &TensorDesc| sharing.split(desc).map_err(|e| Refusal::new(e.to_string()));
+        let split = |desc: &TensorDesc| sharing.split(desc).map_err(Refusal::from);
         let tensors = [split(&packed)?, split(problem.x())?, split(problem.out())?, split(&dy)?];
         // In one dimension with the packed one: in its order.
         let rows = collapse_dims(tensors.each_ref(), &sharing.across_dims());

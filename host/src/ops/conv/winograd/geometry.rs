@@ -3,7 +3,7 @@
 use super::variants::{Method, Tile};
 use crate::ops::conv::{ConvDesc, ConvMode, ConvPass, ConvProblem};
 use crate::select::Refusal;
-use crate::{BadDescriptor, DType, Error, TensorDesc};
+use crate::{DType, Error, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::winograd::{WinogradFilterParams, WinogradImageParams, WinogradOutputParams};
 
@@ -194,10 +194,9 @@ impl Geometry {
 
     /// The products of so many tiles: tiles are positions, elements of a transformed tile are groups.
     pub(super) fn product(&self, tiles: i64) -> Result<ConvProblem, Refusal> {
-        let illegal = |error: BadDescriptor| Refusal::new(error.to_string());
         let groups = self.tile.elems();
         let [columns, rows] = self.packed.map(|channels| channels * groups);
-        let tensor = |dims: &[i64]| TensorDesc::channels_last(DType::F32, dims).map_err(illegal);
+        let tensor = |dims: &[i64]| TensorDesc::channels_last(DType::F32, dims).map_err(Refusal::from);
         let (x, y) = (tensor(&[1, columns, tiles])?, tensor(&[1, rows, tiles])?);
         let w = tensor(&[rows, self.packed[0], 1])?;
         if tiles.saturating_mul(self.packed[0].max(self.packed[1]) / 2) > MOST {
@@ -209,7 +208,7 @@ impl Geometry {
         let desc = ConvDesc::new().groups(groups);
         let product =
             if self.wgrad { ConvProblem::wgrad(&desc, &x, &y, &w) } else { ConvProblem::fprop(&desc, &x, &w, &y) };
-        product.map_err(illegal)
+        product.map_err(Refusal::from)
     }
 
     /// The same of tiles that were counted when configs were offered.

@@ -2,16 +2,16 @@
 
 use super::maps::{BLOCK_K, Maps, Outer, narrow};
 use super::{Product, Refusal};
+use crate::TensorDesc;
 use crate::ops::matmul::MatmulProblem;
-use crate::{BadDescriptor, TensorDesc};
 use kernel_abi::ops::matmul::MAX_BATCH_DIMS;
 
 impl Product {
     /// The products of a batch, added up: `c[m, n] = Σ a[i, m, k] b[i, k, n]` for a of rank 3.
     pub(in crate::ops) fn summed(a: &TensorDesc, b: &TensorDesc, c: &TensorDesc) -> Result<Self, Refusal> {
         let [(count, k), (m, n)] = [(a.dims()[0], a.dims()[2]), (c.dims()[0], c.dims()[1])];
-        let all = MatmulProblem::new(a, b, &packed(a, &[count, m, n])?).map_err(illegal)?;
-        let one = MatmulProblem::new(&matrix(a)?, &matrix(b)?, c).map_err(illegal)?;
+        let all = MatmulProblem::new(a, b, &packed(a, &[count, m, n])?).map_err(Refusal::from)?;
+        let one = MatmulProblem::new(&matrix(a)?, &matrix(b)?, c).map_err(Refusal::from)?;
         let mut product = Product::of(&one)?;
         let blocks = (k as u64).div_ceil(BLOCK_K.into());
         let gemm_k = narrow("the sums of all matrices", (count as u64 * blocks).saturating_mul(BLOCK_K.into()) as i64)?;
@@ -31,16 +31,12 @@ impl Product {
 }
 
 fn packed(like: &TensorDesc, dims: &[i64]) -> Result<TensorDesc, Refusal> {
-    TensorDesc::packed(like.dtype(), dims).map_err(illegal)
+    TensorDesc::packed(like.dtype(), dims).map_err(Refusal::from)
 }
 
 /// The first matrix of a batch.
 fn matrix(batch: &TensorDesc) -> Result<TensorDesc, Refusal> {
-    TensorDesc::strided(batch.dtype(), &batch.dims()[1..], &batch.strides()[1..]).map_err(illegal)
-}
-
-fn illegal(error: BadDescriptor) -> Refusal {
-    Refusal::new(error.to_string())
+    TensorDesc::strided(batch.dtype(), &batch.dims()[1..], &batch.strides()[1..]).map_err(Refusal::from)
 }
 
 /// Refuses inputs that would have to be copied first.
