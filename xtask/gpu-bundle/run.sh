@@ -1,47 +1,59 @@
 #!/bin/sh
-# Runs every test of the bundle on the machine's GPU and writes the counts to a file.
+# Runs every test of the bundle on the machine's GPU, one process a test, and writes the counts to a file.
 # Usage: run.sh [tests.txt]; exits non-zero when a test fails, or when there is no GPU to test.
+# LIMIT=<seconds> is the most that a test may take (280).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 report=${1:-$here/tests.txt}
 # Some machines keep the driver where the loader does not look.
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:/usr/local/nvidia/lib64:/usr/local/nvidia/lib"
-export OXIDNN_SKIPPED="$here/skipped.txt"
-rm -f "$OXIDNN_SKIPPED"
-cd "$here" || exit 1
-./unpack.sh || exit 1
+export OXIDNN_SKIPPED="$here/skipped.txt" LIMIT="${LIMIT:-280}"
+rm -rf "$OXIDNN_SKIPPED" "$here/logs"
+cd "$here" && mkdir logs && ./unpack.sh || exit 1
 
 {
     echo "# GPU tests of oxidnn"
     echo "# commit: $(cat commit.txt)"
     echo "# gpu, driver: $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo unknown)"
-    echo "# command: gpu-bundle/run.sh (made by cargo xtask gpu-bundle)"
+    echo "# command: gpu-bundle/run.sh (made by cargo xtask gpu-bundle), one process a test, at most $LIMIT s each"
 } >"$report"
 
-failed=0
 if ! OXIDNN_DEVICE=gpu bin/oxidnn info; then
     echo "no GPU to test" | tee -a "$report"
     exit 1
 fi
-for test in bin/test-*; do
-    log="$(basename "$test").log"
-    if [ "$(basename "$test")" = test-tests-units ]; then
-        # One process a test: an instruction that faults spoils the context for every test beside it.
-        : >"$log"
-        good=0 bad=0
-        for name in $("$test" --list 2>/dev/null | sed -n 's/: test$//p'); do
-            if "$test" --exact "$name" >>"$log" 2>&1; then good=$((good + 1)); else bad=$((bad + 1)); fi
-        done
-        counts="test result: $good passed; $bad failed"
-        if [ "$bad" = 0 ]; then word=ok; else word=FAILED; failed=1; fi
-    else
-        if "$test" >"$log" 2>&1; then word=ok; else word=FAILED; failed=1; fi
-        counts=$(grep '^test result' "$log" | tail -1)
-    fi
-    echo "$(basename "$test"): $word: ${counts:-no result}" | tee -a "$report"
-    [ "$word" = ok ] || tail -n 60 "$log"
+
+bin/oxidnn-onnx --device gpu --cases onnx.zip --docs onnx.md >onnx.log 2>&1 &
+onnx=$!
+
+# An instruction that faults spoils the context for every test in its process: each has its own.
+# The reference runs on the CPU: several tests keep the GPU busy.
+processes=$(($(nproc) / 2 + 1))
+for program in bin/test-*; do
+    "$program" --list 2>/dev/null | sed -n "s|^\(.*\): test\$|$program \1|p"
+done | xargs -P "$processes" -L 1 sh -c '
+    log=logs/$(basename "$0").$(echo "$1" | tr : _)
+    start=$(date +%s)
+    timeout "$LIMIT" "$0" --exact "$1" >"$log.log" 2>&1
+    case $? in 0) word=ok ;; 124) word=unfinished ;; *) word=FAILED ;; esac
+    echo "$word $(basename "$0") $1 $(($(date +%s) - start)) s" >"$log.word"'
+
+failed=0
+for program in bin/test-*; do
+    name=$(basename "$program")
+    cat logs/"$name".*.word >"$name.words" 2>/dev/null || continue
+    good=$(grep -c '^ok' "$name.words")
+    bad=$(grep -c '^FAILED' "$name.words")
+    unfinished=$(grep -c '^unfinished' "$name.words")
+    [ "$bad" = 0 ] || failed=1
+    echo "$name: $good passed; $bad failed; $unfinished not finished" | tee -a "$report"
+    grep -v '^ok' "$name.words" | tee -a "$report"
 done
-if bin/oxidnn-onnx --device gpu --cases onnx.zip --docs onnx.md >onnx.log 2>&1; then word=ok; else word=FAILED; failed=1; fi
+for log in $(grep -l '^FAILED' logs/*.word | sed 's/word$/log/'); do
+    echo "--- $log"
+    tail -n 25 "$log"
+done
+if wait "$onnx"; then word=ok; else word=FAILED failed=1; fi
 echo "onnx: $word: $(grep '^gpu: ' onnx.log || echo no result)" | tee -a "$report"
 [ "$word" = ok ] || grep -v -e '  passed ' -e '  refused ' onnx.log | tail -n 60
 skipped=0
