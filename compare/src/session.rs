@@ -124,7 +124,7 @@ impl Session {
     /// The peer of one kind of problems, by name and version.
     pub(crate) fn peer(&self, kind: Kind) -> String {
         let name = match kind {
-            Kind::Conv => self.cudnn.as_ref().map(Cudnn::name),
+            Kind::Conv => self.cudnn.as_ref().map(|cudnn| cudnn.name()),
             Kind::Matmul => self.cublaslt.as_ref().map(CublasLt::name),
             Kind::Other => self.torch.as_ref().map(|torch| torch.borrow().name().to_owned()),
         };

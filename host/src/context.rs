@@ -4,6 +4,7 @@ use crate::driver::{DeviceMemory, Function, GpuContext};
 use crate::kernels::{EmbeddedModule, LoadedKernels, LoadedModule};
 use crate::launch::{LaunchConfig, max_active_clusters};
 use crate::operators::Operation;
+use crate::ops::conv::ConvProvider;
 use crate::select::{PlanRequest, Store};
 use crate::settings::{DeviceChoice, device_choice};
 use crate::tensor::{Element, HostMemory, Memory, Tensor};
@@ -21,6 +22,7 @@ struct Inner {
     device: Device,
     info: DeviceInfo,
     store: Store,
+    conv_provider: OnceLock<Arc<dyn ConvProvider>>,
     /// Clusters of so many blocks that are at work at once, where it was asked.
     clusters: [OnceLock<u64>; MAX_CLUSTER + 1],
 }
@@ -39,7 +41,7 @@ const PROBE: &str = kernel_abi::conv_pad_kernels!(symbol);
 
 impl Inner {
     fn new(device: Device, info: DeviceInfo) -> Self {
-        Inner { device, info, store: Store::default(), clusters: Default::default() }
+        Inner { device, info, store: Store::default(), conv_provider: OnceLock::new(), clusters: Default::default() }
     }
 }
 
@@ -124,21 +126,17 @@ impl Context {
         let n_units = rayon::current_num_threads();
         // Rates of one ordinary core; only the order of estimates depends on them.
         let (bytes_per_us, flops_per_us) = (8e3 * (n_units as f64).min(4.0), 2e3 * n_units as f64);
-        Context(Arc::new(Inner {
-            device: Device::Cpu,
-            info: DeviceInfo {
-                kind: DeviceKind::Cpu,
-                name: format!("CPU ({n_units} threads)"),
-                compute_capability: (0, 0),
-                n_units,
-                cluster_units: 0,
-                memory_bytes: 0,
-                bytes_per_us,
-                flops_per_us,
-            },
-            store: Store::default(),
-            clusters: Default::default(),
-        }))
+        let info = DeviceInfo {
+            kind: DeviceKind::Cpu,
+            name: format!("CPU ({n_units} threads)"),
+            compute_capability: (0, 0),
+            n_units,
+            cluster_units: 0,
+            memory_bytes: 0,
+            bytes_per_us,
+            flops_per_us,
+        };
+        Context(Arc::new(Inner::new(Device::Cpu, info)))
     }
 
     /// A device that is not there, to judge candidates and their estimates for it; what would run answers `NoDevice`.
@@ -236,6 +234,21 @@ impl Context {
     /// `Unsupported` with every algorithm's reason; `StaleKernels`, `OutOfMemory` (policy `Find`), `Driver`.
     pub fn plan<P: Operation>(&self, problem: &P, request: impl Into<PlanRequest>) -> Result<Plan, Error> {
         crate::select::plan(self, problem, &request.into())
+    }
+
+    /// Puts a provider's algorithms beside the crate's own, for every plan of this context from now on.
+    ///
+    /// # Errors
+    /// `Provider` where the context has one already.
+    pub fn provide_convolutions(&self, provider: Arc<dyn ConvProvider>) -> Result<(), Error> {
+        self.0.conv_provider.set(provider).map_err(|surplus| {
+            let known = self.0.conv_provider.get();
+            Error::Provider { algorithm: "", reason: format!("expected one provider, given {known:?} and {surplus:?}") }
+        })
+    }
+
+    pub(crate) fn conv_provider(&self) -> Option<&dyn ConvProvider> {
+        self.0.conv_provider.get().map(|provider| &**provider)
     }
 
     pub(crate) fn alloc(&self, bytes: u64) -> Result<Memory, Error> {

@@ -48,6 +48,15 @@ pub enum Error {
         device: String,
     },
 
+    /// What an algorithm from outside the crate answered.
+    #[error("provided algorithm {algorithm}: {reason}")]
+    Provider {
+        /// The algorithm, empty where it is about the provider as a whole.
+        algorithm: &'static str,
+        /// What went wrong.
+        reason: String,
+    },
+
     /// There is no such GPU, or no driver.
     #[error("no device: {reason}")]
     NoDevice {

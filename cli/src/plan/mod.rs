@@ -2,18 +2,21 @@
 
 mod draw;
 mod report;
+mod table;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use oxidnn::operators::AnyProblem;
+use oxidnn::operators::{AnyProblem, parse_problem};
 use oxidnn::{
     BatchSizes, Context, DType, DeviceInfo, FindOptions, FindStage, Math, Network, NetworkChoice, PlanRequest, Policy,
 };
 use oxidnn_compare::case::{Layout, Pass};
 use oxidnn_compare::network::{Making, read};
+use oxidnn_compare::peers::cudnn::CudnnProvider;
 use report::Report;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What `oxidnn plan` takes.
 #[derive(Args)]
@@ -34,6 +37,21 @@ pub struct Options {
     /// Which parts a batch may be divided into
     #[arg(long, value_enum, default_value_t = Sizes::PowerOfTwo)]
     policy: Sizes,
+    /// Only these algorithms, by their names in `oxidnn info`; `provided` are a provider's
+    #[arg(long, value_delimiter = ',')]
+    algorithms: Vec<String>,
+    /// Offer the algorithms of cuDNN, too; of the library at this path, or of one that is found
+    #[arg(long, num_args = 0..=1, default_missing_value = "")]
+    cudnn: Option<PathBuf>,
+    /// Write a table of all `--limits`, of each layer and of all together, and all `--policies`, and print nothing
+    #[arg(long, conflicts_with_all = ["load", "svg", "save", "json", "total"])]
+    table: Option<PathBuf>,
+    /// The table's limits
+    #[arg(long, value_delimiter = ',', default_value = "0,8MiB,64MiB,512MiB", value_parser = bytes)]
+    limits: Vec<u64>,
+    /// The table's policies
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "undivided,power-of-two")]
+    policies: Vec<Sizes>,
     /// By estimates, without any work on the device
     #[arg(long)]
     estimates: bool,
@@ -115,11 +133,19 @@ pub fn run(options: &Options) -> Result<()> {
     if layers.is_empty() {
         bail!("{network}: expected a layer that contains {:?}, given none", options.filter);
     }
-    let (names, problems): (Vec<String>, Vec<Box<dyn AnyProblem>>) =
-        layers.into_iter().map(|layer| (layer.name, layer.problem)).unzip();
-    let policy = if options.estimates { Policy::Heuristic } else { Policy::Find };
-    let request = PlanRequest::from(policy).micro_batches(options.policy.sizes()).find_options(find_options());
-    let mut network = Network::new(&context, problems, request);
+    let names: Vec<String> = layers.iter().map(|layer| layer.name.clone()).collect();
+    let provider = provider(options, &context)?;
+    let network = |sizes: Sizes| -> Result<Network> {
+        let problems: Vec<Box<dyn AnyProblem>> =
+            layers.iter().map(|layer| parse_problem(&layer.problem.text())).collect::<Result<_, _>>()?;
+        let policy = if options.estimates { Policy::Heuristic } else { Policy::Find };
+        let request = PlanRequest::from(policy).micro_batches(sizes.sizes()).find_options(find_options());
+        Ok(Network::new(&context, problems, request.only(&options.algorithms)))
+    };
+    if let Some(path) = &options.table {
+        return table::write(path, options, &context, provider.as_deref(), network);
+    }
+    let mut network = network(options.policy)?;
     let choice = if options.total { network.divide(options.workspace)? } else { network.reuse(options.workspace)? };
     let report = Report::new(&context, &names, &choice);
     report.print(options.json)?;
@@ -132,6 +158,19 @@ pub fn run(options: &Options) -> Result<()> {
         std::fs::write(path, choice.to_text(&context)).with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(())
+}
+
+/// Offers cuDNN's algorithms where they are asked for, and says whose they are.
+fn provider(options: &Options, context: &Context) -> Result<Option<String>> {
+    let Some(path) = &options.cudnn else { return Ok(None) };
+    if options.estimates {
+        bail!("--cudnn with --estimates: the times of another library's algorithms can only be measured");
+    }
+    let path = (!path.as_os_str().is_empty()).then_some(path.as_path());
+    let provider = CudnnProvider::new(context, path)?;
+    let name = provider.name();
+    context.provide_convolutions(Arc::new(provider))?;
+    Ok(Some(name))
 }
 
 fn device(options: &Options) -> Result<Context> {

@@ -3,7 +3,7 @@
 pub mod libraries;
 
 pub(crate) mod cublaslt;
-pub(crate) mod cudnn;
+pub mod cudnn;
 pub(crate) mod torch;
 
 use anyhow::{Result, bail};

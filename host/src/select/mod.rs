@@ -135,13 +135,10 @@ pub(crate) fn judge<P: Operation>(
     needs_times: bool,
 ) -> Result<Judged, Error> {
     let mut candidates = candidates(context, problem, request.workspace_limit_bytes);
-    if let Policy::Fixed(name) = &request.policy {
-        for candidate in &mut candidates {
-            let other = candidate.algorithm != name && candidate.config != name;
-            // An algorithm's own reason says more.
-            if other && matches!(candidate.verdict, Verdict::Able { .. }) {
-                candidate.verdict = Verdict::Refused(format!("the policy asks for {name}"));
-            }
+    // An algorithm's own reason says more.
+    for candidate in candidates.iter_mut().filter(|candidate| matches!(candidate.verdict, Verdict::Able { .. })) {
+        if let Some(asked) = asked_for_others(candidate, request) {
+            candidate.verdict = Verdict::Refused(asked);
         }
     }
     let mut order: Vec<(usize, f64)> = candidates
@@ -162,6 +159,16 @@ pub(crate) fn judge<P: Operation>(
         find::measure(&subject, &mut candidates, &mut order, &request.find)?;
     }
     Ok(Judged { candidates, order })
+}
+
+/// Why the request does not want a candidate.
+fn asked_for_others(candidate: &Candidate, request: &PlanRequest) -> Option<String> {
+    let names = |name: &String| candidate.algorithm == name || candidate.config == name;
+    match &request.policy {
+        Policy::Fixed(name) if !names(name) => Some(format!("the policy asks for {name}")),
+        _ if request.algorithms.is_empty() || request.algorithms.iter().any(names) => None,
+        _ => Some(format!("the request asks for {}", request.algorithms.join(", "))),
+    }
 }
 
 /// Chooses and prepares.

@@ -45,6 +45,8 @@ pub struct PlanRequest {
     /// The parts in which the batch may be computed, one after the other in the same workspace. The policy is that of
     /// each part, and the sum of their times decides.
     pub batch_sizes: BatchSizes,
+    /// The only algorithms to choose among, by name; all where it is empty.
+    pub algorithms: Vec<String>,
 }
 
 impl From<Policy> for PlanRequest {
@@ -54,6 +56,7 @@ impl From<Policy> for PlanRequest {
             workspace_limit_bytes: None,
             find: FindOptions::default(),
             batch_sizes: BatchSizes::default(),
+            algorithms: Vec::new(),
         }
     }
 }
@@ -68,6 +71,12 @@ impl PlanRequest {
     /// The same for parts of the batch of these sizes.
     pub fn micro_batches(mut self, sizes: BatchSizes) -> Self {
         self.batch_sizes = sizes;
+        self
+    }
+
+    /// The same among the algorithms of these names.
+    pub fn only(mut self, algorithms: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.algorithms = algorithms.into_iter().map(Into::into).collect();
         self
     }
 

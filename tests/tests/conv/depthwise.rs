@@ -1,6 +1,6 @@
 //! One filter a channel: against the reference, exactly, and the laws in single precision.
 
-use super::laws::{algorithms, dot, run};
+use super::laws::{dot, exact_algorithms, run};
 use super::reference::{any_pass, check_integers, named};
 use kernel_abi::DType;
 use kernel_abi::ops::conv::{ConvPass, ConvProblem};
@@ -36,14 +36,14 @@ proptest! {
         let [fprop, dgrad, wgrad] =
             [ConvPass::Fprop, ConvPass::Dgrad, ConvPass::Wgrad].map(|pass| problems::conv::with_pass(&problem, pass));
         for context in contexts() {
-            let expected = dot(&dy, &run(context, algorithms(context, &fprop)[0], &fprop, &x, &w));
-            for algorithm in algorithms(context, &fprop) {
+            let expected = dot(&dy, &run(context, exact_algorithms(context, &fprop)[0], &fprop, &x, &w));
+            for algorithm in exact_algorithms(context, &fprop) {
                 prop_assert_eq!(dot(&dy, &run(context, algorithm, &fprop, &x, &w)), expected, "{} {}", algorithm, fprop);
             }
-            for algorithm in algorithms(context, &dgrad) {
+            for algorithm in exact_algorithms(context, &dgrad) {
                 prop_assert_eq!(dot(&x, &run(context, algorithm, &dgrad, &dy, &w)), expected, "{} {}", algorithm, dgrad);
             }
-            for algorithm in algorithms(context, &wgrad) {
+            for algorithm in exact_algorithms(context, &wgrad) {
                 prop_assert_eq!(dot(&w, &run(context, algorithm, &wgrad, &x, &dy)), expected, "{} {}", algorithm, wgrad);
             }
         }
@@ -117,7 +117,7 @@ fn sums_over_slabs_are_repeatable() {
             |desc: &kernel_abi::TensorDesc, seed| Fill::Normal.values(desc.n_elems() as usize, DType::F32, seed);
         let (x, dy) = (values(problem.x(), 1), values(problem.y(), 2));
         for context in contexts() {
-            for algorithm in algorithms(context, &problem) {
+            for algorithm in exact_algorithms(context, &problem) {
                 let first = run(context, algorithm, &problem, &x, &dy);
                 for _ in 0..4 {
                     assert!(first == run(context, algorithm, &problem, &x, &dy), "{algorithm} {text}");

@@ -172,6 +172,13 @@ pub(super) fn algorithms(context: &Context, problem: &ConvProblem) -> Vec<&'stat
     names
 }
 
+/// Those that compute integers exactly: Fourier transforms rotate by roots, which are rounded.
+pub(super) fn exact_algorithms(context: &Context, problem: &ConvProblem) -> Vec<&'static str> {
+    let mut names = algorithms(context, problem);
+    names.retain(|&name| name != "fft_tiled");
+    names
+}
+
 /// The result, row-major.
 pub(super) fn run(context: &Context, algorithm: &str, problem: &ConvProblem, a: &[f64], b: &[f64]) -> Vec<f64> {
     let stream = context.stream().unwrap();

@@ -2,7 +2,7 @@
 
 use super::backend::{Descriptor, Kind, Name, Type};
 use super::engines::{self, Proposal};
-use super::library::{Cudnn, P};
+use super::library::{Cudnn, Library, P};
 use super::x_w_y;
 use crate::measure::{Call, Set, Tried, trial};
 use crate::options::Options;
@@ -121,7 +121,7 @@ pub(super) fn search<'a>(
 
 fn tensor<'a>(cudnn: &'a Cudnn, desc: &TensorDesc, id: i64) -> Result<Rc<Descriptor<'a>>> {
     let mut tensor = Descriptor::new(cudnn, Kind::Tensor)?;
-    tensor.set_enum(Name::TensorDataType, Type::Element, Cudnn::data_type(desc.dtype()))?;
+    tensor.set_enum(Name::TensorDataType, Type::Element, Library::data_type(desc.dtype()))?;
     tensor.set_i64s(Name::TensorDimensions, desc.dims())?;
     tensor.set_i64s(Name::TensorStrides, desc.strides())?;
     tensor.set_i64s(Name::TensorUniqueId, &[id])?;
@@ -135,7 +135,7 @@ fn operation_graph<'a>(cudnn: &'a Cudnn, problem: &ConvProblem) -> Result<Rc<Des
     let y = tensor(cudnn, problem.y(), IDS[2])?;
     let list = |value: fn(&ConvAxis) -> i64| -> Vec<i64> { problem.axes().iter().map(value).collect() };
     let mut conv = Descriptor::new(cudnn, Kind::Convolution)?;
-    conv.set_enum(Name::ConvolutionCompType, Type::Element, Cudnn::data_type(problem.x().dtype().accumulator()))?;
+    conv.set_enum(Name::ConvolutionCompType, Type::Element, Library::data_type(problem.x().dtype().accumulator()))?;
     let mode = c_int::from(problem.mode() == ConvMode::CrossCorrelation);
     conv.set_enum(Name::ConvolutionMode, Type::ConvolutionMode, mode)?;
     conv.set_i64s(Name::ConvolutionSpatialDims, &[problem.axes().len() as i64])?;

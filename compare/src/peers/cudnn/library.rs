@@ -6,7 +6,9 @@ use anyhow::{Context as _, Result};
 use oxidnn::DType;
 use oxidnn::driver::{DeviceMemory, GpuContext, GpuStream};
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A handle, a descriptor or device memory.
 pub(super) type P = *mut c_void;
@@ -53,6 +55,9 @@ functions! {
         conv_set_math = "cudnnSetConvolutionMathType"(P, c_int) -> c_int;
         conv_destroy = "cudnnDestroyConvolutionDescriptor"(P) -> c_int;
 
+        workspace_fprop = "cudnnGetConvolutionForwardWorkspaceSize"(P, P, P, P, P, c_int, *mut usize) -> c_int;
+        workspace_dgrad = "cudnnGetConvolutionBackwardDataWorkspaceSize"(P, P, P, P, P, c_int, *mut usize) -> c_int;
+        workspace_wgrad = "cudnnGetConvolutionBackwardFilterWorkspaceSize"(P, P, P, P, P, c_int, *mut usize) -> c_int;
         find_fprop = "cudnnFindConvolutionForwardAlgorithmEx"(P, P, P, P, P, P, P, P, c_int, *mut c_int, *mut Performance, P, usize) -> c_int;
         find_dgrad = "cudnnFindConvolutionBackwardDataAlgorithmEx"(P, P, P, P, P, P, P, P, c_int, *mut c_int, *mut Performance, P, usize) -> c_int;
         find_wgrad = "cudnnFindConvolutionBackwardFilterAlgorithmEx"(P, P, P, P, P, P, P, P, c_int, *mut c_int, *mut Performance, P, usize) -> c_int;
@@ -79,20 +84,54 @@ functions! {
     }
 }
 
-/// cuDNN with a handle on one stream.
-pub(crate) struct Cudnn {
+/// cuDNN with a handle.
+pub(crate) struct Library {
     pub(super) functions: Functions,
     pub(super) handle: P,
-    pub(super) workspace: DeviceMemory,
     place: String,
+}
+
+// SAFETY: a handle may be used by any thread, though not by two at once; who shares it sees to that.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+/// The library with a workspace of its own, at work on one stream.
+pub(crate) struct Cudnn {
+    library: Arc<Library>,
+    pub(super) workspace: DeviceMemory,
+}
+
+impl Deref for Cudnn {
+    type Target = Arc<Library>;
+
+    fn deref(&self) -> &Arc<Library> {
+        &self.library
+    }
 }
 
 /// "Unlimited" in practice: more than any algorithm of the suites asks for, a sixteenth of an H200's memory.
 const WORKSPACE_BYTES: usize = 8 << 30;
 
 impl Cudnn {
-    /// Finds the library and makes a handle. The context is current on this thread.
+    /// Finds the library and sets its handle to work on the stream. The context is current on this thread.
     pub(crate) fn new(context: &GpuContext, stream: &GpuStream, path: Option<&Path>) -> Result<Self> {
+        let library = Library::new(path)?;
+        let (free, _) = context.memory_info()?;
+        let workspace = DeviceMemory::alloc(context, WORKSPACE_BYTES.min(free / 4))?;
+        // The caller keeps the stream longer than the handle.
+        library.set_stream(stream)?;
+        Ok(Cudnn { library: Arc::new(library), workspace })
+    }
+
+    pub(super) fn workspace_address(&self) -> P {
+        self.workspace.span().address() as P
+    }
+}
+
+impl Library {
+    /// Finds the library and makes a handle. A context is current on this thread.
+    pub(crate) fn new(path: Option<&Path>) -> Result<Self> {
         let named = path.map(Path::to_path_buf).or_else(|| std::env::var_os("OXIDNN_CUDNN").map(PathBuf::from));
         let cudnn = load(&["libcudnn.so.9"], named.as_deref(), None)?;
         // It loads these when it needs them, by their bare names, and may not find them itself.
@@ -107,16 +146,18 @@ impl Cudnn {
         // library stays loaded with `self`.
         let functions = unsafe { Functions::load(cudnn.library) }?;
         let place = cudnn.folder.as_ref().map_or("the loader's path".to_owned(), |folder| folder.display().to_string());
-        let (free, _) = context.memory_info()?;
-        let workspace = DeviceMemory::alloc(context, WORKSPACE_BYTES.min(free / 4))?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: `handle` is a place for a handle.
         let status = unsafe { (functions.create)(&mut handle) };
-        let cudnn = Cudnn { functions, handle, workspace, place };
-        cudnn.check("cudnnCreate", status).with_context(|| cudnn.place.clone())?;
-        // SAFETY: both are alive; the caller keeps the stream longer than the handle.
-        cudnn.check("cudnnSetStream", unsafe { (cudnn.functions.set_stream)(cudnn.handle, stream.raw()) })?;
-        Ok(cudnn)
+        let library = Library { functions, handle, place };
+        library.check("cudnnCreate", status).with_context(|| library.place.clone())?;
+        Ok(library)
+    }
+
+    /// What is queued from now on goes to this stream, which is alive until then.
+    pub(super) fn set_stream(&self, stream: &GpuStream) -> Result<()> {
+        // SAFETY: both are alive.
+        self.check("cudnnSetStream", unsafe { (self.functions.set_stream)(self.handle, stream.raw()) })
     }
 
     /// The library's name and version.
@@ -163,13 +204,9 @@ impl Cudnn {
             DType::F8E5M2 => 13,
         }
     }
-
-    pub(super) fn workspace_address(&self) -> P {
-        self.workspace.span().address() as P
-    }
 }
 
-impl Drop for Cudnn {
+impl Drop for Library {
     fn drop(&mut self) {
         if !self.handle.is_null() {
             // SAFETY: nobody uses the handle any more. A failure at this point is no news.

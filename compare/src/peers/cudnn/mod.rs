@@ -1,13 +1,16 @@
 //! cuDNN 9, through both of its interfaces.
 
 mod backend;
+mod described;
 mod engines;
 mod graph;
 mod library;
 pub(crate) mod operators;
+mod provider;
 mod single_calls;
 
 pub(crate) use library::Cudnn;
+pub use provider::CudnnProvider;
 
 use crate::measure::{Set, Tried};
 use crate::options::Options;

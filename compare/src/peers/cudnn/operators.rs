@@ -1,7 +1,7 @@
 //! The older interface's single calls for operators other than convolutions.
 
-use super::library::{Cudnn, P};
-use super::single_calls::{created, ints};
+use super::described::{created, ints};
+use super::library::{Cudnn, Library, P};
 use crate::measure::{Call, Set, Tried, trial};
 use crate::timing::Clock;
 use anyhow::{Context as _, Result, bail};
@@ -242,7 +242,7 @@ fn tensor(cudnn: &Cudnn, desc: &TensorDesc) -> Result<P> {
         dims.push(1);
         strides.push(1);
     }
-    let (dtype, rank) = (Cudnn::data_type(desc.dtype()), dims.len() as c_int);
+    let (dtype, rank) = (Library::data_type(desc.dtype()), dims.len() as c_int);
     // SAFETY: the descriptor was just made; both lists have `rank` numbers.
     let status = unsafe { (cudnn.functions.tensor_set)(descriptor, dtype, rank, dims.as_ptr(), strides.as_ptr()) };
     cudnn.check("cudnnSetTensorNdDescriptor", status)?;

@@ -47,7 +47,10 @@ mod packed_rows;
 mod padded_channels;
 mod pointwise_matmul;
 mod pointwise_strided;
+mod provided;
 mod spread_columns;
 mod winograd;
+
+pub use provided::{ConvOffer, ConvProvider, ProvidedConv};
 
 pub use kernel_abi::ops::conv::{ConvAxis, ConvDesc, ConvMode, ConvPass, ConvProblem, ConvShape};
