@@ -23,14 +23,14 @@ const WORST: usize = 40;
 
 /// A problem of a log, and the times of its candidates by name.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Timed {
+pub(crate) struct Timed {
     table: String,
-    problem: String,
-    times: BTreeMap<String, f64>,
+    pub(crate) problem: String,
+    pub(crate) times: BTreeMap<String, f64>,
 }
 
 /// The problems of a log, those without times left out.
-fn read(log: &str) -> Vec<Timed> {
+pub(crate) fn read(log: &str) -> Vec<Timed> {
     let mut all: Vec<Timed> = Vec::new();
     let mut table = String::new();
     for line in log.lines() {

@@ -20,6 +20,7 @@ pub mod suites;
 pub mod timing;
 pub mod verify;
 
+mod calibrate;
 mod contest;
 mod estimates;
 mod measure;

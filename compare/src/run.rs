@@ -34,6 +34,10 @@ pub fn run(options: &Options) -> Result<bool> {
         }
         return Ok(true);
     }
+    if let Some(path) = &options.calibrate {
+        write!(out, "{}", crate::calibrate::write(&options.estimates, path)?)?;
+        return Ok(true);
+    }
     if !options.estimates.is_empty() {
         let report = crate::estimates::report(&options.estimates, options.verbose)?;
         write!(out, "{report}")?;

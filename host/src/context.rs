@@ -63,8 +63,18 @@ impl DeviceInfo {
         // sorting candidates, not promises.
         let (bytes_per_us, flops_per_us) = (30e3 * n_units as f64, 0.435e6 * n_units as f64);
         let kind = DeviceKind::Gpu;
-        let cluster_units = n_units;
-        DeviceInfo { kind, name, compute_capability, n_units, cluster_units, memory_bytes, bytes_per_us, flops_per_us }
+        let calibrated = compute_capability == (9, 0);
+        DeviceInfo {
+            kind,
+            name,
+            compute_capability,
+            n_units,
+            cluster_units: n_units,
+            memory_bytes,
+            bytes_per_us,
+            flops_per_us,
+            calibrated,
+        }
     }
 
     /// The GPU that the kernels for Hopper were measured on.
@@ -104,6 +114,8 @@ pub struct DeviceInfo {
     pub bytes_per_us: f64,
     /// Scalar f32 operations that plain code reaches.
     pub flops_per_us: f64,
+    /// Whether estimates are corrected by the times that candidates took on an H200.
+    pub calibrated: bool,
 }
 
 impl Context {
@@ -135,6 +147,7 @@ impl Context {
             memory_bytes: 0,
             bytes_per_us,
             flops_per_us,
+            calibrated: false,
         };
         Context(Arc::new(Inner::new(Device::Cpu, info)))
     }

@@ -51,7 +51,7 @@ pub use microbatch::{
 pub use plan::{Args, Plan, Workspace};
 pub use select::{
     Candidate, FindOptions, FindProgress, FindStage, Measured, Origin, PlanRequest, Policy, StoreLocation, StoreStatus,
-    Verdict,
+    Verdict, measured_times,
 };
 pub use stream::{Stream, Timer};
 pub use tensor::{Boolean, Element, Tensor, TensorView, TensorViewMut, f8e4m3, f8e5m2};

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Measures tables of benches/results on the machine's GPU, a part at a time, each within ten minutes.
-# Usage: measure.sh <folder> <part>...   Parts: resnet50 awkward networks single products memory norms
+# Usage: measure.sh <folder> <part>...   Parts: resnet50 awkward networks single products memory norms microbatch
 # EARLIER=<folder of tables> takes the peers' best algorithms from there and saves the search for them.
 # Times of all candidates go to <part>.log, which `oxidnn compare --estimates` reads.
 set -u
@@ -18,6 +18,14 @@ compare() {
     shift
     "${OXIDNN:-$here/bin/oxidnn}" compare "$@" --quick --verbose --time-budget "$seconds" --out "$folder" \
         ${EARLIER:+--earlier "$EARLIER"} >>"$folder/$part.log" 2>&1 || echo "failed: compare $*"
+}
+
+# plan <seconds> <table> <arguments>: a network's times within many limits of workspace, f32.
+plan() {
+    seconds=$1 table=$2
+    shift 2
+    timeout "$seconds" "${OXIDNN:-$here/bin/oxidnn}" plan "$@" --dtype f32 --limits 0,8MiB,64MiB,512MiB,16GiB \
+        --table "$folder/microbatch_$table.csv" >>"$folder/$part.log" 2>&1 || echo "failed: plan $*"
 }
 
 for part in "$@"; do
@@ -59,6 +67,17 @@ for part in "$@"; do
         compare 270 memory_norm
         compare 110 memory_softmax
         compare 140 memory_transform
+        ;;
+    microbatch)
+        # What needs workspace, and what these fall back to without any.
+        needy=explicit_gemm,fft_tiled,winograd,winograd_4x4,ffma
+        for network in alexnet:ucudnn resnet18; do
+            name=${network%%:*}
+            plan 90 "$name-cudnn" $network --cudnn --algorithms provided --layout nchw
+            plan 120 "$name-ours" $network
+            # Measured with the others, so this only chooses.
+            plan 60 "$name-needy" $network --algorithms $needy
+        done
         ;;
     *)
         echo "expected a part, given $part"

@@ -1,5 +1,6 @@
 //! Choosing an algorithm: the same for every operator.
 
+pub(crate) mod calibration;
 mod candidate;
 mod cheapest;
 pub(crate) mod cost;
@@ -9,6 +10,7 @@ mod request;
 mod store;
 mod trial;
 
+use calibration::Correction;
 pub use candidate::{Candidate, Measured, Origin, Verdict};
 pub(crate) use cheapest::Cheapest;
 pub use request::{FindOptions, FindProgress, FindStage, PlanRequest, Policy};
@@ -18,6 +20,13 @@ pub use store::{StoreLocation, StoreStatus};
 use crate::operators::Operation;
 use crate::plan::Launch;
 use crate::{BadDescriptor, BatchSizes, Context, Error, Plan, microbatch};
+
+/// The times that estimates for GPUs of compute capability 9.0 are corrected by, as text: a problem's line, then one for
+/// each candidate, with the model's estimate and the time on an H200 in us, the algorithm and the config, each behind a
+/// tab.
+pub fn measured_times() -> String {
+    calibration::text()
+}
 
 /// A variant of an algorithm: the symbol of its kernel on a GPU, a word on the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +73,10 @@ pub(crate) trait Algorithm<P>: Sync {
 /// Judges every algorithm of the operator.
 pub(crate) fn candidates<P: Operation>(context: &Context, problem: &P, limit: Option<u64>) -> Vec<Candidate> {
     let mut list = Vec::new();
+    let correction = context.info().calibrated.then(|| Correction::of(&problem.to_string()));
+    let factor = |algorithm: &str, config: Config| {
+        correction.as_ref().map_or(1.0, |correction| correction.factor(algorithm, config.0))
+    };
     for algorithm in P::algorithms() {
         let plain_only = problem.epilogue().is_some() && !algorithm.takes_epilogues();
         let configs = if plain_only {
@@ -88,7 +101,7 @@ pub(crate) fn candidates<P: Operation>(context: &Context, problem: &P, limit: Op
                     Some(limit) if workspace_bytes > limit => Verdict::Refused(over_limit(workspace_bytes, limit)),
                     _ => Verdict::Able {
                         workspace_bytes,
-                        estimate_us: algorithm.estimate_us(problem, config, context),
+                        estimate_us: algorithm.estimate_us(problem, config, context) * factor(algorithm.name(), config),
                         measured: None,
                     },
                 };

@@ -12,7 +12,7 @@ use crate::driver::Function;
 use crate::launch::{covering_grid, launch};
 use crate::ops::matmul::{MatmulDesc, MatmulProblem};
 use crate::plan::{Bound, Call, Launch};
-use crate::select::cost::{LAUNCH_US, UNTIMED};
+use crate::select::cost::LAUNCH_US;
 use crate::select::{Algorithm, Cheapest, Config, Refusal};
 use crate::tensor::{Region, RegionMut};
 use crate::{Context, DType, Error, Math, Stream, TensorDesc};
@@ -81,7 +81,7 @@ impl Algorithm<ConvProblem> for ExplicitGemm {
         let n_units = windows.vectors.unwrap_or(windows.params).n_units;
         // An instruction takes the place of a multiplication and an addition.
         let computing_us = 2.0 * instructions * f64::from(n_units) / context.info().flops_per_us;
-        UNTIMED * (LAUNCH_US + memory_us.max(computing_us) + product.estimate_us)
+        LAUNCH_US + memory_us.max(computing_us) + product.estimate_us
     }
 
     fn prepare(&self, problem: &ConvProblem, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {

@@ -1,0 +1,198 @@
+//! Estimates corrected by times that were measured.
+//!
+//! A model of a kernel is right about what it counts and wrong about the rest, in a way that problems of like extents
+//! share. `calibration/h200.tsv.zst` keeps what the candidates of the suites' problems took on an H200, each with the
+//! estimate of the model; an estimate for a problem is multiplied with the mean error of the same candidate's estimates
+//! for problems around it, in logarithms: Nadaraya and Watson's estimator with a Gaussian weight.
+//! `oxidnn compare --calibrate` writes the file.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// The file, as text: a problem, then its candidates, `tab estimate tab time tab algorithm tab config`, both in us.
+const FILE: &[u8] = include_bytes!("calibration/h200.tsv.zst");
+
+/// How far measurements reach: extents whose logarithms to base 2 differ by this, in the Euclidean norm.
+const REACH: f64 = 0.6;
+
+/// Weight of the candidate's median error over all problems.
+const COMMON: f64 = 0.03;
+
+/// Weights below this are none.
+const LEAST: f64 = 1e-4;
+
+/// A problem that was measured.
+struct Measured {
+    place: Vec<f64>,
+    /// Candidate, and the logarithm of time over estimate.
+    errors: Vec<(u32, f64)>,
+}
+
+/// Everything that was measured.
+#[derive(Default)]
+struct Table {
+    candidates: HashMap<(&'static str, &'static str), u32>,
+    /// Median error of each candidate.
+    common: Vec<f64>,
+    kinds: HashMap<String, Vec<Measured>>,
+}
+
+/// The table's text.
+pub(crate) fn text() -> String {
+    zstd::decode_all(FILE).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+}
+
+fn table() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    TABLE.get_or_init(|| Table::read(Box::leak(text().into_boxed_str())))
+}
+
+impl Table {
+    fn read(text: &'static str) -> Self {
+        let mut table = Table::default();
+        let mut all: Vec<Vec<f64>> = Vec::new();
+        let mut last: Option<&mut Measured> = None;
+        for line in text.lines() {
+            let Some(cells) = line.strip_prefix('\t') else {
+                let (kind, place) = kind_and_place(line);
+                let list = table.kinds.entry(kind).or_default();
+                list.push(Measured { place, errors: Vec::new() });
+                last = list.last_mut();
+                continue;
+            };
+            let mut cells = cells.split('\t');
+            let mut number = || cells.next().and_then(|cell| cell.parse::<f64>().ok());
+            let (estimate, time) = (number(), number());
+            let (Some(estimate), Some(time), Some(algorithm), Some(config)) =
+                (estimate, time, cells.next(), cells.next())
+            else {
+                continue;
+            };
+            let next = table.candidates.len() as u32;
+            let candidate = *table.candidates.entry((algorithm, config)).or_insert(next);
+            all.resize_with(table.candidates.len(), Vec::new);
+            let error = (time / estimate).ln();
+            if let (Some(measured), true) = (last.as_mut(), error.is_finite()) {
+                measured.errors.push((candidate, error));
+                all[candidate as usize].push(error);
+            }
+        }
+        let median = |mut errors: Vec<f64>| {
+            errors.sort_by(f64::total_cmp);
+            errors.get(errors.len() / 2).copied().unwrap_or(0.0)
+        };
+        table.common = all.into_iter().map(median).collect();
+        table
+    }
+}
+
+/// What must be equal for problems to be compared (operator, pass, types, layouts, words), and where among its like a
+/// problem stands: logarithms of its extents and of its whole numbers.
+fn kind_and_place(problem: &str) -> (String, Vec<f64>) {
+    let (mut kind, mut place) = (String::new(), Vec::new());
+    for word in problem.split_ascii_whitespace() {
+        kind.push(' ');
+        let Some((name, value)) = word.split_once('=') else {
+            kind.push_str(word);
+            continue;
+        };
+        let (extents, form) = value.split_once(':').unwrap_or((value, ""));
+        let numbers: Result<Vec<u64>, _> = extents.split('x').map(str::parse).collect();
+        match numbers {
+            Ok(numbers) => {
+                // Strides are as many as tensors; that there are any says enough.
+                let strided = form.rsplit(':').next().is_some_and(|layout| layout.starts_with('s'));
+                let form = if strided { form.split(':').next().unwrap_or(form) } else { form };
+                kind.push_str(&format!("{name}={}:{form}{}", numbers.len(), if strided { ":s" } else { "" }));
+                let from = u64::from(form.is_empty());
+                place.extend(numbers.iter().map(|&number| ((number + from).max(1) as f64).log2()));
+            }
+            // Numbers with a point matter to no time.
+            Err(_) if value.parse::<f64>().is_ok() => {}
+            Err(_) => kind.push_str(word),
+        }
+    }
+    (kind, place)
+}
+
+/// What measurements say of the estimates for one problem.
+pub(super) struct Correction {
+    /// Sums of weights, and of weighted errors, by candidate.
+    sums: HashMap<u32, (f64, f64)>,
+}
+
+impl Correction {
+    /// For a problem's text.
+    pub(super) fn of(problem: &str) -> Self {
+        let (kind, place) = kind_and_place(problem);
+        let mut sums: HashMap<u32, (f64, f64)> = HashMap::new();
+        for measured in table().kinds.get(&kind).into_iter().flatten() {
+            let squares: f64 = place.iter().zip(&measured.place).map(|(a, b)| (a - b) * (a - b)).sum();
+            let weight = (-squares / (2.0 * REACH * REACH)).exp();
+            if weight < LEAST {
+                continue;
+            }
+            for &(candidate, error) in &measured.errors {
+                let (weights, errors) = sums.entry(candidate).or_default();
+                *weights += weight;
+                *errors += weight * error;
+            }
+        }
+        Correction { sums }
+    }
+
+    /// The factor of a candidate's estimate; 1 for one that was never measured.
+    pub(super) fn factor(&self, algorithm: &str, config: &str) -> f64 {
+        let Some((candidate, common)) = table().common_error(algorithm, config) else { return 1.0 };
+        let (weights, errors) = self.sums.get(&candidate).copied().unwrap_or_default();
+        ((errors + COMMON * common) / (weights + COMMON)).exp()
+    }
+}
+
+impl Table {
+    fn common_error(&self, algorithm: &str, config: &str) -> Option<(u32, f64)> {
+        let candidate = *self.candidates.get(&(algorithm, config))?;
+        Some((candidate, self.common[candidate as usize]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_of_one_kind_differ_in_numbers_only() {
+        let near = "conv:fprop pad=1x1 groups=1 x=8x64x56x56:bf16:nhwc w=64x64x3x3:bf16:nhwc";
+        let far = "conv:fprop pad=2x2 groups=4 x=9x32x7x7:bf16:nhwc w=64x8x3x3:bf16:nhwc";
+        assert_eq!(kind_and_place(near).0, kind_and_place(far).0);
+        let (_, place) = kind_and_place(near);
+        assert_eq!(place[..5], [1.0, 1.0, 1.0, 3.0, 6.0]);
+        for other in [near.replace("nhwc w", "nchw w"), near.replace("bf16", "f16"), near.replace("fprop", "dgrad")] {
+            assert_ne!(kind_and_place(near).0, kind_and_place(&other).0);
+        }
+        let norm = |eps: &str, mode: &str| kind_and_place(&format!("norm:forward mode={mode} eps={eps} x=4x5:f32"));
+        assert_eq!(norm("0.001", "rms"), norm("0.1", "rms"));
+        assert_ne!(norm("0.001", "rms").0, norm("0.001", "layer").0);
+    }
+
+    #[test]
+    fn what_was_measured_is_found_again() {
+        let text = text();
+        let mut problem = "";
+        let (mut n, mut right) = (0, 0);
+        for line in text.lines() {
+            let Some(cells) = line.strip_prefix('\t') else {
+                problem = line;
+                continue;
+            };
+            let cells: Vec<&str> = cells.split('\t').collect();
+            let [estimate, time]: [f64; 2] = [cells[0], cells[1]].map(|cell| cell.parse().unwrap());
+            let corrected = estimate * Correction::of(problem).factor(cells[2], cells[3]);
+            n += 1;
+            right += usize::from((corrected / time).ln().abs() < 0.25);
+        }
+        // Neighbours have a say, so not all are met.
+        assert!(n > 1000 && right * 10 > n * 9, "{right} of {n}");
+        assert_eq!(Correction::of(problem).factor("nobody", "nothing"), 1.0);
+    }
+}
