@@ -5,7 +5,7 @@ use kernel_abi::ops::pointwise::{PointwisePass, PointwiseProblem, Step};
 use kernel_abi::{DType, TensorDesc};
 use oxidnn_reference::Judge;
 use oxidnn_tests::oracle::check_case;
-use oxidnn_tests::{Case, Fill, check, check_exact, problems};
+use oxidnn_tests::{Case, Fill, check, check_exact, check_in_place, problems, refusal};
 use proptest::prelude::*;
 
 /// Values that the operation is defined for.
@@ -55,6 +55,25 @@ proptest! {
         check_exact(&problem, seed, 2)?;
     }
 
+    #[test]
+    fn tensors_without_gaps_match_the_reference(problem in problems::pointwise::dense(), seed in any::<u64>()) {
+        check_case(&problem, &case(&problem, seed))?;
+        check_case(&problem, &case(&problem, seed).scaled(1.5, -0.75))?;
+        if is_whole(problem.pointwise_pass()) {
+            check_exact(&problem.scaled(2.0, -1.0), seed, 2)?;
+        }
+    }
+
+    #[test]
+    fn biases_match_the_reference(problem in problems::pointwise::biased(), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
+    #[test]
+    fn biases_of_integers_come_out_exactly(problem in problems::pointwise::whole_biased(), seed in any::<u64>()) {
+        check_exact(&problem.scaled(2.0, -1.0), seed, 2)?;
+    }
+
     /// The operator and the step say the same.
     #[test]
     fn activations_are_steps(mode in prop::sample::select(ActivationMode::ALL), values in prop::collection::vec(-5.0f64..5.0, 8)) {
@@ -92,6 +111,40 @@ fn types_have_their_own_rules() {
     );
     assert_eq!(judged("pointwise:gen_index axis=1 c=2x3:i64", &[]), [0.0, 1.0, 2.0, 0.0, 1.0, 2.0]);
     assert_eq!(judged("pointwise:scale a=3:f64 c=3:u8", &[&[1.0, 2.0, 3.0]]), [1.0, 2.0, 3.0]);
+}
+
+/// An output may be the memory of any input that lies as it does.
+#[test]
+fn in_place_of_an_input() {
+    for (i, (text, input)) in [
+        ("pointwise:add a=3x1701:bf16 b=3x1701:bf16 c=3x1701:bf16", "a"),
+        ("pointwise:mul a=777:f32 b=777:f32 c=777:f32", "b"),
+        ("pointwise:exp a=5:f16 c=5:f16", "a"),
+        ("pointwise:chain steps=add:b,swish,add:t a=2x16x3x5:f16:nhwc b=1x16x1x1:f16 t=2x16x3x5:f16:nhwc c=2x16x3x5:f16:nhwc", "t"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        check_in_place(&text.parse::<PointwiseProblem>().unwrap(), input, i as u64).unwrap();
+    }
+}
+
+#[test]
+fn refusals_of_kernels_for_one_operation() {
+    let Some(gpu) = oxidnn_tests::gpu("refusals_of_kernels_for_one_operation") else { return };
+    let refused =
+        |text: &str| refusal(&gpu, &format!("pointwise:{text}").parse::<PointwiseProblem>().unwrap(), "specialized");
+    assert!(refused("chain steps=relu,exp a=8:f32").contains("given relu:_:lower=0:upper=inf:slope=0,exp:_"));
+    assert!(refused("add a=8:f32 b=8:f16 c=8:f32").contains("reads inputs of one type, given f32 and f16"));
+    assert!(refused("sin a=8:f32").contains("no kernel for Pass(Sin) that reads f32 and writes f32"));
+    assert!(refused("exp a=8:f32 c=8:f16").contains("reads f32 and writes f16"));
+    assert!(refused("exp a=8:f32 c=8:f32:s2").contains("a tensor without gaps, given 8:f32:s2"));
+    assert!(refused("mul a=4x8:f32 b=4x1:f32 c=4x8:f32").contains("lie as c does"));
+    assert!(refused("add a=4x8x2:f32 b=4x1x2:f32 c=4x8x2:f32").contains("given b=4x1x2:f32 and c=4x8x2:f32"));
+    assert!(refused("add a=4x6:f32 b=1x6:f32 c=4x6:f32").contains("takes 4 elements at a time"));
+    assert!(refused("exp a=65536x65536:f32").contains("counts to 4294966783, c has 4294967296 elements"));
+    assert!(refused("add a=65536x32768:f32 b=1x32768:f32 c=65536x32768:f32").contains("2^31 - 1, c has 2147483648"));
+    assert_eq!(refused("add a=4x8:f32 b=1x8:f32 c=4x8:f32"), "");
 }
 
 #[test]

@@ -87,6 +87,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     pad::PadParams::LAYOUT_HASH,
     pad::PadRowsParams::LAYOUT_HASH,
     pointwise::PointwiseParams::LAYOUT_HASH,
+    pointwise::PointwiseSpecializedParams::LAYOUT_HASH,
     pointwise::PointwiseStreamParams::LAYOUT_HASH,
     pool::PoolAxis::LAYOUT_HASH,
     pool::PoolParams::LAYOUT_HASH,

@@ -1,4 +1,6 @@
 //! Activation functions, formulas in `kernel_abi::ops::activation`.
+//!
+//! Where a function has several parts, all are computed before one is chosen: the lanes of a warp stay together.
 
 use super::element::Accumulator;
 use kernel_abi::ops::activation::ActivationMode;
@@ -18,7 +20,8 @@ pub fn value<A: Accumulator>(mode: u32, c: A, x: A) -> A {
             x
         }
     } else if mode == ActivationMode::Elu as u32 {
-        if x > A::ZERO { x } else { c * x.exp_m1() }
+        let below = c * x.exp_m1();
+        if x > A::ZERO { x } else { below }
     } else if mode == ActivationMode::Sigmoid as u32 {
         x.sigmoid()
     } else if mode == ActivationMode::Tanh as u32 {
@@ -35,15 +38,11 @@ pub fn value<A: Accumulator>(mode: u32, c: A, x: A) -> A {
 pub fn forward<A: Accumulator>(mode: u32, [a, b, c]: [A; 3], x: A) -> A {
     let constant = |number: f64| A::from_f64(number);
     if mode == ActivationMode::Relu as u32 {
-        if x >= b {
-            b
-        } else if x > a || x.is_nan() {
-            x
-        } else if c == A::ZERO {
-            a
-        } else {
-            a + c * (x - a)
-        }
+        let below = a + c * (x - a);
+        let below = if c == A::ZERO { a } else { below };
+        // A NaN is not above b either.
+        let kept = if x <= a { below } else { x };
+        if x >= b { b } else { kept }
     } else if mode <= ActivationMode::Swish as u32 {
         value(mode, a, x)
     } else if mode == ActivationMode::Gelu as u32 {
@@ -60,9 +59,11 @@ pub fn forward<A: Accumulator>(mode: u32, [a, b, c]: [A; 3], x: A) -> A {
         let n = mish_term(x);
         x * (n / (n + constant(2.0)))
     } else if mode == ActivationMode::Selu as u32 {
-        b * if x > A::ZERO { x } else { a * x.exp_m1() }
+        let below = a * x.exp_m1();
+        b * if x > A::ZERO { x } else { below }
     } else if mode == ActivationMode::Celu as u32 {
-        if x > A::ZERO { x } else { a * (x / a).exp_m1() }
+        let below = a * (x / a).exp_m1();
+        if x > A::ZERO { x } else { below }
     } else if mode == ActivationMode::Softsign as u32 {
         x / (A::ONE + x.abs())
     } else if mode == ActivationMode::Exp as u32 {
@@ -92,7 +93,8 @@ pub fn slope<A: Accumulator>(mode: u32, [a, b, c]: [A; 3], x: A) -> A {
     } else if mode == ActivationMode::ClippedRelu as u32 {
         step(x > A::ZERO && x < a, A::ONE)
     } else if mode == ActivationMode::Elu as u32 {
-        if x > A::ZERO { A::ONE } else { a * x.exp() }
+        let below = a * x.exp();
+        if x > A::ZERO { A::ONE } else { below }
     } else if mode == ActivationMode::Sigmoid as u32 {
         // The same value at -x, where the exponential does not overflow.
         let e = (-x.abs()).exp();
@@ -127,9 +129,11 @@ pub fn slope<A: Accumulator>(mode: u32, [a, b, c]: [A; 3], x: A) -> A {
         // 1 - t² without cancellation; where it is cut off, x is, too.
         n / d + mish_bounded(x) * (constant(4.0) * (n + A::ONE) / (d * d)) * x.sigmoid()
     } else if mode == ActivationMode::Selu as u32 {
-        b * if x > A::ZERO { A::ONE } else { a * x.exp() }
+        let below = a * x.exp();
+        b * if x > A::ZERO { A::ONE } else { below }
     } else if mode == ActivationMode::Celu as u32 {
-        if x > A::ZERO { A::ONE } else { (x / a).exp() }
+        let below = (x / a).exp();
+        if x > A::ZERO { A::ONE } else { below }
     } else if mode == ActivationMode::Softsign as u32 {
         let d = A::ONE + x.abs();
         A::ONE / (d * d)

@@ -42,6 +42,12 @@ impl Neg for Approximate {
 /// Below this, odd functions and differences from 1 are their first terms.
 const SMALL: f32 = 1.0 / 16.0;
 
+/// ln(1 + x) by its first terms.
+#[inline(always)]
+fn ln_near_1(x: f32) -> f32 {
+    x * (1.0 + x * (-0.5 + x * (1.0 / 3.0 + x * (-0.25 + x * 0.2))))
+}
+
 macro_rules! as_f32 {
     ($($name:ident($($argument:ident),*);)*) => { $(
         #[inline(always)]
@@ -84,13 +90,25 @@ impl Accumulator for Approximate {
     fn exp_m1(self) -> Self {
         let x = self.0;
         let near = x * (1.0 + x * (0.5 + x * (1.0 / 6.0 + x * (1.0 / 24.0))));
-        Approximate(if x.abs() < SMALL { near } else { math::exp_approx(x) - 1.0 })
+        let far = math::exp_approx(x) - 1.0;
+        Approximate(if x.abs() < SMALL { near } else { far })
     }
     #[inline(always)]
     fn ln_1p(self) -> Self {
         let x = self.0;
-        let near = x * (1.0 + x * (-0.5 + x * (1.0 / 3.0 + x * (-0.25 + x * 0.2))));
-        Approximate(if x.abs() < SMALL { near } else { math::ln_approx(1.0 + x) })
+        let (near, far) = (ln_near_1(x), math::ln_approx(1.0 + x));
+        Approximate(if x.abs() < SMALL { near } else { far })
+    }
+    #[inline(always)]
+    fn ln(self) -> Self {
+        /// Brings subnormal numbers, which the approximation takes for 0, among the normal ones.
+        const LIFT_BITS: f32 = 24.0;
+        const LIFT: f32 = (1u32 << LIFT_BITS as u32) as f32;
+        let x = self.0;
+        let (lift, bits) = if x < f32::MIN_POSITIVE { (LIFT, LIFT_BITS) } else { (1.0, 0.0) };
+        let far = math::ln_approx(x * lift) - bits * core::f32::consts::LN_2;
+        let near = ln_near_1(x - 1.0);
+        Approximate(if (x - 1.0).abs() < SMALL { near } else { far })
     }
     #[inline(always)]
     fn tanh(self) -> Self {
@@ -125,7 +143,6 @@ impl Accumulator for Approximate {
     }
     as_f32! {
         mul_add(b, c);
-        ln();
         sqrt();
         sin();
         cos();

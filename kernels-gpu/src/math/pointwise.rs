@@ -41,6 +41,59 @@ fn each_long<A: Accumulator, const V: usize>(mut x: [A; V], mut y: [A; V], f: im
     x
 }
 
+/// 1 for true, 0 for false.
+#[inline(always)]
+fn truth<A: Accumulator>(holds: bool) -> A {
+    if holds { A::ONE } else { A::ZERO }
+}
+
+/// Every number but 0 is true.
+#[inline(always)]
+fn is<A: Accumulator>(a: A) -> bool {
+    a != A::ZERO
+}
+
+/// Calls a macro with its arguments and the operations that are not [`PointwisePass::is_long`], each with a value for an
+/// element.
+macro_rules! operations {
+    ($callback:ident$arguments:tt) => {
+        $callback! { $arguments
+            Add => each(a, b) a + b;
+            Mul => each(a, b) a * b;
+            Scale => each(a, _) a;
+            Sub => each(a, b) a - b;
+            Min => each(a, b) a.min(b);
+            Max => each(a, b) a.max(b);
+            AddSquare => each(a, b) b.mul_add(b, a);
+            Prelu => each(a, b) if a > A::ZERO { a } else { a * b };
+            CmpEq => each(a, b) truth(a == b);
+            CmpNeq => each(a, b) truth(a != b);
+            CmpGt => each(a, b) truth(a > b);
+            CmpGe => each(a, b) truth(a >= b);
+            CmpLt => each(a, b) truth(a < b);
+            CmpLe => each(a, b) truth(a <= b);
+            LogicalAnd => each(a, b) truth(is(a) && is(b));
+            LogicalOr => each(a, b) truth(is(a) || is(b));
+            LogicalXor => each(a, b) truth(is(a) != is(b));
+            LogicalNot => each(a, _) truth(!is(a));
+            Not => each(a, _) A::ONE - a;
+            Neg => each(a, _) -a;
+            Abs => each(a, _) a.abs();
+            Sign => each(a, _) if a > A::ZERO { A::ONE } else if a < A::ZERO { -A::ONE } else { a };
+            Floor => each(a, _) a.floor();
+            Ceil => each(a, _) a.ceil();
+            Round => each(a, _) a.round();
+            Div => each_long(a, b) a / b;
+            Reciprocal => each_long(a, _) A::ONE / a;
+            Sqrt => each_long(a, _) a.sqrt();
+            Rsqrt => each_long(a, _) A::ONE / a.sqrt();
+            Exp => each_long(a, _) a.exp();
+            Log => each_long(a, _) a.ln();
+            Erf => each_long(a, _) a.erf();
+        }
+    };
+}
+
 /// What a step makes of its arguments, but for `select`; `parameters` are an activation's. Without `ALL`, those are left
 /// out that [`PointwisePass::is_long`] names.
 #[inline(always)]
@@ -51,54 +104,19 @@ pub fn apply<A: Accumulator, const V: usize, const ALL: bool>(
     x: [A; V],
     y: [A; V],
 ) -> [A; V] {
-    let truth = |holds: bool| if holds { A::ONE } else { A::ZERO };
-    let is = |a: A| a != A::ZERO;
-    macro_rules! operations {
-        ($($pass:ident => $each:ident($x:tt, $y:tt) $value:expr;)*) => { $(
-            if op == PointwisePass::$pass as u32 {
-                return operations!(@ $each, #[inline(always)] |$x: A, $y: A| $value);
+    macro_rules! by_number {
+        (($op:ident, $x:ident, $y:ident) $($pass:ident => $each:ident($a:tt, $b:tt) $value:expr;)*) => { $(
+            if $op == PointwisePass::$pass as u32 {
+                return by_number!(@ $each, $x, $y, #[inline(always)] |$a: A, $b: A| $value);
             }
         )* };
-        (@ each, $f:expr) => { each(x, &y, $f) };
-        (@ each_long, $f:expr) => { each_long(x, y, $f) };
+        (@ each, $x:ident, $y:ident, $f:expr) => { each($x, &$y, $f) };
+        (@ each_long, $x:ident, $y:ident, $f:expr) => { each_long($x, $y, $f) };
     }
     // Numbers, not the enum: an address may hold anything, and a kernel must not have a value outside an enum.
-    operations! {
-        Add => each(a, b) a + b;
-        Mul => each(a, b) a * b;
-        Scale => each(a, _) a;
-        Sub => each(a, b) a - b;
-        Min => each(a, b) a.min(b);
-        Max => each(a, b) a.max(b);
-        AddSquare => each(a, b) b.mul_add(b, a);
-        Prelu => each(a, b) if a > A::ZERO { a } else { a * b };
-        CmpEq => each(a, b) truth(a == b);
-        CmpNeq => each(a, b) truth(a != b);
-        CmpGt => each(a, b) truth(a > b);
-        CmpGe => each(a, b) truth(a >= b);
-        CmpLt => each(a, b) truth(a < b);
-        CmpLe => each(a, b) truth(a <= b);
-        LogicalAnd => each(a, b) truth(is(a) && is(b));
-        LogicalOr => each(a, b) truth(is(a) || is(b));
-        LogicalXor => each(a, b) truth(is(a) != is(b));
-        LogicalNot => each(a, _) truth(!is(a));
-        Not => each(a, _) A::ONE - a;
-        Neg => each(a, _) -a;
-        Abs => each(a, _) a.abs();
-        Sign => each(a, _) if a > A::ZERO { A::ONE } else if a < A::ZERO { -A::ONE } else { a };
-        Floor => each(a, _) a.floor();
-        Ceil => each(a, _) a.ceil();
-        Round => each(a, _) a.round();
-        Div => each_long(a, b) a / b;
-        Reciprocal => each_long(a, _) A::ONE / a;
-        Sqrt => each_long(a, _) a.sqrt();
-        Rsqrt => each_long(a, _) A::ONE / a.sqrt();
-        Exp => each_long(a, _) a.exp();
-        Log => each_long(a, _) a.ln();
-        Erf => each_long(a, _) a.erf();
-    }
+    operations!(by_number(op, x, y));
     if ALL {
-        operations! {
+        by_number! { (op, x, y)
             Pow => each_long(a, b) a.pow(b);
             Mod => each_long(a, b) a.remainder(b);
             Atan2 => each_long(a, b) a.atan2(b);
@@ -111,6 +129,23 @@ pub fn apply<A: Accumulator, const V: usize, const ALL: bool>(
         return each_long(x, y, |a, b| towards_0(a / b));
     }
     activations(op, mode, parameters, x, y)
+}
+
+/// What the operation `OP` makes of an element of its arguments, or the activation `MODE`: what [`apply`] computes where the
+/// compiler knows which.
+#[inline(always)]
+pub fn one<A: Accumulator, const OP: u32, const MODE: u32>(parameters: [A; 3], x: A, y: A) -> A {
+    macro_rules! by_constant {
+        (($x:ident, $y:ident) $($pass:ident => $each:ident($a:tt, $b:tt) $value:expr;)*) => { $(
+            // Left out before there are instructions: a kernel has those of one operation.
+            if const { OP == PointwisePass::$pass as u32 } {
+                let ($a, $b) = ($x, $y);
+                return $value;
+            }
+        )* };
+    }
+    operations!(by_constant(x, y));
+    if const { OP == step_op::ACTIVATION } { forward(MODE, parameters, x) } else { slope(MODE, parameters, x) * y }
 }
 
 /// Rounded towards zero.

@@ -34,6 +34,63 @@ pub fn any() -> impl Strategy<Value = PointwiseProblem> {
     })
 }
 
+/// Types of inputs and output that kernels for one operation have.
+fn dense_dtypes() -> impl Strategy<Value = [DType; 2]> {
+    use DType::{BF16, F16, F32};
+    let alike = prop::sample::select(&[F32, F16, BF16][..]).prop_map(|dtype| [dtype; 2]);
+    let cast = prop::sample::select(&[[F32, F16], [F32, BF16], [F16, F32], [BF16, F32]][..]);
+    prop_oneof![3 => alike, 1 => cast]
+}
+
+/// Operations on tensors without gaps that are alike in memory, with elements behind the last whole access.
+pub fn dense() -> impl Strategy<Value = PointwiseProblem> {
+    use PointwisePass::{Abs, Add, Div, Erf, Exp, Log, Max, Min, Mul, Neg, Reciprocal, Rsqrt, Scale, Sqrt, Sub};
+    let passes = [Abs, Add, Div, Erf, Exp, Log, Max, Min, Mul, Neg, Reciprocal, Rsqrt, Scale, Scale, Scale, Sqrt, Sub];
+    let extents = prop_oneof![3 => dims(4, 3000), 1 => (1i64..9000).prop_map(|n| vec![n])];
+    let last = prop::bool::ANY.prop_map(|last| if last { Layout::ChannelsLast } else { Layout::Packed });
+    (prop::sample::select(passes.to_vec()), -2.0f64..2.0, -2.0f64..2.0, dense_dtypes(), extents, last).prop_map(
+        |(pass, alpha_a, alpha_b, [from, to], dims, layout)| {
+            let (a, c) = (layout.apply(from, &dims), layout.apply(to, &dims));
+            let problem = match pass.n_inputs() {
+                1 => PointwiseProblem::unary(pass, &a, &c),
+                _ => PointwiseProblem::binary(pass, &a, &a, &a),
+            };
+            let problem = problem.expect("a random problem is legal");
+            if is_plain(pass) { problem.scaled(alpha_a, alpha_b) } else { problem }
+        },
+    )
+}
+
+/// What stands behind a product: a bias for each channel, an activation and a residual, or some of them.
+pub fn biased() -> impl Strategy<Value = PointwiseProblem> {
+    let known = &["", "relu", "relu:slope=0.125:upper=3", "sigmoid", "tanh", "swish:coef=1.25", "gelu", "gelu_tanh"];
+    biased_of(prop::sample::select(&known[..]))
+}
+
+/// Those that keep whole numbers exact.
+pub fn whole_biased() -> impl Strategy<Value = PointwiseProblem> {
+    biased_of(prop::sample::select(&["", "relu"][..]))
+}
+
+fn biased_of(activation: impl Strategy<Value = &'static str>) -> impl Strategy<Value = PointwiseProblem> {
+    let extents = (1i64..4, 1i64..12, prop::sample::select(&[1i64, 1, 4, 8][..]), 1i64..5, 1i64..9);
+    let types = prop::sample::select(&[DType::F32, DType::F16, DType::BF16][..]);
+    let switches = (prop::bool::ANY, prop::bool::ANY, prop::bool::weighted(0.75));
+    (activation, types, extents, switches).prop_map(
+        |(activation, dtype, (n, channels, multiple, h, w), (last, residual, repeated))| {
+            let dims = [n, channels * multiple, h, w * multiple];
+            let layout = if last { Layout::ChannelsLast } else { Layout::Packed };
+            let x = layout.apply(dtype, &dims);
+            let b = if repeated { layout.apply(dtype, &[1, dims[1], 1, 1]) } else { x };
+            let steps = ["add:b", activation, if residual { "add:t" } else { "" }];
+            let steps = steps.iter().filter(|step| !step.is_empty());
+            let steps: Vec<Step> = steps.map(|step| step.parse().expect("a known step")).collect();
+            let inputs = if residual { vec![x, b, x] } else { vec![x, b] };
+            PointwiseProblem::chain(&steps, &inputs, &x).expect("a random problem is legal")
+        },
+    )
+}
+
 /// Steps whose results stay of the size of their arguments, and have no jumps.
 const STEPS: &[&str] = &[
     "add:b",

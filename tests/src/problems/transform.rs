@@ -45,5 +45,11 @@ pub fn any() -> impl Strategy<Value = TransformProblem> {
             let [x, y] = [0, 1].map(|i| layouts[i].apply(dtypes[i], &dims));
             TransformProblem::new(&x, &y).expect("a random problem is legal")
         });
-    prop_oneof![1 => copy, 1 => long, 2 => transpose, 2 => permuted, 3 => change]
+    let casts =
+        &[[DType::F32, DType::F16], [DType::F32, DType::BF16], [DType::F16, DType::F32], [DType::BF16, DType::F32]];
+    let cast = (prop::sample::select(&casts[..]), 1i64..5000).prop_map(|([from, to], n)| {
+        let [x, y] = [from, to].map(|dtype| TensorDesc::packed(dtype, &[n]).expect("a row is legal"));
+        TransformProblem::new(&x, &y).expect("a random problem is legal")
+    });
+    prop_oneof![1 => copy, 1 => long, 1 => cast, 2 => transpose, 2 => permuted, 3 => change]
 }

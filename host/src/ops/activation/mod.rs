@@ -1,9 +1,9 @@
 //! Activation, forward and backward: formula and modes in [`kernel_abi::ops::activation`].
 
 mod algorithms;
+mod as_pointwise;
 mod cpu;
 mod naive;
-mod streamed;
 
 pub(crate) use cpu::{slope, value};
 

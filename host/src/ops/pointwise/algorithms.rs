@@ -1,6 +1,6 @@
 //! The ordered list of pointwise algorithms.
 
-use super::{PointwisePass, PointwiseProblem, cpu, naive, streamed};
+use super::{PointwisePass, PointwiseProblem, Specialized, Streamed, cpu, naive};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::{BatchSplit, Share};
@@ -24,7 +24,7 @@ impl Operation for PointwiseProblem {
     const DTYPES: &'static [DType] = &DType::ALL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Rows), &streamed::Streamed, &naive::Naive]
+        &[&CpuAlgorithm(cpu::Rows), &Specialized, &Streamed, &naive::Naive]
     }
 
     fn batch_split(&self) -> Result<BatchSplit, Refusal> {

@@ -1,12 +1,11 @@
-//! Runs of neighbouring elements, 32 bytes of each operand a thread. Other operators whose formulas are chains launch these
-//! kernels, too.
+//! Runs of neighbouring elements, 32 bytes of each operand a thread, any steps.
 
-use super::{PointwiseProblem, Step, StepOp, naive};
+use super::{AsPointwise, PointwiseProblem, Step, StepOp, naive};
 use crate::driver::Function;
 use crate::launch::{KernelLaunch, LaunchConfig};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
+use crate::{Context, DType, Error, Stream, TensorDesc};
 use kernel_abi::desc::collapse;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::pointwise::{INPUT_NAMES, MAX_INPUTS, PointwiseStreamParams, StreamTensor};
@@ -28,62 +27,40 @@ const CHUNK: i64 = 16;
 /// Loops around the runs.
 const LEVELS: usize = 3;
 /// Share of the memory's rate.
-const MEMORY_SHARE: f64 = 0.9;
+const MEMORY_SHARE: f64 = 0.4;
+/// Until the list of steps has been read and the first step begins.
+const FIRST_STEP_US: f64 = 1.0;
 
 /// What a thread reads of two inputs is under way before it computes.
 ///
 /// A run with addresses that vectors cannot begin at goes an element a thread, by the same kernel.
-pub(super) struct Streamed;
+pub(in crate::ops) struct Streamed;
 
-impl Algorithm<PointwiseProblem> for Streamed {
+impl<P: AsPointwise> Algorithm<P> for Streamed {
     fn name(&self) -> &'static str {
         "streamed"
     }
 
-    fn configs(&self, problem: &PointwiseProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        Streaming::config(problem, context)
-    }
-
-    fn workspace_bytes(&self, _: &PointwiseProblem, _: Config) -> u64 {
-        0
-    }
-
-    fn estimate_us(&self, problem: &PointwiseProblem, _: Config, context: &Context) -> f64 {
-        Streaming::estimate_us(problem, context)
-    }
-
-    fn prepare(&self, problem: &PointwiseProblem, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        Ok(Box::new(Streaming::new(problem, context)?))
-    }
-}
-
-/// A launch of a streaming kernel, complete but for addresses and scalars. Its call has the problem's operands, whatever
-/// they are called: the inputs, then c.
-pub(in crate::ops) struct Streaming {
-    vectors: KernelLaunch<PointwiseStreamParams>,
-    singles: KernelLaunch<PointwiseStreamParams>,
-    /// What the addresses must be multiples of for vectors.
-    aligns: Vec<u64>,
-}
-
-impl Streaming {
-    /// The kernel for a problem, on a GPU.
-    pub(in crate::ops) fn config(problem: &PointwiseProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+    fn configs(&self, problem: &P, context: &Context) -> Result<Vec<Config>, Refusal> {
         if !context.is_gpu() {
             return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
         }
-        params(problem).map(|(row, ..)| vec![Config(row.0)])
+        let problem = problem.as_pointwise().map_err(|error| Refusal::new(error.to_string()))?;
+        params(&problem).map(|(row, ..)| vec![Config(row.0)])
     }
 
-    /// Bound by memory.
-    pub(in crate::ops) fn estimate_us<P: Problem>(problem: &P, context: &Context) -> f64 {
-        crate::select::cost::LAUNCH_US + problem.bytes() / (MEMORY_SHARE * context.info().bytes_per_us)
+    fn workspace_bytes(&self, _: &P, _: Config) -> u64 {
+        0
     }
 
-    /// The launch for a problem that there is a kernel for.
-    pub(in crate::ops) fn new(problem: &PointwiseProblem, context: &Context) -> Result<Self, Error> {
-        let refused = |Refusal(reason)| Error::bad(PointwiseProblem::OP, "c", reason);
-        let (row, vectors, singles, aligns) = params(problem).map_err(refused)?;
+    /// Bound by memory, of which steps that are interpreted leave half unused.
+    fn estimate_us(&self, problem: &P, _: Config, context: &Context) -> f64 {
+        crate::select::cost::LAUNCH_US + FIRST_STEP_US + problem.bytes() / (MEMORY_SHARE * context.info().bytes_per_us)
+    }
+
+    fn prepare(&self, problem: &P, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let refused = |Refusal(reason)| Error::bad(P::OP, "c", reason);
+        let (row, vectors, singles, aligns) = params(&problem.as_pointwise()?).map_err(refused)?;
         let function = context.function(row.0)?;
         let launch = |function: Function, params: PointwiseStreamParams| KernelLaunch {
             function,
@@ -102,8 +79,20 @@ impl Streaming {
                 params.c.address = call.address(n_inputs);
             },
         };
-        Ok(Streaming { vectors: launch(function.clone(), vectors), singles: launch(function, singles), aligns })
+        Ok(Box::new(Streaming {
+            vectors: launch(function.clone(), vectors),
+            singles: launch(function, singles),
+            aligns,
+        }))
     }
+}
+
+/// A launch of a streaming kernel, complete but for addresses and scalars.
+struct Streaming {
+    vectors: KernelLaunch<PointwiseStreamParams>,
+    singles: KernelLaunch<PointwiseStreamParams>,
+    /// What the addresses must be multiples of for vectors.
+    aligns: Vec<u64>,
 }
 
 impl Launch for Streaming {

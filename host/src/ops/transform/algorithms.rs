@@ -1,10 +1,11 @@
 //! The ordered list of transform algorithms.
 
-use super::{TransformProblem, cpu, naive, streamed, tiled_permute, tiled_transpose, vectorized_copy};
+use super::{TransformProblem, cpu, naive, tiled_permute, tiled_transpose, vectorized_copy};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::BatchSplit;
 use crate::operators::Operation;
+use crate::ops::pointwise::{Specialized, Streamed};
 use crate::select::{Algorithm, Refusal};
 
 #[allow(private_interfaces)]
@@ -18,7 +19,8 @@ impl Operation for TransformProblem {
             &vectorized_copy::VectorizedCopy,
             &tiled_transpose::TiledTranspose,
             &tiled_permute::TiledPermute,
-            &streamed::Streamed,
+            &Specialized,
+            &Streamed,
             &naive::Naive,
         ]
     }

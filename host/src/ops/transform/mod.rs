@@ -1,10 +1,10 @@
 //! Layout and type transforms: formula in [`kernel_abi::ops::transform`].
 
 mod algorithms;
+mod as_pointwise;
 mod copying;
 mod cpu;
 mod naive;
-mod streamed;
 mod tiled_permute;
 mod tiled_transpose;
 mod vectorized_copy;

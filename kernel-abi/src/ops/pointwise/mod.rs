@@ -43,10 +43,14 @@ mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+mod specialized;
 #[cfg(not(target_arch = "nvptx64"))]
 mod step;
 
-pub use params::{InputParam, PointwiseParams, PointwiseStreamParams, StepParam, StreamTensor, argument, step_op};
+pub use params::{
+    InputParam, PointwiseParams, PointwiseSpecializedParams, PointwiseStreamParams, StepParam, StreamTensor, argument,
+    step_op,
+};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::PointwiseProblem;
 #[cfg(not(target_arch = "nvptx64"))]

@@ -143,3 +143,43 @@ crate::abi_struct! {
         pub inputs: [StreamTensor; MAX_INPUTS],
     }
 }
+
+crate::abi_struct! {
+    /// Launch parameters of the kernels that are made for one operation: tensors without gaps, alike in memory.
+    ///
+    /// The first items are pieces of neighbouring elements, the others one of the elements behind them each.
+    pub struct PointwiseSpecializedParams {
+        /// Device address of a.
+        pub a: u64,
+        /// Device address of b.
+        pub b: u64,
+        /// Device address of t, 0 where there is none.
+        pub t: u64,
+        /// Device address of c.
+        pub c: u64,
+        /// Factor of the result.
+        pub alpha: f32,
+        /// Factor of the output's prior value.
+        pub beta: f32,
+        /// Factor of a.
+        pub factor_a: f32,
+        /// Factor of b.
+        pub factor_b: f32,
+        /// An activation's parameters.
+        pub parameters: [f32; 3],
+        /// Pieces.
+        pub pieces: u32,
+        /// Elements behind the pieces.
+        pub singles: u32,
+        /// Items of a block: one for each of its threads, or two.
+        pub block_items: u32,
+        /// Items that one place in a repeated b serves, one behind the other.
+        pub period: Divisor,
+        /// Places in a repeated b.
+        pub places: Divisor,
+        /// 1 where a place in b has as many elements as an item, 0 where it has one for all of them.
+        pub place_runs: u32,
+        /// Unused, keeps the size a multiple of 8.
+        pub reserved: u32,
+    }
+}

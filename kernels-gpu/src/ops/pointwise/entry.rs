@@ -1,10 +1,16 @@
 //! Pointwise kernels: the rows of the lists in `kernel_abi::ops::pointwise`.
 
 use super::naive;
+use super::specialized::{BIASED, BINARY, UNARY, specialized};
 use super::streamed::streamed;
 use crate::math::approximate::Approximate;
+use crate::math::element::{bf16, f16};
 use cuda_std::kernel;
-use kernel_abi::ops::pointwise::{PointwiseParams as Params, PointwiseStreamParams};
+use kernel_abi::ops::activation::ActivationMode;
+use kernel_abi::ops::pointwise::step_op::{ACTIVATION, ACTIVATION_BACKWARD};
+use kernel_abi::ops::pointwise::{
+    PointwiseParams as Params, PointwisePass, PointwiseSpecializedParams, PointwiseStreamParams,
+};
 
 kernel_abi::pointwise_kernels!(naive_entries);
 
@@ -20,3 +26,56 @@ macro_rules! stream_entries {
 }
 
 kernel_abi::pointwise_stream_kernels!(stream_entries);
+
+/// Elements of the wider type that 16 bytes hold.
+const fn elems<T, C>() -> usize {
+    let widest = if size_of::<T>() > size_of::<C>() { size_of::<T>() } else { size_of::<C>() };
+    16 / widest
+}
+
+macro_rules! specialized_entry {
+    ($symbol:ident, $a:ident, $c:ident, $number:ident, $form:ident, $op:expr, $mode:expr) => {
+        /// # Safety
+        /// The host passes live tensors of as many elements as `params` says, at multiples of an item's bytes.
+        #[kernel(threads = 256)]
+        pub unsafe fn $symbol(params: PointwiseSpecializedParams) {
+            specialized::<$a, $c, $number, { elems::<$a, $c>() }, $form, { $op }, { $mode }>(&params)
+        }
+    };
+}
+
+macro_rules! unary_entries {
+    ($(($symbol:ident, $pass:ident, $a:ident, $c:ident, $number:ident)),* $(,)?) => { $(
+        specialized_entry!($symbol, $a, $c, $number, UNARY, PointwisePass::$pass as u32, 0);
+    )* };
+}
+
+macro_rules! binary_entries {
+    ($(($symbol:ident, $pass:ident, $a:ident, $c:ident, $number:ident)),* $(,)?) => { $(
+        specialized_entry!($symbol, $a, $c, $number, BINARY, PointwisePass::$pass as u32, 0);
+    )* };
+}
+
+macro_rules! activate_entries {
+    ($(($symbol:ident, $mode:ident, $t:ident, $number:ident)),* $(,)?) => { $(
+        specialized_entry!($symbol, $t, $t, $number, UNARY, ACTIVATION, ActivationMode::$mode as u32);
+    )* };
+}
+
+macro_rules! slope_entries {
+    ($(($symbol:ident, $mode:ident, $t:ident, $number:ident)),* $(,)?) => { $(
+        specialized_entry!($symbol, $t, $t, $number, BINARY, ACTIVATION_BACKWARD, ActivationMode::$mode as u32);
+    )* };
+}
+
+macro_rules! biased_entries {
+    ($(($symbol:ident, $mode:ident, $t:ident, $number:ident)),* $(,)?) => { $(
+        specialized_entry!($symbol, $t, $t, $number, BIASED, ACTIVATION, ActivationMode::$mode as u32);
+    )* };
+}
+
+kernel_abi::pointwise_unary_kernels!(unary_entries);
+kernel_abi::pointwise_binary_kernels!(binary_entries);
+kernel_abi::pointwise_activate_kernels!(activate_entries);
+kernel_abi::pointwise_slope_kernels!(slope_entries);
+kernel_abi::pointwise_biased_kernels!(biased_entries);

@@ -1,0 +1,234 @@
+//! Kernels that are made for one operation each, for tensors without gaps that are alike in memory: 16 bytes an access.
+
+use super::form::{Form, Function};
+use super::{AsPointwise, PointwiseProblem};
+use crate::launch::{KernelLaunch, LaunchConfig};
+use crate::plan::{Call, Launch};
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, DType, Error, Stream};
+use kernel_abi::division::Divisor;
+use kernel_abi::ops::activation::ActivationMode;
+use kernel_abi::ops::pointwise::{PointwisePass, PointwiseSpecializedParams};
+
+/// A kernel, with what it is called where a thread has one access, and where it has two.
+struct Row {
+    symbol: &'static str,
+    names: [&'static str; 2],
+    function: Function,
+    input: DType,
+    output: DType,
+}
+
+macro_rules! row {
+    ($symbol:ident, $function:expr, $input:ident, $output:ident) => {
+        Row {
+            symbol: stringify!($symbol),
+            names: [stringify!($symbol), concat!(stringify!($symbol), "+two")],
+            function: $function,
+            input: kernel_abi::dtype_of!($input),
+            output: kernel_abi::dtype_of!($output),
+        }
+    };
+}
+
+macro_rules! pass_rows {
+    ($(($symbol:ident, $pass:ident, $a:ident, $c:ident, $number:ident)),* $(,)?) => {
+        &[$(row!($symbol, Function::Pass(PointwisePass::$pass), $a, $c)),*]
+    };
+}
+
+macro_rules! activate_rows {
+    ($(($symbol:ident, $mode:ident, $t:ident, $number:ident)),* $(,)?) => {
+        &[$(row!($symbol, Function::Activation(ActivationMode::$mode), $t, $t)),*]
+    };
+}
+
+macro_rules! slope_rows {
+    ($(($symbol:ident, $mode:ident, $t:ident, $number:ident)),* $(,)?) => {
+        &[$(row!($symbol, Function::Slope(ActivationMode::$mode), $t, $t)),*]
+    };
+}
+
+macro_rules! biased_rows {
+    ($(($symbol:ident, $mode:ident, $t:ident, $number:ident)),* $(,)?) => {
+        &[$(row!($symbol, Function::Biased(ActivationMode::$mode), $t, $t)),*]
+    };
+}
+
+const KERNELS: [&[Row]; 5] = [
+    kernel_abi::pointwise_unary_kernels!(pass_rows),
+    kernel_abi::pointwise_binary_kernels!(pass_rows),
+    kernel_abi::pointwise_activate_kernels!(activate_rows),
+    kernel_abi::pointwise_slope_kernels!(slope_rows),
+    kernel_abi::pointwise_biased_kernels!(biased_rows),
+];
+
+/// Bytes of the widest access.
+const CHUNK: i64 = 16;
+/// Block sizes with one access a thread, and with two.
+const BLOCKS: [u32; 2] = [128, 256];
+/// What the memory gives, of its rate.
+const MEMORY_SHARE: f64 = 0.85;
+/// The most items, so that the number of an item behind the last block has 32 bits.
+const MOST_ITEMS: i64 = u32::MAX as i64 - 2 * BLOCKS[1] as i64;
+
+/// One access of each operand in a thread, or two.
+///
+/// A run with addresses that accesses cannot begin at goes an element a thread, by the same kernel.
+pub(in crate::ops) struct Specialized;
+
+impl<P: AsPointwise> Algorithm<P> for Specialized {
+    fn name(&self) -> &'static str {
+        "specialized"
+    }
+
+    fn configs(&self, problem: &P, context: &Context) -> Result<Vec<Config>, Refusal> {
+        if !context.is_gpu() {
+            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
+        }
+        let problem = problem.as_pointwise().map_err(|error| Refusal::new(error.to_string()))?;
+        let kernel = Kernel::new(&problem)?;
+        // Two accesses a thread are something else only where there is a block of them.
+        let n = if kernel.pieces(&problem) >= 2 * i64::from(BLOCKS[1]) { 2 } else { 1 };
+        Ok(kernel.row.names[..n].iter().map(|name| Config(name)).collect())
+    }
+
+    fn workspace_bytes(&self, _: &P, _: Config) -> u64 {
+        0
+    }
+
+    /// Bound by memory; two accesses a thread have been no faster.
+    fn estimate_us(&self, problem: &P, config: Config, context: &Context) -> f64 {
+        let share = if is_two(config) { 0.95 * MEMORY_SHARE } else { MEMORY_SHARE };
+        crate::select::cost::LAUNCH_US + problem.bytes() / (share * context.info().bytes_per_us)
+    }
+
+    fn prepare(&self, problem: &P, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let problem = problem.as_pointwise()?;
+        let kernel = Kernel::new(&problem).map_err(|Refusal(reason)| Error::bad(P::OP, "c", reason))?;
+        let function = context.function(kernel.row.symbol)?;
+        let launch = |aligned: bool| {
+            let params = kernel.params(&problem, aligned, is_two(config));
+            KernelLaunch {
+                function: function.clone(),
+                config: LaunchConfig {
+                    grid: [(params.pieces + params.singles).div_ceil(params.block_items), 1, 1],
+                    block: [BLOCKS[usize::from(is_two(config))], 1, 1],
+                    ..LaunchConfig::default()
+                },
+                params,
+                bind: |params, call| {
+                    let last = call.operands.len() - 1;
+                    (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+                    let input = |i: usize| if i < last { call.address(i) } else { 0 };
+                    [params.a, params.b, params.t] = [input(0), input(1), input(2)];
+                    params.c = call.address(last);
+                },
+            }
+        };
+        Ok(Box::new(Specializing { whole: launch(true), singles: launch(false), aligns: kernel.aligns(&problem) }))
+    }
+}
+
+/// Whether a thread has two accesses.
+fn is_two(config: Config) -> bool {
+    config.0.ends_with("+two")
+}
+
+/// A launch that is complete but for addresses and scalars: with accesses of many elements, and of single ones.
+struct Specializing {
+    whole: KernelLaunch<PointwiseSpecializedParams>,
+    singles: KernelLaunch<PointwiseSpecializedParams>,
+    /// What the addresses must be multiples of for the first.
+    aligns: Vec<u64>,
+}
+
+impl Launch for Specializing {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let aligned = self.aligns.iter().enumerate().all(|(i, &align)| call.address(i).is_multiple_of(align));
+        if aligned { self.whole.launch(stream, call) } else { self.singles.launch(stream, call) }
+    }
+}
+
+/// The kernel for a problem, and what the problem is to it.
+struct Kernel {
+    row: &'static Row,
+    form: Form,
+}
+
+impl Kernel {
+    fn new(problem: &PointwiseProblem) -> Result<Self, Refusal> {
+        let form = Form::new(problem)?;
+        let (input, output) = (problem.inputs()[0].dtype(), problem.c().dtype());
+        if let Some(other) = problem.inputs().iter().find(|desc| desc.dtype() != input) {
+            return Err(Refusal::new(format!("reads inputs of one type, given {input} and {}", other.dtype())));
+        }
+        let fits = |row: &&Row| row.function == form.function && row.input == input && row.output == output;
+        let row = KERNELS.iter().flat_map(|rows| rows.iter()).find(fits).ok_or_else(|| {
+            Refusal::new(format!("has no kernel for {:?} that reads {input} and writes {output}", form.function))
+        })?;
+        let kernel = Kernel { row, form };
+        let n_elems = problem.c().n_elems();
+        if n_elems > MOST_ITEMS {
+            return Err(Refusal::new(format!("counts to {MOST_ITEMS}, c has {n_elems} elements")));
+        }
+        if let Some(repeated) = kernel.form.repeated {
+            let width = kernel.width();
+            if n_elems > i64::from(i32::MAX) {
+                return Err(Refusal::new(format!("counts repetitions to 2^31 - 1, c has {n_elems} elements")));
+            }
+            let run = if repeated.period == 1 { repeated.places } else { repeated.period };
+            if run % width != 0 {
+                return Err(Refusal::new(format!(
+                    "takes {width} elements at a time, b is repeated after, or for, {run}"
+                )));
+            }
+        }
+        Ok(kernel)
+    }
+
+    /// Elements of an access.
+    fn width(&self) -> i64 {
+        CHUNK / self.row.input.size_bytes().max(self.row.output.size_bytes()) as i64
+    }
+
+    fn pieces(&self, problem: &PointwiseProblem) -> i64 {
+        problem.c().n_elems() / self.width()
+    }
+
+    /// Bytes of an access of every operand, which its address must be a multiple of.
+    fn aligns(&self, problem: &PointwiseProblem) -> Vec<u64> {
+        let bytes = |dtype: DType| (self.width() * dtype.size_bytes() as i64) as u64;
+        problem.inputs().iter().chain([problem.c()]).map(|desc| bytes(desc.dtype())).collect()
+    }
+
+    fn params(&self, problem: &PointwiseProblem, aligned: bool, two: bool) -> PointwiseSpecializedParams {
+        let n_elems = problem.c().n_elems();
+        let width = if aligned { self.width() } else { 1 };
+        let pieces = if aligned { n_elems / width } else { 0 };
+        // A repeated b in items: along it a place has as many elements as an item, else one for all of them.
+        let (period, places, place_runs) = match self.form.repeated {
+            Some(repeated) if repeated.period == 1 => (1, repeated.places / width, 1),
+            Some(repeated) => (repeated.period / width, repeated.places, 0),
+            None => (1, 1, 0),
+        };
+        PointwiseSpecializedParams {
+            a: 0,
+            b: 0,
+            t: 0,
+            c: 0,
+            alpha: 1.0,
+            beta: 0.0,
+            factor_a: self.form.factors[0] as f32,
+            factor_b: self.form.factors[1] as f32,
+            parameters: self.form.parameters.map(|parameter| parameter as f32),
+            pieces: pieces as u32,
+            singles: (n_elems - pieces * if aligned { width } else { 1 }) as u32,
+            block_items: if two { 2 * BLOCKS[1] } else { BLOCKS[0] },
+            period: Divisor::new(period as u32),
+            places: Divisor::new(places as u32),
+            place_runs,
+            reserved: 0,
+        }
+    }
+}
