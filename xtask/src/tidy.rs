@@ -107,13 +107,14 @@ fn has_word(code: &str, word: &str) -> bool {
     })
 }
 
-/// Files of the host that only launch kernels of others.
-const COMPOSED: [(&str, &str); 5] = [
-    ("activation", "streamed"),
+/// Files of the host that only launch kernels of others, or say what a problem is to an algorithm's kernels.
+const COMPOSED: [(&str, &str); 6] = [
+    ("activation", "as_pointwise"),
     ("conv", "nchw_transposed"),
     ("conv", "pointwise_matmul"),
+    ("pointwise", "form"),
+    ("transform", "as_pointwise"),
     ("transform", "copying"),
-    ("transform", "streamed"),
 ];
 
 /// Every operator has its place in every layer, and algorithm files have the same stem on host and device.

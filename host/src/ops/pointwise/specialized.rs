@@ -97,7 +97,7 @@ impl<P: AsPointwise> Algorithm<P> for Specialized {
         0
     }
 
-    /// Bound by memory; two accesses a thread have been no faster.
+    /// Bound by memory. Two accesses a thread come second: the longer blocks end less evenly.
     fn estimate_us(&self, problem: &P, config: Config, context: &Context) -> f64 {
         let share = if is_two(config) { 0.95 * MEMORY_SHARE } else { MEMORY_SHARE };
         crate::select::cost::LAUNCH_US + problem.bytes() / (share * context.info().bytes_per_us)
