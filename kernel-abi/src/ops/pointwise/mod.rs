@@ -36,7 +36,8 @@
 //! `div:b` divides it by b, `div:1:_` is its reciprocal, `select:b:t` keeps it where t is not 0. An activation's
 //! parameters follow by name, as in `swish:coef=1.5`. `<activation>_backward:b` multiplies by the slope at b.
 //!
-//! A kernel reads a chain as a list; all threads take the same branch at each step. What needs more than an element's
+//! A kernel reads a chain as a list; all threads take the same branch at each step. What is common has kernels of its own,
+//! which read no list: single operations, and bias, activation and residual. What needs more than an element's
 //! values, such as random numbers for a dropout, would be a step that is also given the element's index.
 
 mod kernels;
