@@ -46,6 +46,8 @@ pub fn named() -> Vec<ReduceProblem> {
             (vec![40, 96, 33], vec![1, 96, 1]),
             (vec![4, 300, 64], vec![4, 1, 64]),
             (vec![2000, 3], vec![2000, 1]),
+            // Rounded up, 67 parts of 65 rows are more than there are.
+            (vec![4289, 128], vec![1, 128]),
         ] {
             let (x, y) = (packed(&dims, dtype), packed(&y_dims, dtype));
             for pass in [ReducePass::Add, ReducePass::Max, ReducePass::Norm2] {

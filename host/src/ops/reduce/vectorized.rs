@@ -132,8 +132,11 @@ impl Geometry {
             };
             // Threads that share out the items of a result: each has some in every part.
             let sharing = if rows { lanes } else { BLOCK / lanes };
-            let n_parts =
-                n_parts.unwrap_or_else(|| (BLOCKS / groups).min(items / (2 * UNROLL * sharing)).clamp(1, MAX_PARTS));
+            let n_parts = n_parts.unwrap_or_else(|| {
+                let wanted = (BLOCKS / groups).min(items / (2 * UNROLL * sharing)).clamp(1, MAX_PARTS);
+                // Rounded up, so many items may need fewer parts.
+                items.div_ceil(items.div_ceil(wanted))
+            });
             let part_items = items.div_ceil(n_parts);
             let params = ReducePartsParams {
                 x: 0,
@@ -211,6 +214,29 @@ impl Launch for VectorizedLaunch {
         match &self.finish {
             Some(finish) => queue(finish, &linear_grid(params.n_outputs, BLOCK)),
             None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No part begins behind the last item: it would take what lies behind x.
+    #[test]
+    fn parts_are_not_empty() {
+        for text in [
+            "add x=256x512x28x28:bf16:nhwc y=1x512x1x1:bf16:nhwc",
+            "add x=256x1024x14x14:bf16:nhwc y=1x1024x1x1:bf16:nhwc",
+            "add x=64x1024x512:bf16 y=1x1x512:bf16",
+            "max x=4289x128:f32 y=1x128:f32",
+            "add x=3x1000003:f32 y=3x1:f32",
+        ] {
+            let problem: ReduceProblem = format!("reduce:{text}").parse().unwrap();
+            let geometry = Geometry::of(&problem).unwrap();
+            assert!(geometry.n_parts > 1, "{text}");
+            let form = geometry.vectors.as_ref().unwrap_or(&geometry.single).params;
+            assert!((form.n_parts - 1) * form.part_items < form.items, "{text}: {} parts", form.n_parts);
         }
     }
 }

@@ -62,7 +62,8 @@ unsafe fn combine<const OP: u32, T: Element, const V: usize>(
 ) -> [T::Acc; V] {
     let mut sums = [start::<T::Acc>(OP); V];
     let begin = block_idx_y() * p.part_items;
-    let end = if p.items - begin < p.part_items { p.items } else { begin + p.part_items };
+    // The last parts may have fewer items, or none.
+    let end = if p.items < begin + p.part_items { p.items } else { begin + p.part_items };
     let at = |item: u32| read::<T, V>(from + (item_offset(p, item) * size_of::<T>() as i64) as u64);
     let mut add = |values: [T::Acc; V]| {
         for_each!(I < V, {
