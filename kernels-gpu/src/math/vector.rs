@@ -45,6 +45,36 @@ pub unsafe fn widened<T: Element, const V: usize>(words: &[u32; 4]) -> [T::Acc; 
     values
 }
 
+/// The elements of 16 bytes that belong to a run of `n`, `first` of them being the run's; `neutral` for the others.
+///
+/// Words that were loaded count where all of the 16 bytes lie `within` the tensor. Elsewhere elements are read one by one.
+///
+/// # Safety
+/// `V` elements are 16 bytes, of which the run's exist, and nobody writes them.
+#[inline(always)]
+pub unsafe fn of_run<T: Element, const V: usize>(
+    words: &[u32; 4],
+    at: u64,
+    first: i32,
+    n: i32,
+    within: bool,
+    neutral: T::Acc,
+) -> [T::Acc; V] {
+    let mut values = widened::<T, V>(words);
+    if first < 0 || first + V as i32 > n {
+        for_each!(I < V, {
+            let i = first + I as i32;
+            let value = values.get_unchecked_mut(I);
+            if i < 0 || i >= n {
+                *value = neutral;
+            } else if !within {
+                *value = (*(at as *const T).add(I)).widen();
+            }
+        });
+    }
+    values
+}
+
 /// Element `v` of some words.
 ///
 /// # Safety

@@ -7,6 +7,32 @@ use proptest::prelude::*;
 
 /// Any reduction, over any dimensions; of half of those that have indices, also these.
 pub fn any() -> impl Strategy<Value = ReduceProblem> {
+    prop_oneof![3 => of_any_dims(), 2 => runs()]
+}
+
+/// Contiguous rows, whole or around others, and columns, of lengths that are seldom multiples of anything.
+fn runs() -> impl Strategy<Value = ReduceProblem> {
+    let dtype = prop::sample::select(&DType::GENERAL[..]);
+    let length = prop_oneof![2 => 2i64..60, 2 => 60i64..1500, 1 => (1i64..40).prop_map(|n| 8 * n)];
+    let words = (prop::sample::select(ReducePass::ALL), dtype, prop::option::of(prop::bool::ANY));
+    (words, 1i64..7, 1i64..40, length, 0usize..4).prop_map(|((pass, dtype, indices), n, c, w, kept)| {
+        let c = c.min(20_000 / (n * w)).max(1);
+        let y_dims = [[n, c, 1], [1, c, 1], [n, 1, w], [1, 1, 1]][kept];
+        let packed = |dtype, dims: &[i64]| TensorDesc::packed(dtype, dims).expect("small extents are legal");
+        let problem = ReduceProblem::new(pass, &packed(dtype, &[n, c, w]), &packed(dtype, &y_dims));
+        let problem = problem.expect("a random problem is legal");
+        match indices.filter(|_| pass.has_indices()) {
+            Some(long) => {
+                let desc = packed(if long { DType::I64 } else { DType::I32 }, &y_dims);
+                problem.with_indices(&desc).expect("a random problem is legal")
+            }
+            None => problem,
+        }
+    })
+}
+
+/// Over any dimensions, in any layout.
+fn of_any_dims() -> impl Strategy<Value = ReduceProblem> {
     let reduced = prop::collection::vec(prop::bool::ANY, 8);
     let dtypes = prop_oneof![3 => dtype().prop_map(|dtype| [dtype; 2]), 1 => [any_dtype(), any_dtype()]];
     let extents = prop_oneof![
@@ -53,6 +79,14 @@ pub fn named() -> Vec<ReduceProblem> {
             for pass in [ReducePass::Add, ReducePass::Max, ReducePass::Norm2] {
                 problems.push(ReduceProblem::new(pass, &x, &y).expect("the extents fit"));
             }
+        }
+        // A block a row, and some threads of a warp.
+        for dims in [[3, 9001], [70, 49]] {
+            let (x, y) = (packed(&dims, dtype), packed(&[dims[0], 1], dtype));
+            let problem = |pass| ReduceProblem::new(pass, &x, &y).expect("the extents fit");
+            problems.push(problem(ReducePass::LogSumExp));
+            problems
+                .push(problem(ReducePass::Min).with_indices(&packed(&[dims[0], 1], DType::I64)).expect("they have"));
         }
         let x = Layout::ChannelsLast.apply(dtype, &[4, 48, 13, 11]);
         problems

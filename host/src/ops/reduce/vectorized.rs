@@ -3,11 +3,11 @@
 
 use super::{ReducePass, ReduceProblem};
 use crate::driver::Function;
-use crate::launch::{KernelRow, LaunchConfig, kernel_for, kernel_rows, launch, linear_grid};
+use crate::launch::{KernelRow, LaunchConfig, kernel_for, kernel_rows, launch};
 use crate::plan::{Call, Launch};
 use crate::select::cost::LAUNCH_US;
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, Error, Problem, Stream};
+use crate::{Context, DType, Error, Problem, Stream};
 use kernel_abi::desc::collapse_dims;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::reduce::{MAX_LEVELS, ReducePartsParams};
@@ -22,14 +22,20 @@ const WARP: u32 = 32;
 const CHUNK: u64 = 16;
 /// Loads that a thread has under way together.
 const UNROLL: u32 = 4;
+/// Loads of a thread below which a result is not split: a second kernel would take longer.
+const UNSPLIT: u32 = 32;
 /// Blocks that keep the memory of a large GPU busy. No number of the device: workspaces are asked for without one.
 const BLOCKS: u32 = 1056;
+/// Threads that small problems are spread over, where they have as many accesses.
+const SPREAD: u64 = 1 << 16;
 /// The most parts of a result.
 const MAX_PARTS: u32 = 1024;
 /// Share of the memory's rate.
 const MEMORY_SHARE: f64 = 0.9;
+const LAST: usize = MAX_RANK - 1;
 
-/// Two configs: rows, or columns, by what lies contiguous; parts are combined by a second kernel.
+/// Two configs: rows, or columns, by what lies contiguous; parts are combined by a second kernel. Indices and
+/// `log_sum_exp` of rows have kernels of their own, whose rows are in one part.
 pub(super) struct Vectorized;
 
 impl Algorithm<ReduceProblem> for Vectorized {
@@ -39,7 +45,7 @@ impl Algorithm<ReduceProblem> for Vectorized {
 
     fn configs(&self, problem: &ReduceProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         let geometry = Geometry::of(problem)?;
-        kernel_for(KERNELS, geometry.pass(), problem.x().dtype(), context)
+        kernel_for(KERNELS, geometry.pass, problem.x().dtype(), context)
     }
 
     fn workspace_bytes(&self, problem: &ReduceProblem, _: Config) -> u64 {
@@ -57,6 +63,7 @@ impl Algorithm<ReduceProblem> for Vectorized {
         Ok(Box::new(VectorizedLaunch {
             function: context.function(config.0)?,
             finish: if geometry.n_parts > 1 { Some(context.function(finish.symbol)?) } else { None },
+            span_bytes: problem.x().span_bytes(),
             geometry,
         }))
     }
@@ -64,13 +71,12 @@ impl Algorithm<ReduceProblem> for Vectorized {
 
 /// What a problem is to the kernels.
 struct Geometry {
-    /// Whether rows are reduced, and not columns.
-    rows: bool,
+    pass: &'static str,
     n_parts: u32,
-    /// With accesses of 16 bytes, where layouts allow them.
+    /// With accesses of 16 bytes that are whole, where layouts allow them.
     vectors: Option<Form>,
-    /// With accesses of single elements.
-    single: Form,
+    /// For all others: rows leave out what accesses have of their neighbours, columns are read element by element.
+    general: Form,
 }
 
 /// Parameters but for addresses and scalars, and blocks.
@@ -82,12 +88,6 @@ struct Form {
 impl Geometry {
     fn of(problem: &ReduceProblem) -> Result<Self, Refusal> {
         let (x, y) = (problem.x(), problem.y());
-        if problem.indices().is_some() {
-            return Err(Refusal::new("gives no indices, the problem has some"));
-        }
-        if problem.reduce_pass() == ReducePass::LogSumExp {
-            return Err(Refusal::new("reads everything once, log_sum_exp needs the largest element first"));
-        }
         if !x.dtype().is_general() || problem.computing() != x.dtype().accumulator() {
             let (x, y) = (x.dtype(), y.dtype());
             return Err(Refusal::new(format!(
@@ -96,12 +96,11 @@ impl Geometry {
         }
         let (kept, reduced) = problem.split_dims();
         let [within] = collapse_dims([x], &reduced);
-        let [kept_x, kept_y] = collapse_dims([x, y], &kept);
+        let [kept_x, kept_y, kept_indices] = collapse_dims([x, y, problem.indices().unwrap_or(y)], &kept);
         let levels = within.dims.iter().filter(|&&dim| dim > 1).count();
         if !(1..=MAX_LEVELS).contains(&levels) {
             return Err(Refusal::new(format!("reduces 1 to {MAX_LEVELS} loops in memory, {levels} are reduced")));
         }
-        const LAST: usize = MAX_RANK - 1;
         let is_run = |param: &TensorParam| param.dims[LAST] > 1 && param.strides[LAST] == 1;
         let rows = is_run(&within);
         if !rows && !is_run(&kept_x) {
@@ -112,34 +111,56 @@ impl Geometry {
         if n_outputs > i64::from(i32::MAX) || n_reduced > i64::from(i32::MAX) {
             return Err(Refusal::new(format!("counts to 2^31 - 1, given {n_outputs} results of {n_reduced} elements")));
         }
-        let form = |width: i64, n_parts: Option<u32>| -> (Form, u32) {
-            let mut extents = [1; MAX_LEVELS];
-            let mut strides = [0; MAX_LEVELS];
+        let pass = match (problem.indices().is_some(), problem.reduce_pass()) {
+            (true, _) => "first",
+            (_, ReducePass::LogSumExp) => "log_sum_exp",
+            _ if rows => "rows",
+            _ => "columns",
+        };
+        let whole = matches!(pass, "first" | "log_sum_exp");
+        // Indices are counted row-major, whatever the order in memory.
+        let [_, in_order] = collapse_dims([&x.to_packed(), x], &reduced);
+        if whole && !(rows && in_order.dims[LAST] == n_reduced) {
+            return Err(Refusal::new(format!(
+                "gives indices and log_sum_exp of rows that lie contiguous, reduces {reduced:?} of {x}"
+            )));
+        }
+        if pass == "log_sum_exp" && x.dtype() == DType::F64 {
+            return Err(Refusal::new("has exponentials in f32, given f64"));
+        }
+        let width = CHUNK as i64 / x.dtype().size_bytes() as i64;
+        let form = |vectors: bool, n_parts: Option<u32>| -> (Form, u32) {
+            let (mut extents, mut strides) = ([1; MAX_LEVELS], [0; MAX_LEVELS]);
             for level in 0..levels {
                 (extents[level], strides[level]) = (within.dims[LAST - level], within.strides[LAST - level]);
             }
             if rows {
-                (extents[0], strides[0]) = (extents[0] / width, width);
+                // Wherever a run begins, it meets no more than these.
+                extents[0] = if vectors { run / width } else { (run + width - 2) / width + 1 };
             }
             let items = extents.iter().product::<i64>() as u32;
-            let (lanes, groups) = if rows {
-                let lanes = if items > 2 * UNROLL * WARP { BLOCK } else { WARP };
-                (lanes, (n_outputs as u32).div_ceil(BLOCK / lanes))
+            let per_run = (run / if vectors { width } else { 1 }) as u32;
+            let (lanes, groups, blocks_of_run) = if rows {
+                let lanes = row_lanes(items, n_outputs as u32);
+                (lanes, (n_outputs as u32).div_ceil(BLOCK / lanes), 1)
             } else {
-                let vectors = (run / width) as u32;
-                let lanes = vectors.next_power_of_two().min(WARP);
-                (lanes, (n_outputs / run) as u32 * vectors.div_ceil(lanes))
+                let lanes = column_lanes(per_run);
+                let blocks = per_run.div_ceil(lanes);
+                (lanes, (n_outputs / run) as u32 * blocks, blocks)
             };
             // Threads that share out the items of a result: each has some in every part.
             let sharing = if rows { lanes } else { BLOCK / lanes };
             let n_parts = n_parts.unwrap_or_else(|| {
+                if whole || items < UNSPLIT * sharing {
+                    return 1;
+                }
                 let wanted = (BLOCKS / groups).min(items / (2 * UNROLL * sharing)).clamp(1, MAX_PARTS);
                 // Rounded up, so many items may need fewer parts.
                 items.div_ceil(items.div_ceil(wanted))
             });
-            let part_items = items.div_ceil(n_parts);
             let params = ReducePartsParams {
                 x: 0,
+                x_end: 0,
                 partials: 0,
                 n_outputs,
                 n_reduced,
@@ -148,36 +169,36 @@ impl Geometry {
                 strides,
                 inner: Divisor::new(extents[0] as u32),
                 middle: Divisor::new(extents[1] as u32),
+                blocks: Divisor::new(blocks_of_run),
                 items,
-                part_items,
+                part_items: items.div_ceil(n_parts),
                 n_parts,
                 op: problem.reduce_pass() as u32,
                 y_dtype: y.dtype() as u32,
+                indices_dtype: problem.indices().unwrap_or(y).dtype() as u32,
                 lanes,
-                vectors: u32::from(width > 1),
-                columns: run as u32,
+                finish_lanes: (n_outputs as u32).next_power_of_two().min(WARP),
+                vectors: u32::from(vectors),
+                run: run as u32,
+                unused: 0,
+                indices: kept_indices,
                 y: kept_y,
                 kept: kept_x,
             };
             (Form { params, blocks: groups }, n_parts)
         };
-        let width = CHUNK as i64 / x.dtype().size_bytes() as i64;
         // All but the run itself begins at multiples of a vector.
         let by_vectors = |param: &TensorParam| {
             (0..MAX_RANK).all(|i| param.dims[i] == 1 || param.strides[i] == 1 || param.strides[i] % width == 0)
         };
         let fits = run % width == 0 && by_vectors(&within) && by_vectors(&kept_x);
-        let (vectors, n_parts) = match fits.then(|| form(width, None)) {
+        let (vectors, n_parts) = match fits.then(|| form(true, None)) {
             Some((form, n_parts)) => (Some(form), Some(n_parts)),
             None => (None, None),
         };
         // The same number of parts for both: the workspace's size is known before addresses are.
-        let (single, n_parts) = form(1, n_parts);
-        Ok(Geometry { rows, n_parts, vectors, single })
-    }
-
-    fn pass(&self) -> &'static str {
-        if self.rows { "rows" } else { "columns" }
+        let (general, n_parts) = form(false, n_parts);
+        Ok(Geometry { pass, n_parts, vectors, general })
     }
 
     fn workspace_bytes(&self, problem: &ReduceProblem) -> u64 {
@@ -186,11 +207,37 @@ impl Geometry {
     }
 }
 
+/// Threads of a row of so many items: as few as give each a round of loads, so that few steps are left between threads.
+fn row_lanes(items: u32, n_outputs: u32) -> u32 {
+    /// Neighbours that read the 128 bytes of a cache line.
+    const LINE: u32 = 8;
+    if items > UNROLL * WARP && n_outputs < 4 * BLOCKS {
+        return BLOCK;
+    }
+    let most = items.next_power_of_two().min(WARP);
+    let mut lanes = items.div_ceil(UNROLL).next_power_of_two().clamp(LINE, WARP).min(most);
+    while lanes < most && u64::from(n_outputs) * u64::from(lanes) < SPREAD {
+        lanes *= 2;
+    }
+    lanes
+}
+
+/// Threads beside one another of so many columns: as many as a warp has, or a cache line, if few of them were idle.
+fn column_lanes(columns: u32) -> u32 {
+    let used = |lanes: u32| columns as f64 / (columns.div_ceil(lanes) * lanes) as f64;
+    if columns < 8 {
+        return columns.next_power_of_two();
+    }
+    [32, 16].into_iter().find(|&lanes| used(lanes) >= 0.9).unwrap_or(8)
+}
+
 struct VectorizedLaunch {
     function: Function,
     /// Where there are parts to combine.
     finish: Option<Function>,
     geometry: Geometry,
+    /// Of x.
+    span_bytes: u64,
 }
 
 impl Launch for VectorizedLaunch {
@@ -199,11 +246,13 @@ impl Launch for VectorizedLaunch {
             return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
         };
         let aligned = call.address(0).is_multiple_of(CHUNK);
-        let Geometry { vectors, single, n_parts, .. } = &self.geometry;
-        let form = vectors.as_ref().filter(|_| aligned).unwrap_or(single);
+        let Geometry { vectors, general, n_parts, .. } = &self.geometry;
+        let form = vectors.as_ref().filter(|_| aligned).unwrap_or(general);
         let mut params = form.params;
         (params.alpha, params.beta) = (call.alpha, call.beta);
         (params.x, params.y.address) = (call.address(0), call.address(1));
+        params.x_end = params.x + self.span_bytes;
+        params.indices.address = if call.operands.len() > 2 { call.address(2) } else { 0 };
         params.partials = if *n_parts > 1 { call.workspace_address() } else { 0 };
         let grid = LaunchConfig { grid: [form.blocks, *n_parts, 1], block: [BLOCK, 1, 1], ..LaunchConfig::default() };
         let queue = |function: &Function, config: &LaunchConfig| {
@@ -212,7 +261,10 @@ impl Launch for VectorizedLaunch {
         };
         queue(&self.function, &grid)?;
         match &self.finish {
-            Some(finish) => queue(finish, &linear_grid(params.n_outputs, BLOCK)),
+            Some(finish) => {
+                let blocks = (params.n_outputs as u32).div_ceil(params.finish_lanes);
+                queue(finish, &LaunchConfig { grid: [blocks, 1, 1], ..grid })
+            }
             None => Ok(()),
         }
     }
@@ -235,7 +287,7 @@ mod tests {
             let problem: ReduceProblem = format!("reduce:{text}").parse().unwrap();
             let geometry = Geometry::of(&problem).unwrap();
             assert!(geometry.n_parts > 1, "{text}");
-            let form = geometry.vectors.as_ref().unwrap_or(&geometry.single).params;
+            let form = geometry.vectors.as_ref().unwrap_or(&geometry.general).params;
             assert!((form.n_parts - 1) * form.part_items < form.items, "{text}: {} parts", form.n_parts);
         }
     }

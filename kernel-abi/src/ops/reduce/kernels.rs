@@ -13,7 +13,8 @@ macro_rules! reduce_kernels {
 
 /// Calls `$callback!` with one row per kernel that reads 16 bytes at a time: symbol, pass, element type of x.
 ///
-/// `rows` reduces what lies contiguous, `columns` what lies across it, and `finish` adds up the parts of either.
+/// `rows` reduces what lies contiguous, `first` with indices and `log_sum_exp` likewise; `columns` reduces what lies across
+/// it, and `finish` combines the parts of rows and columns.
 #[macro_export]
 macro_rules! reduce_vector_kernels {
     ($callback:ident) => {
@@ -22,6 +23,13 @@ macro_rules! reduce_vector_kernels {
             (reduce_rows_vectorized_f64, rows, f64),
             (reduce_rows_vectorized_f16, rows, f16),
             (reduce_rows_vectorized_bf16, rows, bf16),
+            (reduce_first_vectorized_f32, first, f32),
+            (reduce_first_vectorized_f64, first, f64),
+            (reduce_first_vectorized_f16, first, f16),
+            (reduce_first_vectorized_bf16, first, bf16),
+            (reduce_log_sum_exp_vectorized_f32, log_sum_exp, f32),
+            (reduce_log_sum_exp_vectorized_f16, log_sum_exp, f16),
+            (reduce_log_sum_exp_vectorized_bf16, log_sum_exp, bf16),
             (reduce_columns_vectorized_f32, columns, f32),
             (reduce_columns_vectorized_f64, columns, f64),
             (reduce_columns_vectorized_f16, columns, f16),

@@ -40,11 +40,14 @@ crate::abi_struct! {
 crate::abi_struct! {
     /// Launch parameters of the vectorized kernels.
     ///
-    /// A result is made of items: vectors of a row, or elements of a column at intervals. Item
-    /// `(i2 · middle + i1) · inner + i0` lies `Σ i · strides` elements behind the first.
+    /// A result is made of items: 16 bytes of a row, or elements of a column at intervals. Item
+    /// `(i2 · middle + i1) · inner + i0` lies `Σ i · strides` elements behind the first, but for rows' `i0`, which counts
+    /// multiples of 16 bytes.
     pub struct ReducePartsParams {
         /// What is reduced.
         pub x: u64,
+        /// What lies behind it.
+        pub x_end: u64,
         /// Where parts go, `[part][output]`; 0 where there is one part, which is the result.
         pub partials: u64,
         /// Elements of y.
@@ -61,6 +64,8 @@ crate::abi_struct! {
         pub inner: Divisor,
         /// Items of the loop around it.
         pub middle: Divisor,
+        /// `columns`: blocks of a run of outputs.
+        pub blocks: Divisor,
         /// Items of a result.
         pub items: u32,
         /// Items of a part.
@@ -71,12 +76,22 @@ crate::abi_struct! {
         pub op: u32,
         /// Element type of y, a [`DType`](crate::DType) as a number.
         pub y_dtype: u32,
-        /// `rows`: threads of a result, 32 or a block's. `columns`: threads beside one another, a power of two.
+        /// Element type of the indices.
+        pub indices_dtype: u32,
+        /// `rows`: threads of a result, a power of two up to 32 or a block's. `columns`: threads beside one another, a power
+        /// of two.
         pub lanes: u32,
-        /// 1 where 16 bytes are read at a time, 0 for single elements.
+        /// `finish`: threads beside one another, a power of two.
+        pub finish_lanes: u32,
+        /// `rows`: 1 where every run begins and ends at multiples of 16 bytes. `columns`: 1 where 16 bytes are read at a
+        /// time, 0 for single elements.
         pub vectors: u32,
-        /// `columns`: outputs that lie contiguous.
-        pub columns: u32,
+        /// Elements that lie contiguous: of a row, or outputs of `columns`.
+        pub run: u32,
+        /// Nothing.
+        pub unused: u32,
+        /// Indices; used by `first` alone.
+        pub indices: TensorParam,
         /// Output.
         pub y: TensorParam,
         /// Where the elements of x for an element of y begin.

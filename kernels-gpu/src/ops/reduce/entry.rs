@@ -11,30 +11,23 @@ macro_rules! vector_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
         /// # Safety
         /// The host passes live tensors of the extents and strides in `params`, and room for the parts.
-        #[kernel(threads = 256, min_blocks = 2)]
+        #[kernel(threads = 256, min_blocks = 4)]
         pub unsafe fn $symbol(params: ReducePartsParams) {
-            // As wide as the widest accumulator.
-            let shared = shared_array![f64; vectorized::BLOCK] as *mut _;
-            if params.vectors != 0 {
-                vectorized::$pass::<$dtype, { 16 / size_of::<$dtype>() }>(&params, shared)
-            } else {
-                vectorized::$pass::<$dtype, 1>(&params, shared)
-            }
+            let shared = shared_array![u8; vectorized::SHARED];
+            vector_entries!(@$pass $dtype, params, shared)
         }
     )* };
+    (@columns $dtype:ident, $params:ident, $shared:ident) => {
+        if $params.vectors != 0 {
+            vectorized::columns::<$dtype, { 16 / size_of::<$dtype>() }>(&$params, $shared)
+        } else {
+            vectorized::columns::<$dtype, 1>(&$params, $shared)
+        }
+    };
+    (@$pass:ident $dtype:ident, $params:ident, $shared:ident) => {
+        vectorized::$pass::<$dtype>(&$params, $shared)
+    };
 }
 
 kernel_abi::reduce_vector_kernels!(vector_entries);
-
-macro_rules! finish_entries {
-    ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
-        /// # Safety
-        /// The host passes parts that are written, and a live output.
-        #[kernel(threads = 256, min_blocks = 2)]
-        pub unsafe fn $symbol(params: ReducePartsParams) {
-            vectorized::$pass::<$dtype>(&params)
-        }
-    )* };
-}
-
-kernel_abi::reduce_finish_kernels!(finish_entries);
+kernel_abi::reduce_finish_kernels!(vector_entries);

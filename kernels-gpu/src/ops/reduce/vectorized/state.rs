@@ -1,0 +1,218 @@
+//! What is known of the elements that were seen.
+
+use super::{ReducePartsParams, put, put_part};
+use crate::math::element::{Accumulator, Element};
+use crate::math::index::offsets;
+use crate::math::reduction::{is_second, join, start, term};
+use crate::math::rows::Vector;
+use crate::math::typed::store;
+use crate::math::vector::for_each;
+use core::marker::PhantomData;
+use cuda_std::warp;
+use kernel_abi::ops::reduce::ReducePass;
+
+/// The state of a thread, a warp or a block.
+pub(super) trait State<A: Accumulator>: Copy {
+    /// Of nothing.
+    fn new() -> Self;
+    /// What stands for elements that there are not: it changes nothing.
+    fn neutral() -> A;
+    /// With elements, the first of which has this index.
+    fn take<const V: usize>(&mut self, elements: [A; V], first: u32);
+    /// With what another one has seen.
+    fn with(self, other: Self) -> Self;
+    fn shuffle_xor(self, lane: u32) -> Self;
+    /// Stores the result.
+    unsafe fn put(self, p: &ReducePartsParams, output: i64);
+}
+
+/// Two by two, so that no result waits for the one before.
+#[inline(always)]
+fn tree<A: Accumulator, const V: usize, const OP: u32>(mut terms: [A; V]) -> A {
+    let mut half = V / 2;
+    while half > 0 {
+        for_each!(I < V, {
+            if I < half {
+                // SAFETY: below V.
+                unsafe {
+                    *terms.get_unchecked_mut(I) = join(OP, *terms.get_unchecked(I), *terms.get_unchecked(I + half))
+                };
+            }
+        });
+        half /= 2;
+    }
+    terms[0]
+}
+
+#[inline(always)]
+fn terms<A: Accumulator, const V: usize, const OP: u32>(elements: [A; V]) -> [A; V] {
+    let mut terms = elements;
+    for_each!(I < V, {
+        terms[I] = term(OP, elements[I]);
+    });
+    terms
+}
+
+/// Sums, products, the smallest and the largest.
+#[derive(Clone, Copy)]
+pub(super) struct Folded<A, const OP: u32>(A);
+
+impl<A: Accumulator, const OP: u32> State<A> for Folded<A, OP> {
+    #[inline(always)]
+    fn new() -> Self {
+        Folded(start(OP))
+    }
+
+    #[inline(always)]
+    fn neutral() -> A {
+        start(OP)
+    }
+
+    #[inline(always)]
+    fn take<const V: usize>(&mut self, elements: [A; V], _: u32) {
+        self.0 = join(OP, self.0, tree::<A, V, OP>(terms::<A, V, OP>(elements)));
+    }
+
+    #[inline(always)]
+    fn with(self, other: Self) -> Self {
+        Folded(join(OP, self.0, other.0))
+    }
+
+    #[inline(always)]
+    fn shuffle_xor(self, lane: u32) -> Self {
+        Folded(self.0.shuffle_xor(lane))
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, p: &ReducePartsParams, output: i64) {
+        put_part(p, output, self.0);
+    }
+}
+
+/// The first of the smallest or largest elements.
+#[derive(Clone, Copy)]
+pub(super) struct First<A, const OP: u32> {
+    best: A,
+    /// `NONE` where all elements are what one begins with.
+    index: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl<A: Accumulator, const OP: u32> First<A, OP> {
+    #[inline(always)]
+    fn is_ahead(a: A, b: A) -> bool {
+        let ahead = if OP == ReducePass::Min as u32 { a < b } else { a > b };
+        ahead || (a.is_nan() && !b.is_nan())
+    }
+}
+
+impl<A: Accumulator, const OP: u32> State<A> for First<A, OP> {
+    #[inline(always)]
+    fn new() -> Self {
+        First { best: start(OP), index: NONE }
+    }
+
+    #[inline(always)]
+    fn neutral() -> A {
+        start(OP)
+    }
+
+    #[inline(always)]
+    fn take<const V: usize>(&mut self, elements: [A; V], first: u32) {
+        let terms = terms::<A, V, OP>(elements);
+        let best = tree::<A, V, OP>(terms);
+        // Elements come in the order of their indices: an equal one is no better. Seldom true after the first few.
+        if Self::is_ahead(best, self.best) {
+            self.best = best;
+            let mut place = 0;
+            for_each!(I < V, {
+                let i = V - 1 - I;
+                if terms[i] == best || terms[i].is_nan() {
+                    place = i as u32;
+                }
+            });
+            self.index = first + place;
+        }
+    }
+
+    #[inline(always)]
+    fn with(self, other: Self) -> Self {
+        let (a, b) = ((self.best, i64::from(self.index)), (other.best, i64::from(other.index)));
+        if is_second(OP, a, b) { other } else { self }
+    }
+
+    #[inline(always)]
+    fn shuffle_xor(self, lane: u32) -> Self {
+        First { best: self.best.shuffle_xor(lane), index: warp::shuffle_xor(self.index, lane) }
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, p: &ReducePartsParams, output: i64) {
+        let [at] = offsets([&p.indices], output);
+        let index = if self.index == NONE { 0 } else { self.index };
+        // Every index is exact in f64.
+        store(p.indices_dtype, p.indices.address, at, f64::from(index));
+        put(p, output, self.best);
+    }
+}
+
+/// A maximum, and Σ e^(x - max).
+#[derive(Clone, Copy)]
+pub(super) struct Exponentials<T> {
+    max: f32,
+    sum: f32,
+    element: PhantomData<T>,
+}
+
+/// What is subtracted: of infinities, the difference would be no number.
+#[inline(always)]
+fn shift(max: f32) -> f32 {
+    if max.abs() == f32::INFINITY { 0.0 } else { max }
+}
+
+const MAX: u32 = ReducePass::Max as u32;
+
+impl<T: Vector> State<f32> for Exponentials<T> {
+    #[inline(always)]
+    fn new() -> Self {
+        Exponentials { max: f32::NEG_INFINITY, sum: 0.0, element: PhantomData }
+    }
+
+    #[inline(always)]
+    fn neutral() -> f32 {
+        f32::NEG_INFINITY
+    }
+
+    #[inline(always)]
+    fn take<const V: usize>(&mut self, elements: [f32; V], _: u32) {
+        let max = join(MAX, self.max, tree::<f32, V, MAX>(elements));
+        let shift = shift(max);
+        let mut powers = elements;
+        for_each!(I < V, {
+            powers[I] = T::exp(elements[I] - shift);
+        });
+        self.sum = self.sum * T::exp(self.max - shift) + tree::<f32, V, { ReducePass::Add as u32 }>(powers);
+        self.max = max;
+    }
+
+    #[inline(always)]
+    fn with(self, other: Self) -> Self {
+        let max = join(MAX, self.max, other.max);
+        let shift = shift(max);
+        let sum = self.sum * T::exp(self.max - shift) + other.sum * T::exp(other.max - shift);
+        Exponentials { max, sum, ..self }
+    }
+
+    #[inline(always)]
+    fn shuffle_xor(self, lane: u32) -> Self {
+        Exponentials { max: self.max.shuffle_xor(lane), sum: self.sum.shuffle_xor(lane), ..self }
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, p: &ReducePartsParams, output: i64) {
+        // An infinite maximum is the result, whatever became of the sum beside it.
+        let is_infinite = self.max.abs() == f32::INFINITY;
+        put(p, output, if is_infinite { self.max } else { Accumulator::ln(self.sum) + self.max });
+    }
+}
