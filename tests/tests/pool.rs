@@ -4,7 +4,8 @@ use kernel_abi::ops::pool::{PoolDesc, PoolMode, PoolPass, PoolProblem};
 use kernel_abi::{DType, TensorDesc};
 use oxidnn::{Args, Policy};
 use oxidnn_reference::ops::pool::{backward_average, backward_lp, forward, index};
-use oxidnn_tests::{Fill, check, check_exact, contexts, problems};
+use oxidnn_tests::oracle::check_case;
+use oxidnn_tests::{Case, Fill, check, check_exact, contexts, problems};
 use proptest::prelude::*;
 
 proptest! {
@@ -13,6 +14,7 @@ proptest! {
     #[test]
     fn every_algorithm_matches_the_reference(problem in problems::pool::any(), seed in any::<u64>()) {
         check(&problem, seed)?;
+        check_case(&problem, &Case::normal(seed).scaled(1.5, -0.75).shifted(1))?;
     }
 
     #[test]

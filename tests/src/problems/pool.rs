@@ -88,9 +88,38 @@ fn vectors() -> impl Strategy<Value = PoolProblem> {
     )
 }
 
+/// Maxima backward of windows of 3 × 3 and 2 × 2, and whole planes, all of NCHW.
+fn planes() -> impl Strategy<Value = PoolProblem> {
+    let dtype = prop::sample::select(&[DType::F32, DType::F16, DType::BF16][..]);
+    let window = prop::sample::select(&[(3i64, 1i64), (3, 2), (3, 2), (2, 2), (0, 0)][..]);
+    let extents = (1i64..=3, 1i64..=6, 1i64..=70, 1i64..=70);
+    let words = (0i64..=2, 0i64..=2, prop::bool::ANY, prop::sample::select(PoolNan::ALL), prop::bool::ANY);
+    (dtype, window, extents, words).prop_map(
+        |(dtype, (side, stride), (n, c, h, w), (top, left, ceil, nan, forward))| {
+            let packed = |dims: &[i64]| TensorDesc::packed(dtype, dims).expect("small extents are legal");
+            let x = packed(&[n, c, h, w]);
+            let desc = if side == 0 {
+                PoolDesc::global(PoolMode::AverageIncludePadding)
+            } else {
+                let desc = PoolDesc::new(PoolMode::Max, &[side; 2]).stride(&[stride; 2]).nan(nan);
+                // Padding that the smallest images need.
+                let padding = |extent: i64, wanted: i64| wanted.max((side - extent + 1) / 2).min(side - 1);
+                let desc = desc.padding(&[padding(h, top), padding(w, left)]);
+                if ceil { desc.ceil() } else { desc }
+            };
+            let y = packed(&desc.output_dims(&x).expect("the windows fit"));
+            match forward && side == 0 {
+                true => PoolProblem::forward(&desc, &x, &y),
+                false => PoolProblem::backward(&desc, &x, &y, &x),
+            }
+            .expect("a random problem is legal")
+        },
+    )
+}
+
 /// Any pooling.
 pub fn any() -> impl Strategy<Value = PoolProblem> {
-    prop_oneof![2 => general(), 1 => vectors()]
+    prop_oneof![2 => general(), 1 => vectors(), 1 => planes()]
 }
 
 /// Any windows, details and layouts, of small images.

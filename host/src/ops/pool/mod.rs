@@ -3,6 +3,7 @@
 mod algorithms;
 mod cpu;
 mod naive;
+mod planes;
 mod strips;
 mod tiles;
 mod whole;

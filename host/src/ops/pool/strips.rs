@@ -16,9 +16,6 @@ const MAX_STRIP: i64 = 8;
 const BUSY_THREADS: i64 = 1024;
 /// Multiprocessors of the devices that this is made for, about.
 const MULTIPROCESSORS: i64 = 132;
-/// Share of the memory's rate.
-const MEMORY_SHARE: f64 = 0.8;
-
 /// Symbol, action, element type, elements an access, side and row stride of the windows or 0 and 0 for any.
 type Row = (&'static str, &'static str, DType, i64, i64, u32);
 
@@ -56,8 +53,24 @@ impl Algorithm<PoolProblem> for Strips {
         let reads = problem.flops() / problem.x().n_elems() as f64;
         // Strips of 3 × 3 windows read a row once.
         let again = if config.0.contains("3x3") { 0.0 } else { AGAIN * (reads - 1.0).max(0.0) };
-        let rate = MEMORY_SHARE * context.info().bytes_per_us;
-        crate::select::cost::LAUNCH_US + problem.bytes() / rate * (1.0 + again)
+        // Shares of the memory's rate: single elements keep less of it under way, and divisions take longer than they.
+        let row = KERNELS.iter().find(|row| row.0 == config.0);
+        let share = match row.map_or(("", 1, 0), |row| (row.1, row.3, row.4)) {
+            ("shares", 1, _) => 0.06,
+            ("shares", ..) => 0.42,
+            (_, 1, 3) => 0.45,
+            (_, 1, _) => 0.25,
+            _ => 0.8,
+        };
+        /// What a thread waits for an element of its window, loads of some being under way together.
+        const WAIT_US: f64 = 0.17;
+        let waiting = if row.is_some_and(|row| row.4 == 3 || row.1 == "shares") {
+            0.0
+        } else {
+            WAIT_US * problem.flops() / problem.y().n_elems() as f64
+        };
+        let rate = share * context.info().bytes_per_us;
+        crate::select::cost::LAUNCH_US + (problem.bytes() / rate * (1.0 + again)).max(waiting)
     }
 
     fn prepare(&self, problem: &PoolProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {

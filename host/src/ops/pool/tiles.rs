@@ -17,8 +17,8 @@ const TILE_COLUMNS: i64 = 32;
 const MAX_WINDOW: i64 = 255;
 /// Shared memory of a block: several of them fit a multiprocessor.
 const MAX_SHARED: i64 = 48 << 10;
-/// Share of the memory's rate.
-const MEMORY_SHARE: f64 = 0.7;
+/// Shares of the memory's rate: where channels lie together, and with single elements.
+const MEMORY_SHARES: [f64; 2] = [0.4, 0.05];
 
 /// Symbol, element type, elements an access.
 type Row = (&'static str, DType, i64);
@@ -55,10 +55,11 @@ impl Algorithm<PoolProblem> for Tiles {
 
     fn estimate_us(&self, problem: &PoolProblem, _: Config, context: &Context) -> f64 {
         /// What looking at an element once more costs, of the memory's time for it.
-        const AGAIN: f64 = 0.05;
+        const AGAIN: [f64; 2] = [0.2, 0.04];
         let looks = problem.flops() / problem.x().n_elems() as f64;
-        let rate = MEMORY_SHARE * context.info().bytes_per_us;
-        crate::select::cost::LAUNCH_US + problem.bytes() / rate * (1.0 + AGAIN * (looks - 1.0).max(0.0))
+        let single = Geometry::of(problem).map_or(0, |geometry| usize::from(geometry.layout.vec == 1));
+        let rate = MEMORY_SHARES[single] * context.info().bytes_per_us;
+        crate::select::cost::LAUNCH_US + problem.bytes() / rate * (1.0 + AGAIN[single] * (looks - 1.0).max(0.0))
     }
 
     fn prepare(&self, problem: &PoolProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {

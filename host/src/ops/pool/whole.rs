@@ -3,14 +3,16 @@
 use super::strips::fill;
 use super::{PoolMode, PoolNan, PoolPass, PoolProblem, naive};
 use crate::launch::{ACCESS_BYTES, Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
-use crate::plan::Launch;
+use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, DType, Error, Problem};
+use crate::{Context, DType, Error, Problem, TensorDesc};
 use kernel_abi::MAX_RANK;
 use kernel_abi::desc::collapse_dims;
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::pool::{PoolWholeParams, WHOLE_LANES, WHOLE_PLANES, WHOLE_THREADS};
+use kernel_abi::ops::pool::{PoolWholeParams, WHOLE_LANES, WHOLE_THREADS};
 
+/// Loads that a thread has under way together.
+const AHEAD: i64 = 4;
 /// Share of the memory's rate.
 const MEMORY_SHARE: f64 = 0.85;
 
@@ -24,9 +26,9 @@ macro_rules! rows {
 }
 const KERNELS: &[Row] = kernel_abi::pool_whole_kernels!(rows);
 
-/// Maxima and averages of whole images forward; f32, f16 and bf16.
+/// Maxima and averages of whole images forward, averages backward where planes lie together; f32, f16 and bf16.
 ///
-/// A run with addresses that are no multiples of 16 takes the naive kernel where 16 bytes are read at a time.
+/// A run with addresses that are no multiples of 16 takes the naive kernel, but for planes forward.
 pub(super) struct Whole;
 
 impl Algorithm<PoolProblem> for Whole {
@@ -46,11 +48,14 @@ impl Algorithm<PoolProblem> for Whole {
     }
 
     fn estimate_us(&self, problem: &PoolProblem, _: Config, context: &Context) -> f64 {
-        /// Joining what the threads of a block have, which takes as long for small images.
-        const JOINED_PER_US: f64 = 2000.0;
+        /// Blocks that join what the threads of columns have, which takes as long for small images.
+        const JOINED_PER_US: f64 = 340.0;
         let rate = MEMORY_SHARE * context.info().bytes_per_us;
-        let blocks = Geometry::of(problem).map_or(0, |geometry| geometry.blocks);
-        crate::select::cost::LAUNCH_US + (problem.bytes() / rate).max(f64::from(blocks) / JOINED_PER_US)
+        let joining = match Geometry::of(problem) {
+            Ok(geometry) if geometry.row.2 == "columns" => f64::from(geometry.blocks) / JOINED_PER_US,
+            _ => 0.0,
+        };
+        crate::select::cost::LAUNCH_US + (problem.bytes() / rate).max(joining)
     }
 
     fn prepare(&self, problem: &PoolProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -67,14 +72,24 @@ impl Algorithm<PoolProblem> for Whole {
                 ..LaunchConfig::default()
             },
             params: geometry.params,
-            bind: |params, call| {
-                (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
-                (params.x, params.y) = (call.address(0), call.address(1));
-            },
+            bind: if geometry.is_backward() { bind_backward } else { bind_forward },
         };
-        let align = if geometry.row.4 > 1 { ACCESS_BYTES } else { 1 };
+        // Planes are cut wherever they begin.
+        let align = if geometry.is_backward() || geometry.row.2 == "columns" { ACCESS_BYTES } else { 1 };
         Ok(Box::new(Aligned { fast: whole, align, general: naive::launch(problem, context)? }))
     }
+}
+
+fn bind_forward(params: &mut PoolWholeParams, call: &Call<'_>) {
+    (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+    (params.x, params.y) = (call.address(0), call.address(1));
+    params.x_end += params.x;
+}
+
+fn bind_backward(params: &mut PoolWholeParams, call: &Call<'_>) {
+    (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+    (params.y, params.x) = (call.address(0), call.address(1));
+    params.x_end += params.x;
 }
 
 struct Geometry {
@@ -84,20 +99,27 @@ struct Geometry {
 }
 
 impl Geometry {
+    fn is_backward(&self) -> bool {
+        self.row.1 == "shares"
+    }
+
     fn of(problem: &PoolProblem) -> Result<Self, Refusal> {
-        let (x, y, shape) = (problem.x(), problem.y(), problem.shape());
+        let (x, y, shape) = (problem.dx().unwrap_or(problem.x()), problem.y(), problem.shape());
+        let forward = problem.pool_pass() == PoolPass::Forward;
         let whole = shape.axes.iter().all(|axis| {
             axis.output == 1 && axis.dilation == 1 && axis.window(0) == (0, axis.image) && axis.padded(0) == axis.image
         });
-        let action = match problem.mode() {
-            PoolMode::Max => "maximum",
-            PoolMode::AverageIncludePadding | PoolMode::AverageExcludePadding => "average",
-            PoolMode::Lp => "norm",
+        let action = match (problem.mode(), forward) {
+            (PoolMode::Max, true) => Some("maximum"),
+            (PoolMode::AverageIncludePadding | PoolMode::AverageExcludePadding, true) => Some("average"),
+            (PoolMode::AverageIncludePadding | PoolMode::AverageExcludePadding, false) => Some("shares"),
+            _ => None,
         };
-        if problem.pool_pass() != PoolPass::Forward || !whole || action == "norm" || problem.index().is_some() {
-            let reason = "computes maxima and averages of whole images forward, without padding and index; given ";
+        let Some(action) = action.filter(|_| whole && problem.index().is_none()) else {
+            let reason =
+                "computes maxima and averages of whole images, averages backward, no padding, no index; given ";
             return Err(Refusal::new(format!("{reason}{problem}")));
-        }
+        };
         let positions: i64 = x.dims()[2..].iter().product();
         let [flat] = collapse_dims([x], &(2..x.rank()).collect::<Vec<_>>());
         let last = MAX_RANK - 1;
@@ -108,25 +130,38 @@ impl Geometry {
         let step = flat.strides[last];
         let layout = ChannelLayout::of(&[x, y])?;
         let [n, c] = [shape.n, shape.c];
-        // Where positions lie together, several of them an access if all planes begin at multiples of one.
         let several = ACCESS_BYTES as i64 / x.dtype().size_bytes() as i64;
-        let aligned = [x.strides()[0] * i64::from(n > 1), x.strides()[1] * i64::from(c > 1), positions];
-        let (together, vec) = if layout.vec > 1 {
-            ("columns", layout.vec)
-        } else if step == 1 && aligned.into_iter().all(|number| number % several == 0) {
-            ("rows", several)
-        } else {
-            ("rows", 1)
-        };
+        let together = if layout.vec > 1 { "columns" } else { "rows" };
+        if layout.vec == 1 && positions > 1 && step != 1 {
+            return Err(Refusal::new(format!("takes positions that lie together, given {x}")));
+        }
+        let vec = several;
+        if !forward {
+            let packed = |desc: &TensorDesc, each: i64| {
+                (n == 1 || desc.strides()[0] == c * each) && (c == 1 || desc.strides()[1] == each)
+            };
+            if layout.vec > 1 || positions < vec || !packed(x, positions) || !packed(y, 1) {
+                return Err(Refusal::new(format!(
+                    "takes, backward, packed planes of at least {vec} elements, given {y} and {x}"
+                )));
+            }
+        }
         let wanted = (action, together, x.dtype(), vec);
         let row = KERNELS.iter().find(|row| (row.1, row.2, row.3, row.4) == wanted);
         let row = row.ok_or_else(|| Refusal::new(format!("has no kernel for {wanted:?}")))?;
-        let (channels, chunks, blocks) = if together == "columns" {
+        let pieces = (positions + vec - 2) / vec + 1;
+        // A round of loads a thread.
+        let lanes = (pieces + AHEAD - 1) / AHEAD;
+        let lanes = (lanes as u32).next_power_of_two().min(32);
+        let threads = i64::from(WHOLE_THREADS);
+        let (channels, chunks, blocks) = if !forward {
+            (n * c, positions, (x.n_elems() + threads * vec - 1) / (threads * vec))
+        } else if together == "columns" {
             let channels = c / vec;
             let chunks = (channels + i64::from(WHOLE_LANES) - 1) / i64::from(WHOLE_LANES);
             (channels, chunks, n * chunks)
         } else {
-            (n * c, c, (n * c + i64::from(WHOLE_PLANES) - 1) / i64::from(WHOLE_PLANES))
+            (n * c, c, (n * c * i64::from(lanes) + threads - 1) / threads)
         };
         let (x_tensor, y_tensor) = (layout.tensor(x), layout.tensor(y));
         let params = PoolWholeParams {
@@ -137,10 +172,11 @@ impl Geometry {
             fill: fill(x.dtype(), problem.mode() == PoolMode::Max, problem.nan()),
             alpha: 1.0,
             beta: 0.0,
-            unused: 0,
+            lanes,
             x: 0,
+            x_end: x.span_bytes(),
             y: 0,
-            x_strides: [x_tensor.strides[0], x_tensor.strides[1], if together == "rows" { step * vec } else { step }],
+            x_strides: [x_tensor.strides[0], x_tensor.strides[1], step],
             y_strides: [y_tensor.strides[0], y_tensor.strides[1]],
         };
         Ok(Geometry { row, params, blocks: blocks as u32 })

@@ -84,6 +84,24 @@ macro_rules! pool_tile_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel of `planes`: symbol, element type, side and stride of the windows.
+#[macro_export]
+macro_rules! pool_plane_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (pool_backward_planes_f32_3x3_s1, f32, 3, 1),
+            (pool_backward_planes_f16_3x3_s1, f16, 3, 1),
+            (pool_backward_planes_bf16_3x3_s1, bf16, 3, 1),
+            (pool_backward_planes_f32_3x3_s2, f32, 3, 2),
+            (pool_backward_planes_f16_3x3_s2, f16, 3, 2),
+            (pool_backward_planes_bf16_3x3_s2, bf16, 3, 2),
+            (pool_backward_planes_f32_2x2_s2, f32, 2, 2),
+            (pool_backward_planes_f16_2x2_s2, f16, 2, 2),
+            (pool_backward_planes_bf16_2x2_s2, bf16, 2, 2),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel of `whole`: symbol, action, what lies together, element type, elements an
 /// access.
 #[macro_export]
@@ -94,20 +112,17 @@ macro_rules! pool_whole_kernels {
             (pool_forward_whole_maximum_columns_f16_v8, maximum, columns, f16, 8),
             (pool_forward_whole_maximum_columns_bf16_v8, maximum, columns, bf16, 8),
             (pool_forward_whole_maximum_rows_f32_v4, maximum, rows, f32, 4),
-            (pool_forward_whole_maximum_rows_f32_v1, maximum, rows, f32, 1),
             (pool_forward_whole_maximum_rows_f16_v8, maximum, rows, f16, 8),
-            (pool_forward_whole_maximum_rows_f16_v1, maximum, rows, f16, 1),
             (pool_forward_whole_maximum_rows_bf16_v8, maximum, rows, bf16, 8),
-            (pool_forward_whole_maximum_rows_bf16_v1, maximum, rows, bf16, 1),
             (pool_forward_whole_average_columns_f32_v4, average, columns, f32, 4),
             (pool_forward_whole_average_columns_f16_v8, average, columns, f16, 8),
             (pool_forward_whole_average_columns_bf16_v8, average, columns, bf16, 8),
             (pool_forward_whole_average_rows_f32_v4, average, rows, f32, 4),
-            (pool_forward_whole_average_rows_f32_v1, average, rows, f32, 1),
             (pool_forward_whole_average_rows_f16_v8, average, rows, f16, 8),
-            (pool_forward_whole_average_rows_f16_v1, average, rows, f16, 1),
             (pool_forward_whole_average_rows_bf16_v8, average, rows, bf16, 8),
-            (pool_forward_whole_average_rows_bf16_v1, average, rows, bf16, 1),
+            (pool_backward_whole_shares_rows_f32_v4, shares, rows, f32, 4),
+            (pool_backward_whole_shares_rows_f16_v8, shares, rows, f16, 8),
+            (pool_backward_whole_shares_rows_bf16_v8, shares, rows, bf16, 8),
         }
     };
 }

@@ -42,6 +42,7 @@ mod axis;
 pub(super) mod desc;
 mod kernels;
 mod params;
+mod planes;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
 mod strips;
@@ -52,11 +53,12 @@ pub use axis::{PoolAxis, first_place, place};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use desc::PoolDesc;
 pub use params::PoolParams;
+pub use planes::{PLANE_THREADS, PoolPlaneParams, plane_halo};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{PoolProblem, PoolShape};
 pub use strips::{MAX_EXTENT, PoolStripParams, WindowAxis};
 pub use tiles::{PoolTileParams, TILE_LANES, TILE_THREADS};
-pub use whole::{PoolWholeParams, WHOLE_LANES, WHOLE_PLANES, WHOLE_THREADS};
+pub use whole::{PoolWholeParams, WHOLE_LANES, WHOLE_THREADS};
 
 /// Which pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -8,17 +8,15 @@ pub const WHOLE_THREADS: u32 = 256;
 /// Vectors of channels that a block takes where channels lie together.
 pub const WHOLE_LANES: u32 = 8;
 
-/// Planes that a block takes where positions lie together: a warp each.
-pub const WHOLE_PLANES: u32 = WHOLE_THREADS / 32;
-
 crate::abi_struct! {
-    /// Launch parameters of `whole`: one result a channel.
+    /// Launch parameters of `whole`: one result a channel, or backward of it.
     pub struct PoolWholeParams {
         /// Positions of a plane.
         pub positions: u32,
         /// Vectors of channels, or planes of all images.
         pub channels: u32,
-        /// Channels of an image, to divide by, where positions lie together; else blocks along the channels.
+        /// Channels of an image, to divide by, where positions lie together; else blocks along the channels. Backward,
+        /// positions of a plane.
         pub chunks: Divisor,
         /// 1 where a maximum ignores NaNs.
         pub ignore_nan: u32,
@@ -28,11 +26,13 @@ crate::abi_struct! {
         pub alpha: f32,
         /// Factor of the prior value.
         pub beta: f32,
-        /// Nothing.
-        pub unused: u32,
-        /// x.
+        /// Threads of a plane where positions lie together: a power of two up to 32.
+        pub lanes: u32,
+        /// x, or dx.
         pub x: u64,
-        /// y.
+        /// What lies behind it.
+        pub x_end: u64,
+        /// y, or dy.
         pub y: u64,
         /// Elements between images, vectors of channels (or channels) and vectors of positions (or positions) of x.
         pub x_strides: [i64; 3],

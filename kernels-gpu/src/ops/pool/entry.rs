@@ -1,9 +1,9 @@
 //! Pooling kernels: the rows of `kernel_abi`'s `pool_…kernels!`.
 
-use super::{naive, strips, tiles, whole};
+use super::{naive, planes, strips, tiles, whole};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
-use kernel_abi::ops::pool::{PoolParams as Params, PoolStripParams, PoolTileParams, PoolWholeParams};
+use kernel_abi::ops::pool::{PoolParams as Params, PoolPlaneParams, PoolStripParams, PoolTileParams, PoolWholeParams};
 
 kernel_abi::pool_kernels!(naive_entries);
 
@@ -40,6 +40,19 @@ macro_rules! tile_entries {
 
 kernel_abi::pool_tile_kernels!(tile_entries);
 
+macro_rules! plane_entries {
+    ($(($symbol:ident, $dtype:ident, $side:literal, $stride:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`.
+        #[kernel(threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: PoolPlaneParams) {
+            planes::backward::<$dtype, $side, $stride>(&params)
+        }
+    )* };
+}
+
+kernel_abi::pool_plane_kernels!(plane_entries);
+
 macro_rules! whole_entries {
     ($(($symbol:ident, $action:ident, $together:ident, $dtype:ident, $vec:literal)),* $(,)?) => { $(
         /// # Safety
@@ -51,6 +64,7 @@ macro_rules! whole_entries {
     )* };
     (@rows maximum, $params:ident, $dtype:ident, $vec:literal) => { whole::maximum_rows::<$dtype, $vec>(&$params) };
     (@rows average, $params:ident, $dtype:ident, $vec:literal) => { whole::average_rows::<$dtype, $vec>(&$params) };
+    (@rows shares, $params:ident, $dtype:ident, $vec:literal) => { whole::shares_rows::<$dtype, $vec>(&$params) };
     (@columns maximum, $params:ident, $dtype:ident, $vec:literal) => {
         whole::maximum_columns::<$dtype, $vec>(&$params, shared_array![f32; whole::n_partials($vec)])
     };

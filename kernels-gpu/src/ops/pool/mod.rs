@@ -2,6 +2,7 @@
 
 mod entry;
 mod naive;
+mod planes;
 mod strips;
 mod tiles;
 mod whole;

@@ -1,16 +1,17 @@
 //! One window that is the whole image: channels are summed or searched as columns or rows of a matrix.
 //!
 //! Where channels lie together, 16 bytes of them a thread: eight such vectors and 32 slots for positions a block, slots
-//! joined in shared memory. Where positions lie together, a warp a plane, lanes joined by shuffles. Both in a fixed
-//! order. Grid: exact, one-dimensional. Block: 256 threads.
+//! joined in shared memory. Where positions lie together, some lanes of a warp a plane, cut at multiples of 16 bytes
+//! wherever it begins, lanes joined by shuffles. Both in a fixed order. Backward of averages, where planes lie together, 16
+//! bytes of dx a thread, whose elements may be of two planes. Grid: exact, one-dimensional. Block: 256 threads.
 
 use super::strips::{MAXIMUM, MAXIMUM_OF_NUMBERS, SUM, join};
 use crate::math::element::{Accumulator, Element};
 use crate::math::vector;
-use crate::math::words::{load_words, store};
-use cuda_std::thread;
+use crate::math::words::{self, load_words, store};
 use cuda_std::thread::{block_idx_x, thread_idx_x};
-use kernel_abi::ops::pool::{PoolWholeParams, WHOLE_LANES, WHOLE_PLANES, WHOLE_THREADS};
+use cuda_std::{guarded, thread};
+use kernel_abi::ops::pool::{PoolWholeParams, WHOLE_LANES, WHOLE_THREADS};
 
 /// Positions loaded at a time.
 const AHEAD: usize = 4;
@@ -118,15 +119,40 @@ unsafe fn columns<T: Element<Acc = f32>, const V: usize, const KIND: u32>(p: &Po
 
 #[inline(always)]
 unsafe fn rows<T: Element<Acc = f32>, const V: usize, const KIND: u32>(p: &PoolWholeParams) {
-    let plane = block_idx_x() * WHOLE_PLANES + thread::warp_idx();
-    // The same in all lanes, so the warp stays together for the shuffles.
-    if plane >= p.channels {
-        return;
+    let thread = thread::index_1d() as u32;
+    // A power of two.
+    let (plane, lane) = (thread >> p.lanes.trailing_zeros(), thread & (p.lanes - 1));
+    let exists = plane < p.channels;
+    let (n, c) = p.chunks.div_rem(if exists { plane } else { 0 });
+    let offset = i64::from(n) * p.x_strides[0] + i64::from(c) * p.x_strides[1];
+    let from = p.x.wrapping_add((offset * size_of::<T>() as i64) as u64);
+    let skip = (from & 15) as i32 / size_of::<T>() as i32;
+    let positions = p.positions as i32;
+    let n_pieces = if exists { (skip + positions + V as i32 - 1) as u32 / V as u32 } else { 0 };
+    let mut joined = vector::widened::<T, V>(&[p.fill; 4]);
+    let neutral = joined[0];
+    let mut first = lane;
+    while first < n_pieces {
+        let mut loaded = [[0u32; 4]; AHEAD];
+        let address = |piece: u32| (from & !15) + u64::from(piece) * 16;
+        let is_within = |piece: u32| address(piece) >= p.x && address(piece) + 16 <= p.x_end;
+        vector::for_each!(I < AHEAD, {
+            let piece = first + I as u32 * p.lanes;
+            let condition = piece < n_pieces && is_within(piece);
+            *loaded.get_unchecked_mut(I) = guarded::load_x4_streaming(address(piece), condition as u32);
+        });
+        vector::for_each!(I < AHEAD, {
+            let piece = first + I as u32 * p.lanes;
+            if piece < n_pieces {
+                let element = (piece * V as u32) as i32 - skip;
+                let words = loaded.get_unchecked(I);
+                let within = is_within(piece);
+                let values = vector::of_run::<T, V>(words, address(piece), element, positions, within, neutral);
+                joined = join::<V, KIND>(joined, values);
+            }
+        });
+        first += AHEAD as u32 * p.lanes;
     }
-    let (n, c) = p.chunks.div_rem(plane);
-    let from = i64::from(n) * p.x_strides[0] + i64::from(c) * p.x_strides[1];
-    let n_accesses = p.positions / V as u32;
-    let joined = gather::<T, V, KIND>(p, from, thread::lane_id(), n_accesses, 32);
     // Lanes leave the loop at different times.
     cuda_std::warp::sync_warp();
     let mut result = [joined[0]];
@@ -135,13 +161,43 @@ unsafe fn rows<T: Element<Acc = f32>, const V: usize, const KIND: u32>(p: &PoolW
             result = join::<1, KIND>(result, [*joined.get_unchecked(I)]);
         }
     });
-    let mut lane = 16;
-    while lane > 0 {
-        result = join::<1, KIND>(result, [result[0].shuffle_xor(lane)]);
-        lane /= 2;
+    let mut other = p.lanes / 2;
+    while other > 0 {
+        result = join::<1, KIND>(result, [result[0].shuffle_xor(other)]);
+        other /= 2;
     }
-    if thread::lane_id() == 0 {
+    if exists && lane == 0 {
         let to = i64::from(n) * p.y_strides[0] + i64::from(c) * p.y_strides[1];
         store::<T, 1>(p.y, to, result, factor::<KIND>(p), p.beta);
+    }
+}
+
+/// dx = the shares of the averages, planes together.
+pub unsafe fn shares_rows<T: Element<Acc = f32>, const V: usize>(p: &PoolWholeParams) {
+    let first = thread::index_1d() as u32 * V as u32;
+    let n = p.channels * p.positions;
+    if first >= n {
+        return;
+    }
+    // A plane has no fewer elements than an access.
+    let (plane, begin) = p.chunks.div_rem(first);
+    let dy = |plane: u32| words::load::<T, 1>(p.y, i64::from(plane), plane < p.channels, 0)[0];
+    let (share, left) = (1.0 / p.positions as f32, p.positions - begin);
+    let (here, behind) = (dy(plane) * share, dy(plane + 1) * share);
+    let mut values = [here; V];
+    vector::for_each!(I < V, {
+        if I as u32 >= left {
+            *values.get_unchecked_mut(I) = behind;
+        }
+    });
+    if first + V as u32 <= n {
+        store::<T, V>(p.x, i64::from(first), values, p.alpha, p.beta);
+    } else {
+        vector::for_each!(I < V, {
+            let at = first + I as u32;
+            if at < n {
+                store::<T, 1>(p.x, i64::from(at), [*values.get_unchecked(I)], p.alpha, p.beta);
+            }
+        });
     }
 }
