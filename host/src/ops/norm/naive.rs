@@ -36,10 +36,13 @@ impl Algorithm<NormProblem> for Naive {
     fn estimate_us(&self, problem: &NormProblem, _: Config, context: &Context) -> f64 {
         /// From one step of a warp along its row to the next, as long as memory takes to answer.
         const STEP_US: f64 = 0.5;
+        /// Share of the memory's rate of a thread an element that computes the place of each.
+        const INFERENCE_SHARE: f64 = 0.08;
         /// Passes over a row.
         const ROUNDS: f64 = 3.0;
         match problem.norm_pass() {
-            NormPass::Inference | NormPass::Finalize => streaming_us(problem, context),
+            NormPass::Inference => LAUNCH_US + problem.bytes() / (INFERENCE_SHARE * context.info().bytes_per_us),
+            NormPass::Finalize => streaming_us(problem, context),
             NormPass::Forward | NormPass::Backward => {
                 let alone = problem.count() as f64 / LANES as f64 * STEP_US;
                 ROUNDS * streaming_us(problem, context).max(LAUNCH_US + alone)
