@@ -102,6 +102,45 @@ fn long_rows() {
     }
 }
 
+/// Channels of too many elements for one block, in every order that elements lie and are shared out in; and few, which a
+/// block has all of.
+#[test]
+fn channels_in_parts_and_whole() {
+    for (i, (x, c)) in [
+        ("1500x8x3x1:bf16:nhwc", 8),
+        ("2x24x50x52:f16:nhwc", 24),
+        ("1x8x67x67:f32:nhwc", 8),
+        ("140x1x3x3:bf16", 1),
+        ("17x2x40x40:f16", 2),
+        ("40x8x7x7:bf16", 8),
+        ("33x4x3x5:f32", 4),
+        ("1x40x7x7:bf16:nhwc", 40),
+        ("3x5x8x8:f16", 5),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let p = format!("{c}:f32");
+        let statistics = format!("mean={p} inv_std={p}");
+        for text in [
+            format!(
+                "norm:forward mode=batch factor=0.1 x={x} scale={p} bias={p} {statistics} running_mean={p} running_var={p}"
+            ),
+            format!("norm:forward mode=batch act=relu x={x} scale={p} bias={p} z={x}"),
+            format!("norm:backward mode=batch x={x} dy={x} scale={p} {statistics} dx={x} dscale={p} dbias={p}"),
+            format!("norm:backward mode=batch x={x} scale={p} dscale={p}"),
+            format!("norm:backward mode=batch act=relu x={x} y={x} scale={p} {statistics} dbias={p} dz={x}"),
+            format!("norm:inference mode=batch x={x} scale={p} bias={p} running_mean={p} running_var={p}"),
+            format!("norm:forward mode=instance x={x} scale={p} bias={p}"),
+        ] {
+            let problem: NormProblem = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+            let case = Case::normal(i as u64);
+            check_case(&problem, &case.scaled(1.5, -0.75)).unwrap();
+            check_case(&problem, &case.shifted(1 + i as i64 % 7)).unwrap();
+        }
+    }
+}
+
 #[test]
 fn refusals_of_long_rows() {
     let Some(gpu) = oxidnn_tests::gpu("refusals_of_long_rows") else { return };

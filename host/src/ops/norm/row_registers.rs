@@ -29,7 +29,7 @@ struct Row {
 }
 
 macro_rules! rows {
-    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $vectors:literal, $block:literal, $scarce:literal)),*
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $vectors:literal, $block:literal, $blocks:literal, $scarce:literal)),*
         $(,)?) => {
         &[$(Row {
             symbol: stringify!($symbol),
@@ -258,6 +258,8 @@ pub(super) fn params(problem: &NormProblem, geometry: &Geometry) -> NormRowsPara
         parameters_are_wide: naive::parameters_are_wide(problem),
         statistics_are_given: u32::from(backward && problem.operand("inv_std").is_some()),
         has_mean: u32::from(problem.mode().has_mean()),
+        wants_dscale: u32::from(problem.operand("dscale").is_some()),
+        wants_dbias: u32::from(problem.operand("dbias").is_some()),
         share: (1.0 / problem.count() as f64) as f32,
         epsilon: problem.epsilon() as f32,
         alpha: 1.0,

@@ -126,7 +126,7 @@ crate::abi_struct! {
         pub alpha: f32,
         /// Factor of the output's prior value.
         pub beta: f32,
-        /// Unused, keeps the struct's size a multiple of its alignment.
-        pub reserved: u32,
+        /// Neighbouring channels that have one parameter: several where a channel's positions are taken for channels.
+        pub channels_per_parameter: Divisor,
     }
 }

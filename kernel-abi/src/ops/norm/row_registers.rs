@@ -59,6 +59,10 @@ crate::abi_struct! {
         pub statistics_are_given: u32,
         /// 1 where the mean is subtracted.
         pub has_mean: u32,
+        /// 1 where parts of dscale are written.
+        pub wants_dscale: u32,
+        /// The same of dbias.
+        pub wants_dbias: u32,
         /// 1 / `row_elems`.
         pub share: f32,
         /// What is added to the variance.

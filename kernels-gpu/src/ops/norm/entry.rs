@@ -22,10 +22,11 @@ macro_rules! finalize_entries {
 kernel_abi::norm_finalize_kernels!(finalize_entries);
 
 macro_rules! row_entries {
-    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $vectors:literal, $block:literal, $scarce:literal)),* $(,)?) => { $(
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $vectors:literal, $block:literal, $blocks:literal, $scarce:literal)),*
+        $(,)?) => { $(
         /// # Safety
         /// The host passes live tensors of the lengths and distances in `params`, and room for the parts of gradients.
-        #[cuda_std::kernel(threads = $block, min_blocks = 1)]
+        #[cuda_std::kernel(threads = $block, min_blocks = $blocks)]
         pub unsafe fn $symbol(params: NormRowsParams) {
             row_registers::$pass::<$dtype, { 16 / size_of::<$dtype>() }, $threads, $vectors, $scarce>(&params)
         }
@@ -61,10 +62,18 @@ macro_rules! column_sums_entries {
 kernel_abi::norm_column_sums_kernels!(column_sums_entries);
 
 macro_rules! channelwise_entries {
-    ($(($symbol:ident, $step:ident, $dtype:ident)),* $(,)?) => { $(
+    ($(($symbol:ident, $step:ident, $dtype:ident)),* $(,)?) => { $( channelwise_entry!($symbol, $step, $dtype); )* };
+}
+
+/// Those that keep little for their channels leave registers to a third block of a multiprocessor.
+macro_rules! channelwise_entry {
+    ($symbol:ident, statistics, $dtype:ident) => { channelwise_entry!(@ $symbol, statistics, $dtype, 3); };
+    ($symbol:ident, apply, $dtype:ident) => { channelwise_entry!(@ $symbol, apply, $dtype, 3); };
+    ($symbol:ident, $step:ident, $dtype:ident) => { channelwise_entry!(@ $symbol, $step, $dtype, 2); };
+    (@ $symbol:ident, $step:ident, $dtype:ident, $blocks:literal) => {
         /// # Safety
         /// The host passes live tensors of the extents and distances in `params`, and room for rows and parts.
-        #[cuda_std::kernel(threads = 256, min_blocks = 2)]
+        #[cuda_std::kernel(threads = 256, min_blocks = $blocks)]
         pub unsafe fn $symbol(params: ChannelwiseParams) {
             if params.share.vectors != 0 {
                 channelwise::$step::<$dtype, { 16 / size_of::<$dtype>() }>(&params)
@@ -72,7 +81,7 @@ macro_rules! channelwise_entries {
                 channelwise::$step::<$dtype, 1>(&params)
             }
         }
-    )* };
+    };
 }
 
 kernel_abi::norm_channelwise_kernels!(channelwise_entries);

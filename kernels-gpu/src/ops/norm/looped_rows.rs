@@ -95,8 +95,8 @@ pub unsafe fn forward<T: Element<Acc = f32>, const E: usize>(p: &NormRowsParams)
             if vector < n_vectors {
                 let column = vector * E as u32;
                 let mut y = widened::<T, E>(words.get_unchecked(J));
-                let scale = parameters::<T, E>(p, p.scale, row, column, 1.0);
-                let bias = parameters::<T, E>(p, p.bias, row, column, 0.0);
+                let scale = parameters::<T, E, false>(p, p.scale, row, column, 1.0);
+                let bias = parameters::<T, E, false>(p, p.bias, row, column, 0.0);
                 for_each!(I < E, {
                     let y = y.get_unchecked_mut(I);
                     *y = (*y - mean) * inv_std * *scale.get_unchecked(I) + *bias.get_unchecked(I);
@@ -137,7 +137,7 @@ pub unsafe fn backward<T: Element<Acc = f32>, const E: usize>(p: &NormRowsParams
             let vector = first + J as u32 * THREADS;
             if vector < n_vectors {
                 let (x, g) = (widened::<T, E>(x.get_unchecked(J)), widened::<T, E>(dy.get_unchecked(J)));
-                let scale = parameters::<T, E>(p, p.scale, row, vector * E as u32, 1.0);
+                let scale = parameters::<T, E, false>(p, p.scale, row, vector * E as u32, 1.0);
                 for_each!(I < E, {
                     let h = *g.get_unchecked(I) * *scale.get_unchecked(I);
                     shift += h;
@@ -158,7 +158,7 @@ pub unsafe fn backward<T: Element<Acc = f32>, const E: usize>(p: &NormRowsParams
             if vector < n_vectors {
                 let column = vector * E as u32;
                 let (x, mut dx) = (widened::<T, E>(x.get_unchecked(J)), widened::<T, E>(dy.get_unchecked(J)));
-                let scale = parameters::<T, E>(p, p.scale, row, column, 1.0);
+                let scale = parameters::<T, E, false>(p, p.scale, row, column, 1.0);
                 for_each!(I < E, {
                     let normal = (*x.get_unchecked(I) - mean) * inv_std;
                     let dx = dx.get_unchecked_mut(I);

@@ -4,8 +4,8 @@
 //! are lanes of one warp, and blocks of 256 threads have several rows; more threads are a block of their own. Sums go
 //! through shuffles, then through shared memory, in a fixed order; deviations are summed once the mean is known.
 //!
-//! Forward, the grid has a place for each row. Backward, blocks go on to further rows: the threads keep to their columns,
-//! for which they add up dscale and dbias on the way; [`column_sums`] adds up those of all blocks.
+//! Forward, the grid has a place for each row. Backward, blocks go on to further rows, which they load while they work on
+//! the one before if registers allow: the threads keep to their columns, for which they add up dscale and dbias on the way; [`column_sums`] adds up those of all blocks.
 
 use crate::math::element::Element;
 use crate::math::vector::{for_each, put, widened};
@@ -16,13 +16,42 @@ use kernel_abi::ops::norm::row_registers::{NormColumnSumsParams, NormRowsParams,
 
 const LANES: u32 = 32;
 
+/// Parts of a column that a thread has under way.
+const PARTS: usize = 4;
+
+/// Whether parameters lie as the columns do, `E` of them in 16 bytes. Then they are loaded under a condition and not behind
+/// branches, and those of several vectors are under way together.
+#[inline(always)]
+pub(super) fn are_simple<const E: usize>(p: &NormRowsParams) -> bool {
+    p.run.divisor == 1 && p.period.divisor == 1 && (p.parameters_are_wide == 0 || E == 4)
+}
+
 /// y and statistics.
+#[inline(always)]
 pub unsafe fn forward<
     T: Element<Acc = f32>,
     const E: usize,
     const THREADS: u32,
     const VECTORS: usize,
     const SCARCE: bool,
+>(
+    p: &NormRowsParams,
+) {
+    if are_simple::<E>(p) {
+        forward_with::<T, E, THREADS, VECTORS, SCARCE, true>(p)
+    } else {
+        forward_with::<T, E, THREADS, VECTORS, SCARCE, false>(p)
+    }
+}
+
+#[inline(always)]
+unsafe fn forward_with<
+    T: Element<Acc = f32>,
+    const E: usize,
+    const THREADS: u32,
+    const VECTORS: usize,
+    const SCARCE: bool,
+    const SIMPLE: bool,
 >(
     p: &NormRowsParams,
 ) {
@@ -39,8 +68,8 @@ pub unsafe fn forward<
         let column = at.column::<E, THREADS>(J);
         if column < p.row_elems {
             let mut y = anew::<T, E, SCARCE>(x.get_unchecked(J));
-            let scale = parameters::<T, E>(p, p.scale, at.row, column, 1.0);
-            let bias = parameters::<T, E>(p, p.bias, at.row, column, 0.0);
+            let scale = parameters::<T, E, SIMPLE>(p, p.scale, at.row, column, 1.0);
+            let bias = parameters::<T, E, SIMPLE>(p, p.bias, at.row, column, 0.0);
             for_each!(I < E, {
                 let y = y.get_unchecked_mut(I);
                 *y = (*y - mean) * inv_std * *scale.get_unchecked(I) + *bias.get_unchecked(I);
@@ -51,6 +80,7 @@ pub unsafe fn forward<
 }
 
 /// dx, and parts of dscale and dbias.
+#[inline(always)]
 pub unsafe fn backward<
     T: Element<Acc = f32>,
     const E: usize,
@@ -60,31 +90,82 @@ pub unsafe fn backward<
 >(
     p: &NormRowsParams,
 ) {
+    if are_simple::<E>(p) {
+        backward_with::<T, E, THREADS, VECTORS, SCARCE, true>(p)
+    } else {
+        backward_with::<T, E, THREADS, VECTORS, SCARCE, false>(p)
+    }
+}
+
+/// Whether backward loads a row while it works on the one before: where threads have registers for both.
+#[inline(always)]
+const fn loads_ahead(vectors: usize) -> bool {
+    vectors == 1
+}
+
+/// What backward reads of a row: x, dy, and the statistics that are given.
+#[derive(Clone, Copy)]
+struct Loaded<const VECTORS: usize> {
+    x: [[u32; 4]; VECTORS],
+    dy: [[u32; 4]; VECTORS],
+    mean: f32,
+    inv_std: f32,
+}
+
+#[inline(always)]
+unsafe fn load_all<T: Element, const E: usize, const THREADS: u32, const VECTORS: usize>(
+    p: &NormRowsParams,
+    at: &Place,
+) -> Loaded<VECTORS> {
+    let there = at.row < p.n_rows && p.statistics_are_given != 0;
+    let read = |address: u64| {
+        let [bits] = guarded::load_x1(address + u64::from(at.row) * 4, u32::from(there && address != 0));
+        f32::from_bits(bits)
+    };
+    Loaded {
+        x: load_row::<T, E, THREADS, VECTORS>(p, at, p.x, p.x_pitch),
+        dy: load_row::<T, E, THREADS, VECTORS>(p, at, p.dy, p.dy_pitch),
+        mean: read(p.mean),
+        inv_std: read(p.inv_std),
+    }
+}
+
+#[inline(always)]
+unsafe fn backward_with<
+    T: Element<Acc = f32>,
+    const E: usize,
+    const THREADS: u32,
+    const VECTORS: usize,
+    const SCARCE: bool,
+    const SIMPLE: bool,
+>(
+    p: &NormRowsParams,
+) {
     let mut sums = [[[0.0f32; E]; 2]; VECTORS];
     let rows_per_block = rows_of_block::<THREADS>();
     // The same for all threads of a block, which meet at barriers within.
     let mut first = block_idx_x();
+    let mut next = load_all::<T, E, THREADS, VECTORS>(p, &Place::new::<THREADS>(first));
     while first * rows_per_block < p.n_rows {
         let at = Place::new::<THREADS>(first);
-        let x = load_row::<T, E, THREADS, VECTORS>(p, &at, p.x, p.x_pitch);
-        let dy = load_row::<T, E, THREADS, VECTORS>(p, &at, p.dy, p.dy_pitch);
+        let row = next;
+        first += grid_dim_x();
+        if loads_ahead(VECTORS) {
+            next = load_all::<T, E, THREADS, VECTORS>(p, &Place::new::<THREADS>(first));
+        }
         let there = at.row < p.n_rows;
         let (mean, inv_std) = if p.statistics_are_given != 0 {
-            let read = |address: u64| {
-                let [bits] = guarded::load_x1(address + u64::from(at.row) * 4, u32::from(there && address != 0));
-                f32::from_bits(bits)
-            };
-            (read(p.mean), read(p.inv_std))
+            (row.mean, row.inv_std)
         } else {
-            statistics::<T, E, THREADS, VECTORS, SCARCE>(p, &at, &x)
+            statistics::<T, E, THREADS, VECTORS, SCARCE>(p, &at, &row.x)
         };
         let (mut shift, mut tilt) = (0.0f32, 0.0f32);
         for_each!(J < VECTORS, {
             let column = at.column::<E, THREADS>(J);
             if there && column < p.row_elems {
-                let (x, g) = (x.get_unchecked(J), dy.get_unchecked(J));
+                let (x, g) = (row.x.get_unchecked(J), row.dy.get_unchecked(J));
                 let (x, g) = (anew::<T, E, SCARCE>(x), anew::<T, E, SCARCE>(g));
-                let scale = parameters::<T, E>(p, p.scale, at.row, column, 1.0);
+                let scale = parameters::<T, E, SIMPLE>(p, p.scale, at.row, column, 1.0);
                 let [dscale, dbias] = sums.get_unchecked_mut(J);
                 for_each!(I < E, {
                     let normal = (*x.get_unchecked(I) - mean) * inv_std;
@@ -103,9 +184,9 @@ pub unsafe fn backward<
         for_each!(J < VECTORS, {
             let column = at.column::<E, THREADS>(J);
             if there && column < p.row_elems {
-                let (x, dy) = (x.get_unchecked(J), dy.get_unchecked(J));
+                let (x, dy) = (row.x.get_unchecked(J), row.dy.get_unchecked(J));
                 let (x, mut dx) = (anew::<T, E, SCARCE>(x), anew::<T, E, SCARCE>(dy));
-                let scale = parameters::<T, E>(p, p.scale, at.row, column, 1.0);
+                let scale = parameters::<T, E, SIMPLE>(p, p.scale, at.row, column, 1.0);
                 for_each!(I < E, {
                     let normal = (*x.get_unchecked(I) - mean) * inv_std;
                     let dx = dx.get_unchecked_mut(I);
@@ -114,7 +195,9 @@ pub unsafe fn backward<
                 store::<T, E>(p, at.row, column, dx);
             }
         });
-        first += grid_dim_x();
+        if !loads_ahead(VECTORS) {
+            next = load_all::<T, E, THREADS, VECTORS>(p, &Place::new::<THREADS>(first));
+        }
     }
     if p.partials != 0 {
         store_partials::<E, THREADS, VECTORS>(p, &sums);
@@ -263,7 +346,7 @@ pub(super) unsafe fn row_sums<const THREADS: u32, const N: usize>(mut values: [f
 
 /// The parameters of a vector; `or` where there are none.
 #[inline(always)]
-pub(super) unsafe fn parameters<T: Element<Acc = f32>, const E: usize>(
+pub(super) unsafe fn parameters<T: Element<Acc = f32>, const E: usize, const SIMPLE: bool>(
     p: &NormRowsParams,
     address: u64,
     row: u32,
@@ -271,6 +354,14 @@ pub(super) unsafe fn parameters<T: Element<Acc = f32>, const E: usize>(
     or: f32,
 ) -> [f32; E] {
     let mut values = [or; E];
+    if SIMPLE {
+        let words = guarded::load_x4(address + u64::from(column) * size_of::<T>() as u64, u32::from(address != 0));
+        let given = widened::<T, E>(&words);
+        for_each!(I < E, {
+            *values.get_unchecked_mut(I) = if address != 0 { *given.get_unchecked(I) } else { or };
+        });
+        return values;
+    }
     if address == 0 {
         return values;
     }
@@ -333,7 +424,10 @@ pub(super) unsafe fn store<T: Element<Acc = f32>, const E: usize>(
     store_x4(to as *mut u32, words);
 }
 
-/// Writes a block's parts of dscale and dbias: those of its rows are added up first, row by row.
+/// dscale and dbias.
+const BOTH: usize = 2;
+
+/// Writes a block's parts of dscale and dbias: where it has several rows at a time, those are added up in shared memory.
 #[inline(always)]
 unsafe fn store_partials<const E: usize, const THREADS: u32, const VECTORS: usize>(
     p: &NormRowsParams,
@@ -341,30 +435,51 @@ unsafe fn store_partials<const E: usize, const THREADS: u32, const VECTORS: usiz
 ) {
     let at = Place::new::<THREADS>(0);
     let to = p.partials + u64::from(block_idx_x()) * 2 * u64::from(p.row_elems) * 4;
-    let mut turn = 0;
-    while turn < rows_of_block::<THREADS>() {
-        // Within a block, what one row's threads wrote is seen by the next row's behind the barrier.
-        if THREADS > LANES || at.row == turn {
-            for_each!(J < VECTORS, {
-                let column = at.column::<E, THREADS>(J);
-                if column < p.row_elems {
-                    let scale_to = (to + u64::from(column) * 4) as *mut f32;
-                    let bias_to = scale_to.add(p.row_elems as usize);
-                    let [dscale, dbias] = sums.get_unchecked(J);
-                    for_each!(I < E, {
-                        let (mut a, mut b) = (*dscale.get_unchecked(I), *dbias.get_unchecked(I));
-                        if turn > 0 {
-                            (a, b) = (a + *scale_to.add(I), b + *bias_to.add(I));
+    for_each!(J < VECTORS, {
+        for_each!(WHICH < BOTH, {
+            let wanted = if WHICH == 0 { p.wants_dscale } else { p.wants_dbias };
+            if wanted != 0 {
+                let values = sums.get_unchecked(J).get_unchecked(WHICH);
+                let to = (to as *mut f32).add(WHICH * p.row_elems as usize);
+                if THREADS > LANES {
+                    let column = at.column::<E, THREADS>(J);
+                    if column < p.row_elems {
+                        store_f32s(to.add(column as usize), values);
+                    }
+                } else {
+                    let slots = shared_array![f32; 8 * SHARED_BLOCK as usize];
+                    // Nobody may still read what is written now.
+                    sync_threads();
+                    store_f32s(slots.add(thread_idx_x() as usize * E), values);
+                    sync_threads();
+                    let columns = THREADS * E as u32;
+                    let column = J as u32 * columns + thread_idx_x();
+                    if thread_idx_x() < columns && column < p.row_elems {
+                        let (mut sum, mut i) = (0.0f32, 0);
+                        while i < rows_of_block::<THREADS>() {
+                            sum += *slots.add((i * columns + thread_idx_x()) as usize);
+                            i += 1;
                         }
-                        *scale_to.add(I) = a;
-                        *bias_to.add(I) = b;
-                    });
+                        *to.add(column as usize) = sum;
+                    }
                 }
-            });
+            }
+        });
+    });
+}
+
+/// Writes neighbours in fours, to a multiple of 16 bytes.
+#[inline(always)]
+unsafe fn store_f32s<const E: usize>(to: *mut f32, values: &[f32; E]) {
+    for_each!(I < E, {
+        if I % 4 == 0 {
+            let four: [f32; 4] = core::array::from_fn(
+                #[inline(always)]
+                |i| *values.get_unchecked(I + i),
+            );
+            *(to.add(I) as *mut X4<f32>) = X4(four);
         }
-        sync_threads();
-        turn += 1;
-    }
+    });
 }
 
 /// dscale and dbias from the parts of all blocks. Blocks of 32 columns, 32 threads for each; grid: columns along x, dscale
@@ -382,8 +497,17 @@ pub unsafe fn column_sums<T: Element<Acc = f32>>(p: &NormColumnSumsParams) {
         let from = (p.partials as *const f32).add((which * p.columns + column) as usize);
         let mut part = row;
         while part < p.n_parts {
-            sum += *from.add(part as usize * step);
-            part += SUM_ROWS;
+            let mut loaded = [0.0f32; PARTS];
+            for_each!(J < PARTS, {
+                let part = part + J as u32 * SUM_ROWS;
+                let address = from.wrapping_add(part as usize * step) as u64;
+                let [bits] = guarded::load_x1(address, u32::from(part < p.n_parts));
+                *loaded.get_unchecked_mut(J) = f32::from_bits(bits);
+            });
+            for_each!(J < PARTS, {
+                sum += *loaded.get_unchecked(J);
+            });
+            part += PARTS as u32 * SUM_ROWS;
         }
     }
     *sums.add(thread as usize) = sum;

@@ -1,5 +1,5 @@
 //! Batch norm, and group and instance norm of channels: sums over parts of channels, what rows make of them, and a pass
-//! that writes. Inference is that pass alone.
+//! that writes. Inference is that pass alone. Where a block has all elements of its rows, one kernel does all of it.
 
 mod share;
 
@@ -8,7 +8,7 @@ use crate::driver::Function;
 use crate::launch::{KernelRow, LaunchConfig, kernel_for, kernel_rows, linear_grid};
 use crate::ops::norm::naive::{is_wide, parameters_are_wide, place, place_address, run};
 use crate::plan::{Call, Launch};
-use crate::select::cost::LAUNCH_US;
+use crate::select::cost::{LAUNCH_US, blocks_us};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Problem, Stream};
 use kernel_abi::ops::activation::ActivationMode;
@@ -28,6 +28,8 @@ const MEMORY_SHARE: f64 = 0.85;
 const FORWARD: &[&str] = &["statistics", "finish_statistics", "apply"];
 const INFERENCE: &[&str] = &["infer"];
 const BACKWARD: &[&str] = &["gradient_sums", "finish_gradients", "apply_gradients"];
+const WHOLE_FORWARD: &[&str] = &["whole_forward"];
+const WHOLE_BACKWARD: &[&str] = &["whole_backward"];
 const BACKWARD_ANEW: &[&str] =
     &["statistics", "finish_statistics", "gradient_sums", "finish_gradients", "apply_gradients"];
 
@@ -40,7 +42,8 @@ impl Algorithm<NormProblem> for Channelwise {
     }
 
     fn configs(&self, problem: &NormProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        let steps = steps(problem)?;
+        steps(problem, false)?;
+        let steps = steps(problem, Layout::of(problem, context)?.whole)?;
         let last = steps[steps.len() - 1];
         let configs = kernel_for(KERNELS, last, problem.x().dtype(), context)?;
         if !matches!(
@@ -58,7 +61,6 @@ impl Algorithm<NormProblem> for Channelwise {
                 return Err(Refusal::new(format!("takes a packed {name}, given {desc}")));
             }
         }
-        Layout::of(problem, context)?;
         Ok(configs)
     }
 
@@ -72,7 +74,8 @@ impl Algorithm<NormProblem> for Channelwise {
     }
 
     fn estimate_us(&self, problem: &NormProblem, _: Config, context: &Context) -> f64 {
-        let n_steps = steps(problem).map_or(1, <[&str]>::len) as f64;
+        let Ok(layout) = Layout::of(problem, context) else { return f64::INFINITY };
+        let n_steps = steps(problem, layout.whole).map_or(1, <[&str]>::len) as f64;
         let x = problem.x().data_bytes() as f64;
         // Beside every operand once: the sums read x, and backward dy and y as well.
         let again = match problem.norm_pass() {
@@ -83,7 +86,10 @@ impl Algorithm<NormProblem> for Channelwise {
             NormPass::Forward => x,
             NormPass::Inference | NormPass::Finalize => 0.0,
         };
-        n_steps * LAUNCH_US + (problem.bytes() + again) / (MEMORY_SHARE * context.info().bytes_per_us)
+        let bytes = (problem.bytes() + again) / MEMORY_SHARE;
+        let share = layout.vectors.unwrap_or(layout.single);
+        let blocks = i64::from(layout.blocks[usize::from(layout.vectors.is_none())]) * i64::from(share.n_parts);
+        (n_steps - 1.0) * LAUNCH_US + blocks_us(bytes, blocks, context)
     }
 
     fn prepare(&self, problem: &NormProblem, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -92,7 +98,7 @@ impl Algorithm<NormProblem> for Channelwise {
             reasons: vec![(self.name().to_owned(), reason)],
         };
         let layout = Layout::of(problem, context).map_err(refused)?;
-        let steps = steps(problem).map_err(refused)?;
+        let steps = steps(problem, layout.whole).map_err(refused)?;
         let dtype = problem.x().dtype();
         let mut kernels = Vec::new();
         for step in steps {
@@ -109,8 +115,11 @@ impl Algorithm<NormProblem> for Channelwise {
     }
 }
 
-fn steps(problem: &NormProblem) -> Result<&'static [&'static str], Refusal> {
+/// The kernels; `whole` where one does all.
+fn steps(problem: &NormProblem, whole: bool) -> Result<&'static [&'static str], Refusal> {
     Ok(match problem.norm_pass() {
+        NormPass::Forward if whole => WHOLE_FORWARD,
+        NormPass::Backward if whole => WHOLE_BACKWARD,
         NormPass::Forward => FORWARD,
         NormPass::Inference => INFERENCE,
         NormPass::Backward if problem.operand("inv_std").is_some() => BACKWARD,
@@ -184,7 +193,7 @@ fn params(problem: &NormProblem, layout: &Layout) -> ChannelwiseParams {
         row_share: (1.0 / problem.count() as f64) as f32,
         alpha: 1.0,
         beta: 0.0,
-        reserved: 0,
+        channels_per_parameter: layout.channels_per_parameter,
     }
 }
 

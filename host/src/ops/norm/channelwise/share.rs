@@ -9,12 +9,18 @@ use kernel_abi::ops::norm::channelwise::{BLOCK, Share, tensor};
 
 /// Bytes of an access.
 pub(super) const VECTOR_BYTES: i64 = 16;
-/// Blocks of a multiprocessor that keep it busy.
-const BLOCKS_PER_UNIT: i64 = 8;
+/// Blocks of a multiprocessor that keep it busy: two or three times those that are there together.
+const BLOCKS_PER_UNIT: i64 = 6;
 /// Vectors of a thread that are worth a part.
 const PART_VECTORS: i64 = 4;
 /// The most channels of a warp's vectors.
 const MAX_LANES: u64 = 32;
+/// The same where a block has all positions, and the vectors of a thread up to which it does.
+const WHOLE_LANES: i64 = 8;
+const WHOLE_VECTORS: i64 = 16;
+/// Images of fewer positions have them taken for channels, where there are this many images.
+const FEW_POSITIONS: i64 = 1024;
+const MANY_IMAGES: i64 = 32;
 /// Positions and channels are counted in 31 bits, a few steps more of them included.
 const MAX_EXTENT: i64 = 1 << 30;
 /// The most parts: the extent of a grid.
@@ -29,6 +35,9 @@ pub(super) struct Layout {
     pub(super) strides: [[i64; 3]; tensor::COUNT],
     pub(super) rows_per_image: u32,
     pub(super) channels_per_row: Divisor,
+    pub(super) channels_per_parameter: Divisor,
+    /// Whether a block has all elements of its rows.
+    pub(super) whole: bool,
     /// Blocks along the channels, with vectors and without.
     pub(super) blocks: [u32; 2],
 }
@@ -39,6 +48,8 @@ struct Shape {
     positions: i64,
     channels: i64,
     strides: [[i64; 3]; tensor::COUNT],
+    /// Positions that are taken for channels of their own, 1 where they are not.
+    spread: i64,
 }
 
 impl Layout {
@@ -60,9 +71,21 @@ impl Layout {
             shape.positions % run == 0 && whole(0, shape.images) && whole(2, shape.channels)
         };
         let rows_along_images = !along_channels && !by_image && shape.images > 1;
+        let one_channel_a_row = !matches!(mode, NormMode::Group { .. }) && shape.spread == 1;
+        let best = if fits { run } else { 1 };
+        let whole = one_channel_a_row
+            && match problem.norm_pass() {
+                NormPass::Forward => true,
+                NormPass::Backward => !by_image && problem.operand("inv_std").is_some(),
+                _ => false,
+            }
+            && shape.steps(by_image, along_channels, rows_along_images, best) <= WHOLE_VECTORS;
         let lanes = |run: i64| {
             if along_channels {
-                (shape.channels / run).max(1).unsigned_abs().next_power_of_two().min(MAX_LANES) as i64
+                let all = (shape.channels / run).max(1).unsigned_abs().next_power_of_two().min(MAX_LANES) as i64;
+                // Few of them, and more blocks, where a block has all positions.
+                let few = (i64::from(BLOCK) * 4 / shape.positions).clamp(1, WHOLE_LANES);
+                if whole { all.min(1 << few.ilog2()) } else { all }
             } else if rows_along_images {
                 MAX_LANES as i64
             } else {
@@ -71,9 +94,11 @@ impl Layout {
         };
         let blocks =
             |run: i64| if along_channels { div_ceil(shape.channels, lanes(run) * run) } else { shape.channels };
-        let best = if fits { run } else { 1 };
-        let cut =
-            Cut::new(&shape, by_image, rows_along_images, along_channels, lanes(best), best, blocks(best), context);
+        let cut = if whole {
+            Cut::whole(&shape, by_image)
+        } else {
+            Cut::new(&shape, by_image, rows_along_images, along_channels, lanes(best), best, blocks(best), context)
+        };
         if cut.n_parts() > MAX_PARTS {
             return Err(Refusal::new(format!("takes up to {MAX_PARTS} parts, given {}", cut.n_parts())));
         }
@@ -94,7 +119,7 @@ impl Layout {
         let (rows_per_image, channels_per_row) = match mode {
             NormMode::Group { groups } => (groups, shape.channels / groups),
             NormMode::Instance => (shape.channels, 1),
-            _ => (0, 1),
+            _ => (0, shape.spread),
         };
         Ok(Layout {
             vectors: fits.then(|| share(run)),
@@ -102,6 +127,8 @@ impl Layout {
             strides: shape.strides,
             rows_per_image: rows_per_image as u32,
             channels_per_row: Divisor::new(channels_per_row as u32),
+            channels_per_parameter: Divisor::new(shape.spread as u32),
+            whole,
             blocks: [blocks(run) as u32, blocks(1) as u32],
         })
     }
@@ -147,6 +174,12 @@ impl Cut {
         Cut { image_parts, part_images, chunks: div_ceil(shape.positions, part_positions), part_positions }
     }
 
+    /// All of an image, or of all images.
+    fn whole(shape: &Shape, by_image: bool) -> Self {
+        let part_images = if by_image { 1 } else { shape.images };
+        Cut { image_parts: shape.images / part_images, part_images, chunks: 1, part_positions: shape.positions }
+    }
+
     fn n_parts(&self) -> i64 {
         self.image_parts * self.chunks
     }
@@ -177,15 +210,40 @@ impl Shape {
         let (mut positions, position_strides) = merged(&tensors, &(2..x.rank()).collect::<Vec<_>>())?;
         let mut strides: [[i64; 3]; tensor::COUNT] =
             std::array::from_fn(|t| [tensors[t].strides()[0], position_strides[t], tensors[t].strides()[1]]);
-        let mut images = dims[0];
-        if batch_wide && positions == 1 {
+        let (mut images, mut channels, mut spread) = (dims[0], dims[1], 1);
+        let run = VECTOR_BYTES / x.dtype().size_bytes() as i64;
+        let is_planar = |s: &[i64; 3]| s[1] == 1 && s[2] == positions;
+        if batch_wide
+            && images >= MANY_IMAGES
+            && (2..FEW_POSITIONS).contains(&positions)
+            && channels > 1
+            && channels * positions % run == 0
+            && strides.iter().all(is_planar)
+        {
+            // Threads keep to some places of an image, whose channels are the same in all images.
+            strides.iter_mut().for_each(|s| *s = [0, s[0], 1]);
+            (images, positions, channels, spread) = (1, images, channels * positions, positions);
+        } else if batch_wide && positions == 1 {
             // Images are as good as positions.
             strides.iter_mut().for_each(|s| s[1] = s[0]);
             (images, positions) = (1, images);
         } else if batch_wide && strides.iter().all(|s| s[0] == positions * s[1]) {
             (images, positions) = (1, images * positions);
         }
-        Self::checked(Shape { images, positions, channels: dims[1], strides })
+        Self::checked(Shape { images, positions, channels, strides, spread })
+    }
+
+    /// Vectors of `run` elements that a thread has where a block has all of its channels' rows.
+    fn steps(&self, by_image: bool, along_channels: bool, rows_along_images: bool, run: i64) -> i64 {
+        let (images, threads) = (if by_image { 1 } else { self.images }, i64::from(BLOCK));
+        if along_channels {
+            images * div_ceil(self.positions, threads)
+        } else if rows_along_images {
+            let lanes = MAX_LANES as i64;
+            div_ceil(images, threads / lanes) * div_ceil(self.positions, lanes * run)
+        } else {
+            images * div_ceil(self.positions, threads * run)
+        }
     }
 
     /// Every position is a channel, every image a position.
@@ -196,7 +254,7 @@ impl Shape {
         let all = [packed, a, b, c, d, e];
         let (channels, [_, rest @ ..]) = merged(&all, &(1..x.rank()).collect::<Vec<_>>())?;
         let strides = std::array::from_fn(|t| [0, tensors[t].strides()[0], rest[t]]);
-        Self::checked(Shape { images: 1, positions: x.dims()[0], channels, strides })
+        Self::checked(Shape { images: 1, positions: x.dims()[0], channels, strides, spread: 1 })
     }
 
     fn checked(self) -> Result<Self, Refusal> {
@@ -273,9 +331,17 @@ mod tests {
 
     #[test]
     fn every_element_is_met_once() {
-        for x in
-            ["5x16x9x7:f16:nhwc", "5x16x8x8:f16", "5x3x7x7:f32", "9x5x1x1:bf16", "1x40x3x3:f32:nhwc", "70x2x16:f16"]
-        {
+        for x in [
+            "5x16x9x7:f16:nhwc",
+            "5x16x8x8:f16",
+            "5x3x7x7:f32",
+            "9x5x1x1:bf16",
+            "1x40x3x3:f32:nhwc",
+            "70x2x16:f16",
+            "40x8x7x7:bf16",
+            "33x4x3x5:f32",
+            "2x24x70x70:f16:nhwc",
+        ] {
             for mode in ["batch", "instance", "per_activation"] {
                 if mode == "per_activation" && x.contains("nhwc") {
                     continue;

@@ -1,39 +1,26 @@
 //! Gradients: sums of parts, what rows and parameters make of them, and dx.
 
-use super::forward::parts_of_row;
-use super::place::{Place, elements, join_block, load, number, parameter, set_parameter, store};
+use super::forward::{PARTS, in_block, pair, parts_of_row};
+use super::place::{LANES, Place, join_block, parameter, set_parameter, store};
 use crate::math::element::Element;
-use crate::math::vector::for_each;
-use cuda_std::thread::{grid_threads_1d, index_1d, lane_id};
+use crate::math::vector::{for_each, widened};
+use cuda_std::thread::{grid_threads_1d, index_1d, lane_id, sync_threads, thread_idx_x};
 use cuda_std::{shared_array, warp};
 use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, tensor};
 
-const LANES: u32 = 32;
+/// Places of a thread that are under way: of x and dy, and of y with them.
+const OF_PAIRS: usize = 3;
+const WITH_Y: usize = 2;
 
-/// What [`gradient_sums`] and [`apply_gradients`] load of a place: x, dy, and y where there is an activation.
-type Loaded = [[u32; 4]; 3];
-
+/// dy · act' of what x, dy, and y where there is an activation, have at a place.
 #[inline(always)]
-unsafe fn load_all<T: Element<Acc = f32>, const V: usize>(
+unsafe fn gradient<T: Element<Acc = f32>, const V: usize, const N: usize>(
     p: &ChannelwiseParams,
-    place: &Place,
-    image: u32,
-    at: u32,
-) -> Loaded {
-    let has_y = p.addresses[tensor::Y] != 0;
-    [
-        load::<T, V>(place.address::<T>(p, tensor::X, image, at)),
-        load::<T, V>(place.address::<T>(p, tensor::DY, image, at)),
-        if has_y { load::<T, V>(place.address::<T>(p, tensor::Y, image, at)) } else { [0; 4] },
-    ]
-}
-
-/// dy · act'.
-#[inline(always)]
-unsafe fn gradient<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams, loaded: &Loaded) -> [f32; V] {
-    let mut g = elements::<T, V>(&loaded[1]);
-    if p.addresses[tensor::Y] != 0 {
-        let y = elements::<T, V>(&loaded[2]);
+    words: &[[u32; 4]; N],
+) -> [f32; V] {
+    let mut g = widened::<T, V>(words.get_unchecked(1));
+    if N > 2 {
+        let y = widened::<T, V>(words.get_unchecked(N - 1));
         for_each!(I < V, {
             let y = *y.get_unchecked(I);
             // No number is at least a bound that is none.
@@ -43,83 +30,105 @@ unsafe fn gradient<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams,
     g
 }
 
-/// Means and inverse standard deviations of a vector's channels.
+/// Σ g and Σ g x̂ of a part: thread t has those of channel t of the block's. All threads of the block call it.
 #[inline(always)]
-unsafe fn of_rows<const V: usize>(p: &ChannelwiseParams, place: &Place, image: u32) -> ([f32; V], [f32; V]) {
-    (
-        place.each::<V>(p, |i| number(p.mean, place.row(p, image, i))),
-        place.each::<V>(p, |i| number(p.inv_std, place.row(p, image, i))),
-    )
-}
-
-/// Σ g and Σ g x̂ of every channel of a part.
-pub unsafe fn gradient_sums<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
-    let place = Place::new::<V>(p);
-    let slots = shared_array![f32; 2 * BLOCK as usize];
+unsafe fn part_sums<T: Element<Acc = f32>, const V: usize, const N: usize, const K: usize>(
+    p: &ChannelwiseParams,
+    place: &Place,
+    tensors: [usize; N],
+) -> [f32; 2] {
+    let slots = shared_array![f32; 2 * 8 * BLOCK as usize];
     let mut sums = [[0.0f32; 2]; V];
-    place.walk(
-        |image| of_rows::<V>(p, &place, image),
-        |image, at| load_all::<T, V>(p, &place, image, at),
-        |(mean, inv_std), _, _, loaded| {
-            let (x, g) = (elements::<T, V>(&loaded[0]), gradient::<T, V>(p, &loaded));
+    place.walk::<T, V, N, K, false, _>(
+        p,
+        tensors,
+        || place.of_rows::<V>(p, p.mean),
+        #[inline(always)]
+        |mean, _, _, words| {
+            let (x, g) = (widened::<T, V>(words.get_unchecked(0)), gradient::<T, V, N>(p, words));
             for_each!(I < V, {
-                let normal = (*x.get_unchecked(I) - *mean.get_unchecked(I)) * *inv_std.get_unchecked(I);
                 let [g_sum, gx_sum] = sums.get_unchecked_mut(I);
                 *g_sum += *g.get_unchecked(I);
-                *gx_sum += *g.get_unchecked(I) * normal;
+                *gx_sum += *g.get_unchecked(I) * (*x.get_unchecked(I) - *mean.get_unchecked(I));
             });
         },
     );
-    let add = |a: [f32; 2], b: [f32; 2]| [a[0] + b[0], a[1] + b[1]];
-    let write = |channel: u32, [g, gx]: [f32; 2]| {
+    if place.there {
+        let inv_std = place.of_rows::<V>(p, p.inv_std);
+        for_each!(I < V, {
+            *sums.get_unchecked_mut(I).get_unchecked_mut(1) *= *inv_std.get_unchecked(I);
+        });
+    }
+    let add = #[inline(always)]
+    |a: [f32; 2], b: [f32; 2]| [a[0] + b[0], a[1] + b[1]];
+    if p.share.along_channels != 0 {
+        return join_block::<V, 2>(slots, place.apart, sums, add);
+    }
+    let mut all = [0.0; 2];
+    for_each!(I < V, {
+        all = add(all, *sums.get_unchecked(I));
+    });
+    join_block::<1, 2>(slots, place.apart, [all], add)
+}
+
+/// With y where there is an activation.
+#[inline(always)]
+unsafe fn sums_of_part<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams, place: &Place) -> [f32; 2] {
+    if p.addresses[tensor::Y] == 0 {
+        part_sums::<T, V, 2, OF_PAIRS>(p, place, [tensor::X, tensor::DY])
+    } else {
+        part_sums::<T, V, 3, WITH_Y>(p, place, [tensor::X, tensor::DY, tensor::Y])
+    }
+}
+
+/// Σ g and Σ g x̂ of every channel of a part.
+#[inline(always)]
+pub unsafe fn gradient_sums<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
+    let place = Place::new::<V, false>(p);
+    let [g, gx] = sums_of_part::<T, V>(p, &place);
+    if let Some(channel) = place.channel_of_thread::<V>(p) {
         let to = (p.partials as *mut f32).add((place.part * p.share.channels + channel) as usize);
         *to = g;
         *to.add((p.share.n_parts * p.share.channels) as usize) = gx;
-    };
-    let is_first = cuda_std::thread::thread_idx_x() < place.apart && place.there;
-    if p.share.along_channels != 0 {
-        for_each!(I < V, {
-            let joined = join_block(slots, place.apart, *sums.get_unchecked(I), add);
-            if is_first {
-                write(place.channel + I as u32, joined);
-            }
-        });
-    } else {
-        let mut own = [0.0; 2];
-        for_each!(I < V, {
-            own = add(own, *sums.get_unchecked(I));
-        });
-        let joined = join_block(slots, place.apart, own, add);
-        if is_first {
-            write(place.channel, joined);
-        }
     }
 }
 
 /// Σ h / m and Σ h x̂ / m of every row, dscale and dbias of every channel. A warp a row, then a warp a channel.
+#[inline(always)]
 pub unsafe fn finish_gradients<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
     let s = &p.share;
     let (wide, strides) = (p.parameters_are_wide, &p.parameter_strides);
     let n_warps = (grid_threads_1d() / u64::from(LANES)) as u32;
-    let second = s.n_parts * s.channels;
+    let second = u64::from(s.n_parts) * u64::from(s.channels);
+    let of_channels = p.channels_per_parameter;
     let wants_parameters = p.dscale != 0 || p.dbias != 0;
-    let n_items = p.n_rows + if wants_parameters { s.channels } else { 0 };
+    let n_items = p.n_rows + if wants_parameters { of_channels.div_rem(s.channels).0 } else { 0 };
     let mut item = (index_1d() / u64::from(LANES)) as u32;
     while item < n_items {
         let of_row = item < p.n_rows;
         let (first_part, n_parts, first_channel) =
-            if of_row { parts_of_row(p, item) } else { (0, s.n_parts, item - p.n_rows) };
-        let n = if of_row { n_parts * p.channels_per_row.divisor } else { n_parts };
+            if of_row { parts_of_row(p, item) } else { (0, s.n_parts, (item - p.n_rows) * of_channels.divisor) };
+        let channels = if of_row { p.channels_per_row } else { of_channels };
+        let n = n_parts * channels.divisor;
         let (mut g, mut gx) = (0.0f32, 0.0f32);
         let mut i = lane_id();
         while i < n {
-            let (part, channel) = if of_row { p.channels_per_row.div_rem(i) } else { (i, 0) };
-            let channel = first_channel + channel;
-            let at = (first_part + part) * s.channels + channel;
-            let factor = if of_row { parameter::<T>(p.scale, wide, strides[0], channel, 1.0) } else { 1.0 };
-            g += factor * number(p.partials, at);
-            gx += factor * number(p.partials, second + at);
-            i += LANES;
+            let mut loaded = [[0.0f32; 2]; PARTS];
+            for_each!(J < PARTS, {
+                let k = i + J as u32 * LANES;
+                let (part, channel) = channels.div_rem(k);
+                let at = u64::from((first_part + part) * s.channels + first_channel + channel);
+                *loaded.get_unchecked_mut(J) = pair(p, at, second, k < n);
+            });
+            for_each!(J < PARTS, {
+                let k = i + J as u32 * LANES;
+                let index = of_channels.div_rem(first_channel + channels.div_rem(k).1).0;
+                let factor = if of_row && k < n { parameter::<T>(p.scale, wide, strides[0], index, 1.0) } else { 1.0 };
+                let [of_g, of_gx] = *loaded.get_unchecked(J);
+                g += factor * of_g;
+                gx += factor * of_gx;
+            });
+            i += PARTS as u32 * LANES;
         }
         warp::sync_warp();
         let (g, gx) = (warp::sum_f32(g), warp::sum_f32(gx));
@@ -128,8 +137,8 @@ pub unsafe fn finish_gradients<T: Element<Acc = f32>, const V: usize>(p: &Channe
                 *(p.shift as *mut f32).add(item as usize) = g * p.row_share;
                 *(p.tilt as *mut f32).add(item as usize) = gx * p.row_share;
             } else {
-                blend::<T>(p, p.dscale, strides[2], first_channel, gx);
-                blend::<T>(p, p.dbias, strides[3], first_channel, g);
+                blend::<T>(p, p.dscale, strides[2], item - p.n_rows, gx);
+                blend::<T>(p, p.dbias, strides[3], item - p.n_rows, g);
             }
         }
         item += n_warps;
@@ -151,29 +160,79 @@ unsafe fn blend<T: Element<Acc = f32>>(p: &ChannelwiseParams, address: u64, stri
 }
 
 /// dx and dz.
+#[inline(always)]
 pub unsafe fn apply_gradients<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
-    let place = Place::new::<V>(p);
-    if !place.there {
-        return;
+    let place = Place::new::<V, true>(p);
+    finish::<T, V>(p, &place, || (place.of_rows(p, p.shift), place.of_rows(p, p.tilt)));
+}
+
+/// Sums, dscale and dbias, and dx and dz, where a block has all of its channels' rows, each of one channel.
+#[inline(always)]
+pub unsafe fn whole_backward<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
+    let place = Place::new::<V, false>(p);
+    let rows = shared_array![f32; 2 * BLOCK as usize];
+    let (wide, strides) = (p.parameters_are_wide, &p.parameter_strides);
+    let [g, gx] = sums_of_part::<T, V>(p, &place);
+    if let Some(channel) = place.channel_of_thread::<V>(p) {
+        blend::<T>(p, p.dscale, strides[2], channel, gx);
+        blend::<T>(p, p.dbias, strides[3], channel, g);
+        let share = parameter::<T>(p.scale, wide, strides[0], channel, 1.0) * p.row_share;
+        *rows.add(thread_idx_x() as usize) = share * g;
+        *rows.add((BLOCK + thread_idx_x()) as usize) = share * gx;
     }
+    sync_threads();
+    let first = place.first_of_thread::<V>(p);
+    finish::<T, V>(p, &place, || (in_block::<V>(p, rows, first), in_block::<V>(p, rows, BLOCK + first)));
+}
+
+/// Writes dx and dz; `sums` gives Σ h / m and Σ h x̂ / m.
+#[inline(always)]
+unsafe fn finish<T: Element<Acc = f32>, const V: usize>(
+    p: &ChannelwiseParams,
+    place: &Place,
+    sums: impl Fn() -> ([f32; V], [f32; V]),
+) {
+    if p.addresses[tensor::Y] == 0 {
+        finish_some::<T, V, 2, OF_PAIRS>(p, place, [tensor::X, tensor::DY], sums);
+    } else {
+        finish_some::<T, V, 3, WITH_Y>(p, place, [tensor::X, tensor::DY, tensor::Y], sums);
+    }
+}
+
+/// With or without y.
+#[inline(always)]
+unsafe fn finish_some<T: Element<Acc = f32>, const V: usize, const N: usize, const K: usize>(
+    p: &ChannelwiseParams,
+    place: &Place,
+    tensors: [usize; N],
+    sums: impl Fn() -> ([f32; V], [f32; V]),
+) {
     let (wide, stride) = (p.parameters_are_wide, p.parameter_strides[0]);
-    let scale = place.each::<V>(p, |i| parameter::<T>(p.scale, wide, stride, place.channel + i, 1.0));
-    place.walk(
-        |image| {
-            let (mean, inv_std) = of_rows::<V>(p, &place, image);
-            let shift = place.each::<V>(p, |i| number(p.shift, place.row(p, image, i)));
-            let tilt = place.each::<V>(p, |i| number(p.tilt, place.row(p, image, i)));
-            (mean, inv_std, shift, tilt)
-        },
-        |image, at| load_all::<T, V>(p, &place, image, at),
-        |(mean, inv_std, shift, tilt), image, at, loaded| {
-            let (x, g) = (elements::<T, V>(&loaded[0]), gradient::<T, V>(p, &loaded));
-            let mut dx = g;
+    place.walk::<T, V, N, K, true, _>(
+        p,
+        tensors,
+        || {
+            // dx = factor g - shift - tilt (x - mean), with factors that hold what a channel's elements share.
+            let (mut shift, mut tilt) = sums();
+            let inv_std = place.of_rows::<V>(p, p.inv_std);
+            let mut factor = place.parameters::<T, V>(p, p.scale, wide, stride, 1.0);
             for_each!(I < V, {
                 let inv_std = *inv_std.get_unchecked(I);
-                let normal = (*x.get_unchecked(I) - *mean.get_unchecked(I)) * inv_std;
-                let h = *g.get_unchecked(I) * *scale.get_unchecked(I);
-                *dx.get_unchecked_mut(I) = inv_std * (h - *shift.get_unchecked(I) - normal * *tilt.get_unchecked(I));
+                *factor.get_unchecked_mut(I) *= inv_std;
+                *shift.get_unchecked_mut(I) *= inv_std;
+                *tilt.get_unchecked_mut(I) *= inv_std;
+                *tilt.get_unchecked_mut(I) *= inv_std;
+            });
+            (place.of_rows::<V>(p, p.mean), factor, shift, tilt)
+        },
+        #[inline(always)]
+        |(mean, factor, shift, tilt), image, at, words| {
+            let (x, g) = (widened::<T, V>(words.get_unchecked(0)), gradient::<T, V, N>(p, words));
+            let mut dx = g;
+            for_each!(I < V, {
+                let from_mean = *x.get_unchecked(I) - *mean.get_unchecked(I);
+                let dx = dx.get_unchecked_mut(I);
+                *dx = *factor.get_unchecked(I) * *dx - *shift.get_unchecked(I) - *tilt.get_unchecked(I) * from_mean;
             });
             store::<T, V>(p, place.address::<T>(p, tensor::OUT, image, at), dx);
             if p.addresses[tensor::DZ] != 0 {

@@ -1,14 +1,12 @@
 //! Statistics of rows, and y.
 
-use super::place::{Place, elements, join_block, load, number, parameter, set_parameter, store};
+use super::place::{LANES, Place, join_block, parameter, set_parameter, store};
 use crate::math::element::Element;
-use crate::math::vector::for_each;
+use crate::math::vector::{for_each, widened};
 use cuda_std::math::{max_nan_f32, min_nan_f32};
-use cuda_std::thread::{grid_threads_1d, index_1d, lane_id};
-use cuda_std::{shared_array, warp};
+use cuda_std::thread::{grid_threads_1d, index_1d, lane_id, sync_threads, thread_idx_x};
+use cuda_std::{guarded, shared_array, warp};
 use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, tensor};
-
-const LANES: u32 = 32;
 
 /// Number of elements, mean, sum of squared deviations from it.
 type Moments = [f32; 3];
@@ -24,20 +22,26 @@ fn join(a: Moments, b: Moments) -> Moments {
     [n, a[1] + difference * share, a[2] + b[2] + difference * difference * a[0] * share]
 }
 
-/// Mean and sum of squared deviations of every channel of a part.
-pub unsafe fn statistics<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
-    let place = Place::new::<V>(p);
-    let slots = shared_array![f32; 3 * BLOCK as usize];
+/// Vectors of a thread that are under way: of x alone, and of x and z.
+const ALONE: usize = 4;
+const WITH_Z: usize = 2;
+
+/// The moments of a part: thread t has those of channel t of the block's. All threads of the block call it.
+#[inline(always)]
+unsafe fn part_moments<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams, place: &Place) -> Moments {
+    let slots = shared_array![f32; 3 * 8 * BLOCK as usize];
     // Sums of differences from the thread's first elements: squares of large numbers would lose the digits of small ones.
     let mut origin = [0.0f32; V];
     let mut sums = [0.0f32; V];
     let mut squares = [0.0f32; V];
     let mut count = 0u32;
-    place.walk(
-        |_| (),
-        |image, at| load::<T, V>(place.address::<T>(p, tensor::X, image, at)),
-        |(), _, _, words| {
-            let x = elements::<T, V>(&words);
+    place.walk::<T, V, 1, ALONE, false, ()>(
+        p,
+        [tensor::X],
+        || (),
+        #[inline(always)]
+        |_, _, _, words| {
+            let x = widened::<T, V>(words.get_unchecked(0));
             if count == 0 {
                 origin = x;
             }
@@ -50,7 +54,8 @@ pub unsafe fn statistics<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseP
         },
     );
     let n = count as f32;
-    let moments = |i: usize| -> Moments {
+    let moments = #[inline(always)]
+    |i: usize| -> Moments {
         if count == 0 {
             return [0.0; 3];
         }
@@ -58,49 +63,65 @@ pub unsafe fn statistics<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseP
         let spread = *squares.get_unchecked(i) - *sums.get_unchecked(i) * mean;
         [n, *origin.get_unchecked(i) + mean, if spread < 0.0 { 0.0 } else { spread }]
     };
-    let write = |channel: u32, [_, mean, squares]: Moments| {
+    let mut own = [[0.0; 3]; V];
+    for_each!(I < V, {
+        *own.get_unchecked_mut(I) = moments(I);
+    });
+    if p.share.along_channels != 0 {
+        return join_block::<V, 3>(slots, place.apart, own, join);
+    }
+    let mut all = *own.get_unchecked(0);
+    for_each!(I < V, {
+        if I > 0 {
+            all = join(all, *own.get_unchecked(I));
+        }
+    });
+    join_block::<1, 3>(slots, place.apart, [all], join)
+}
+
+/// Mean and sum of squared deviations of every channel of a part.
+#[inline(always)]
+pub unsafe fn statistics<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
+    let place = Place::new::<V, false>(p);
+    let [_, mean, squares] = part_moments::<T, V>(p, &place);
+    if let Some(channel) = place.channel_of_thread::<V>(p) {
         let to = (p.partials as *mut f32).add((place.part * p.share.channels + channel) as usize);
         *to = mean;
         *to.add((p.share.n_parts * p.share.channels) as usize) = squares;
-    };
-    let is_first = cuda_std::thread::thread_idx_x() < place.apart && place.there;
-    if p.share.along_channels != 0 {
-        for_each!(I < V, {
-            let joined = join_block(slots, place.apart, moments(I), join);
-            if is_first {
-                write(place.channel + I as u32, joined);
-            }
-        });
-    } else {
-        let mut own = moments(0);
-        for_each!(I < V, {
-            if I > 0 {
-                own = join(own, moments(I));
-            }
-        });
-        let joined = join_block(slots, place.apart, own, join);
-        if is_first {
-            write(place.channel, joined);
-        }
     }
 }
 
 /// Mean and inverse standard deviation of every row, and running statistics. A warp a row.
+#[inline(always)]
 pub unsafe fn finish_statistics<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
     let s = &p.share;
     let n_warps = (grid_threads_1d() / u64::from(LANES)) as u32;
+    let second = u64::from(s.n_parts) * u64::from(s.channels);
     let mut row = (index_1d() / u64::from(LANES)) as u32;
     while row < p.n_rows {
         let (first_part, n_parts, first_channel) = parts_of_row(p, row);
-        let channels = p.channels_per_row.divisor;
+        let n = n_parts * p.channels_per_row.divisor;
+        let part = |i: u32| {
+            let (part, channel) = p.channels_per_row.div_rem(i);
+            (first_part + part, first_channel + channel)
+        };
         let mut own = [0.0; 3];
         let mut i = lane_id();
-        while i < n_parts * channels {
-            let (part, channel) = p.channels_per_row.div_rem(i);
-            let at = (first_part + part) * s.channels + first_channel + channel;
-            let squares = number(p.partials, s.n_parts * s.channels + at);
-            own = join(own, [s.part_elems(first_part + part) as f32, number(p.partials, at), squares]);
-            i += LANES;
+        while i < n {
+            let mut loaded = [[0.0f32; 2]; PARTS];
+            for_each!(J < PARTS, {
+                let k = i + J as u32 * LANES;
+                let (part, channel) = part(k);
+                *loaded.get_unchecked_mut(J) = pair(p, u64::from(part * s.channels + channel), second, k < n);
+            });
+            for_each!(J < PARTS, {
+                let k = i + J as u32 * LANES;
+                if k < n {
+                    let [mean, squares] = *loaded.get_unchecked(J);
+                    own = join(own, [s.part_elems(part(k).0) as f32, mean, squares]);
+                }
+            });
+            i += PARTS as u32 * LANES;
         }
         warp::sync_warp();
         let mut lane = LANES / 2;
@@ -111,22 +132,71 @@ pub unsafe fn finish_statistics<T: Element<Acc = f32>, const V: usize>(p: &Chann
             lane /= 2;
         }
         if lane_id() == 0 {
-            let variance = own[2] * p.row_share;
-            *(p.mean as *mut f32).add(row as usize) = own[1];
-            *(p.inv_std as *mut f32).add(row as usize) = 1.0 / cuda_std::math::sqrt_f32(variance + p.epsilon);
-            if p.running_mean != 0 {
-                let stride = p.parameter_strides[4];
-                let update = |address: u64, new: f32| {
-                    let prior = parameter::<T>(address, p.running_is_wide, stride, row, 0.0);
-                    let blended = (1.0 - p.factor) * prior + p.factor * new;
-                    set_parameter::<T>(address, p.running_is_wide, stride, row, blended);
-                };
-                update(p.running_mean, own[1]);
-                update(p.running_var, p.correction * variance);
-            }
+            finish_row::<T>(p, row, own);
         }
         row += n_warps;
     }
+}
+
+/// Parts that a thread has under way.
+pub const PARTS: usize = 4;
+
+/// Both numbers of a part and channel, which lie `second` apart; zeros where it is not there.
+#[inline(always)]
+pub unsafe fn pair(p: &ChannelwiseParams, at: u64, second: u64, there: bool) -> [f32; 2] {
+    let read = |at: u64| {
+        let [bits] = guarded::load_x1(p.partials + at * 4, u32::from(there));
+        f32::from_bits(bits)
+    };
+    [read(at), read(at + second)]
+}
+
+/// Writes a row's statistics; gives its mean and inverse standard deviation.
+#[inline(always)]
+unsafe fn finish_row<T: Element<Acc = f32>>(p: &ChannelwiseParams, row: u32, [_, mean, squares]: Moments) -> [f32; 2] {
+    let variance = squares * p.row_share;
+    let inv_std = 1.0 / cuda_std::math::sqrt_f32(variance + p.epsilon);
+    *(p.mean as *mut f32).add(row as usize) = mean;
+    *(p.inv_std as *mut f32).add(row as usize) = inv_std;
+    if p.running_mean != 0 {
+        let stride = p.parameter_strides[4];
+        let update = |address: u64, new: f32| {
+            let prior = parameter::<T>(address, p.running_is_wide, stride, row, 0.0);
+            let blended = (1.0 - p.factor) * prior + p.factor * new;
+            set_parameter::<T>(address, p.running_is_wide, stride, row, blended);
+        };
+        update(p.running_mean, mean);
+        update(p.running_var, p.correction * variance);
+    }
+    [mean, inv_std]
+}
+
+/// Statistics and y, where a block has all of its channels' rows.
+#[inline(always)]
+pub unsafe fn whole_forward<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
+    let place = Place::new::<V, false>(p);
+    let rows = shared_array![f32; 2 * BLOCK as usize];
+    let moments = part_moments::<T, V>(p, &place);
+    if let Some(channel) = place.channel_of_thread::<V>(p) {
+        let [mean, inv_std] = finish_row::<T>(p, place.images[0] * p.rows_per_image + channel, moments);
+        *rows.add(thread_idx_x() as usize) = mean;
+        *rows.add((BLOCK + thread_idx_x()) as usize) = inv_std;
+    }
+    sync_threads();
+    let first = place.first_of_thread::<V>(p);
+    let statistics = || (in_block::<V>(p, rows, first), in_block::<V>(p, rows, BLOCK + first));
+    finish::<T, V, true>(p, &place, statistics);
+}
+
+/// What a vector's channels have in shared memory, the first at `first`.
+#[inline(always)]
+pub unsafe fn in_block<const V: usize>(p: &ChannelwiseParams, rows: *const f32, first: u32) -> [f32; V] {
+    let apart = u32::from(p.share.along_channels != 0);
+    let mut values = [0.0; V];
+    for_each!(I < V, {
+        *values.get_unchecked_mut(I) = *rows.add((first + I as u32 * apart) as usize);
+    });
+    values
 }
 
 /// The parts of a row: the first, how many, and the first of their channels.
@@ -144,69 +214,80 @@ pub fn parts_of_row(p: &ChannelwiseParams, row: u32) -> (u32, u32, u32) {
 }
 
 /// y by the statistics of its rows.
+#[inline(always)]
 pub unsafe fn apply<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
-    let place = Place::new::<V>(p);
-    let of_rows = |image: u32| {
-        (
-            place.each::<V>(p, |i| number(p.mean, place.row(p, image, i))),
-            place.each::<V>(p, |i| number(p.inv_std, place.row(p, image, i))),
-        )
-    };
-    finish::<T, V>(p, &place, of_rows);
+    let place = Place::new::<V, true>(p);
+    finish::<T, V, true>(p, &place, || (place.of_rows(p, p.mean), place.of_rows(p, p.inv_std)));
 }
 
 /// y by running statistics, or none.
+#[inline(always)]
 pub unsafe fn infer<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
-    let place = Place::new::<V>(p);
+    let place = Place::new::<V, false>(p);
     let (wide, stride) = (p.running_is_wide, p.parameter_strides[4]);
-    if !place.there {
-        return;
-    }
-    let (mut mean, mut inv_std) = ([0.0; V], [1.0; V]);
-    if p.running_mean != 0 {
-        mean = place.each::<V>(p, |i| parameter::<T>(p.running_mean, wide, stride, place.channel + i, 0.0));
-        inv_std = place.each::<V>(p, |i| {
-            let variance = parameter::<T>(p.running_var, wide, stride, place.channel + i, 0.0);
-            1.0 / cuda_std::math::sqrt_f32(variance + p.epsilon)
+    finish::<T, V, false>(p, &place, || {
+        if p.running_mean == 0 {
+            return ([0.0; V], [1.0; V]);
+        }
+        let mut inv_std = place.parameters::<T, V>(p, p.running_var, wide, stride, 0.0);
+        for_each!(I < V, {
+            let variance = inv_std.get_unchecked_mut(I);
+            *variance = 1.0 / cuda_std::math::sqrt_f32(*variance + p.epsilon);
         });
-    }
-    finish::<T, V>(p, &place, |_| (mean, inv_std));
+        (place.parameters::<T, V>(p, p.running_mean, wide, stride, 0.0), inv_std)
+    });
 }
 
-/// Writes y; `of_rows` gives an image's means and inverse standard deviations.
+/// Writes y; `statistics` gives means and inverse standard deviations.
 #[inline(always)]
-unsafe fn finish<T: Element<Acc = f32>, const V: usize>(
+unsafe fn finish<T: Element<Acc = f32>, const V: usize, const LAST_FIRST: bool>(
     p: &ChannelwiseParams,
     place: &Place,
-    of_rows: impl Fn(u32) -> ([f32; V], [f32; V]),
+    statistics: impl Fn() -> ([f32; V], [f32; V]),
 ) {
-    if !place.there {
-        return;
+    if p.addresses[tensor::DY] == 0 {
+        finish_some::<T, V, 1, ALONE, LAST_FIRST>(p, place, [tensor::X], statistics);
+    } else {
+        finish_some::<T, V, 2, WITH_Z, LAST_FIRST>(p, place, [tensor::X, tensor::DY], statistics);
     }
+}
+
+/// With or without z, where so many vectors of each are under way.
+#[inline(always)]
+unsafe fn finish_some<T: Element<Acc = f32>, const V: usize, const N: usize, const K: usize, const LAST_FIRST: bool>(
+    p: &ChannelwiseParams,
+    place: &Place,
+    tensors: [usize; N],
+    statistics: impl Fn() -> ([f32; V], [f32; V]),
+) {
     let (wide, strides) = (p.parameters_are_wide, &p.parameter_strides);
-    let scale = place.each::<V>(p, |i| parameter::<T>(p.scale, wide, strides[0], place.channel + i, 1.0));
-    let bias = place.each::<V>(p, |i| parameter::<T>(p.bias, wide, strides[1], place.channel + i, 0.0));
-    let has_z = p.addresses[tensor::DY] != 0;
-    place.walk(
-        |image| {
-            let (mean, mut factor) = of_rows(image);
+    place.walk::<T, V, N, K, LAST_FIRST, _>(
+        p,
+        tensors,
+        || {
+            let (mean, mut factor) = statistics();
+            let scale = place.parameters::<T, V>(p, p.scale, wide, strides[0], 1.0);
             for_each!(I < V, {
                 *factor.get_unchecked_mut(I) *= *scale.get_unchecked(I);
             });
-            (mean, factor)
+            (mean, factor, place.parameters::<T, V>(p, p.bias, wide, strides[1], 0.0))
         },
-        |image, at| {
-            let x = load::<T, V>(place.address::<T>(p, tensor::X, image, at));
-            let z = if has_z { load::<T, V>(place.address::<T>(p, tensor::DY, image, at)) } else { [0; 4] };
-            (x, z)
-        },
-        |(mean, factor), image, at, (x, z)| {
-            let (mut y, z) = (elements::<T, V>(&x), elements::<T, V>(&z));
+        #[inline(always)]
+        |(mean, factor, bias), image, at, words| {
+            let mut y = widened::<T, V>(words.get_unchecked(0));
             for_each!(I < V, {
                 let y = y.get_unchecked_mut(I);
-                let normal = (*y - *mean.get_unchecked(I)) * *factor.get_unchecked(I);
-                let sum = normal + *bias.get_unchecked(I) + *z.get_unchecked(I);
-                *y = min_nan_f32(max_nan_f32(sum, p.low), p.high);
+                *y = (*y - *mean.get_unchecked(I)) * *factor.get_unchecked(I) + *bias.get_unchecked(I);
+            });
+            if N > 1 {
+                let z = widened::<T, V>(words.get_unchecked(N - 1));
+                for_each!(I < V, {
+                    *y.get_unchecked_mut(I) += *z.get_unchecked(I);
+                });
+            }
+            for_each!(I < V, {
+                let y = y.get_unchecked_mut(I);
+                *y = min_nan_f32(max_nan_f32(*y, p.low), p.high);
             });
             store::<T, V>(p, place.address::<T>(p, tensor::OUT, image, at), y);
         },

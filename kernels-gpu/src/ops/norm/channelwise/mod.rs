@@ -8,5 +8,5 @@ mod backward;
 mod forward;
 mod place;
 
-pub use backward::{apply_gradients, finish_gradients, gradient_sums};
-pub use forward::{apply, finish_statistics, infer, statistics};
+pub use backward::{apply_gradients, finish_gradients, gradient_sums, whole_backward};
+pub use forward::{apply, finish_statistics, infer, statistics, whole_forward};

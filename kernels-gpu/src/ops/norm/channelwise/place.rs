@@ -1,10 +1,15 @@
 //! Which elements are a thread's, and what goes with their channels.
 
+use crate::math::chunks;
 use crate::math::element::Element;
-use crate::math::vector::{for_each, read, widened, write};
+use crate::math::vector::{for_each, read, write};
 use cuda_std::memory::X4;
-use cuda_std::thread::{block_idx_x, block_idx_y, sync_threads, thread_idx_x};
+use cuda_std::thread::{block_idx_x, block_idx_y, lane_id, sync_threads, thread_idx_x};
+use cuda_std::warp;
 use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams};
+
+/// Threads of a warp.
+pub const LANES: u32 = 32;
 
 /// Where a thread stands.
 pub struct Place {
@@ -18,19 +23,20 @@ pub struct Place {
     pub positions: [u32; 3],
     /// The part.
     pub part: u32,
-    /// Threads of this block with the same channels stand so far apart.
+    /// Threads of this block with the same channels stand so far apart, a power of two up to 32.
     pub apart: u32,
 }
 
 impl Place {
-    /// The thread's, where vectors have `V` elements.
+    /// The thread's, where vectors have `V` elements. With `LAST_FIRST` the first blocks have the last parts: what a pass
+    /// before this one read last may still lie in the cache.
     #[inline(always)]
-    pub fn new<const V: usize>(p: &ChannelwiseParams) -> Self {
+    pub fn new<const V: usize, const LAST_FIRST: bool>(p: &ChannelwiseParams) -> Self {
         let s = &p.share;
         let thread = thread_idx_x();
         let shift = s.lanes.trailing_zeros();
         let (lane, row, rows) = (thread & (s.lanes - 1), thread >> shift, BLOCK >> shift);
-        let part = block_idx_y();
+        let part = if LAST_FIRST { s.n_parts - 1 - block_idx_y() } else { block_idx_y() };
         let (of_images, chunk) = s.chunks.div_rem(part);
         let ends = |first: u32, step: u32, all: u32| [first, if first + step < all { first + step } else { all }];
         let [first_image, end_image] = ends(of_images * s.part_images, s.part_images, s.images);
@@ -66,36 +72,92 @@ impl Place {
         }
     }
 
-    /// Calls `begin` with each image of the thread, and `consume` with what `load` gives for each of its positions; those of
-    /// two positions are under way at a time.
+    /// Loads the vectors of some tensors at all of the thread's places, those of `K` places under way at a time, and calls
+    /// `consume` with each place's; zeros where there is no tensor. Calls `begin` once, behind the first loads: what it
+    /// reads is under way with them. With `LAST_FIRST` it goes from the last place to the first.
+    ///
+    /// # Safety
+    /// The tensors that there are have what the thread's places say, at multiples of 16 bytes unless `V` is 1.
     #[inline(always)]
-    pub fn walk<I: Copy, L>(
+    pub unsafe fn walk<
+        T: Element<Acc = f32>,
+        const V: usize,
+        const N: usize,
+        const K: usize,
+        const LAST_FIRST: bool,
+        I,
+    >(
         &self,
-        mut begin: impl FnMut(u32) -> I,
-        load: impl Fn(u32, u32) -> L,
-        mut consume: impl FnMut(I, u32, u32, L),
+        p: &ChannelwiseParams,
+        tensors: [usize; N],
+        begin: impl FnOnce() -> I,
+        mut consume: impl FnMut(&I, u32, u32, &[[u32; 4]; N]),
     ) {
-        if !self.there {
+        // Steps are powers of two.
+        let count = #[inline(always)]
+        |[first, step, end]: [u32; 3]| {
+            if first < end { (end - first + step - 1) >> step.trailing_zeros() } else { 0 }
+        };
+        let place = #[inline(always)]
+        |[first, step, _]: [u32; 3], n: u32, i: u32| {
+            first + (if LAST_FIRST { n.wrapping_sub(1 + i) } else { i }).wrapping_mul(step)
+        };
+        let (n_images, n) = (count(self.images), count(self.positions));
+        if !self.there || n_images == 0 || n == 0 {
             return;
         }
-        let [mut image, image_step, image_end] = self.images;
-        let [first, step, end] = self.positions;
-        while image < image_end {
-            let of_image = begin(image);
-            let mut at = first;
-            while at + step < end {
-                let (a, b) = (load(image, at), load(image, at + step));
-                consume(of_image, image, at, a);
-                consume(of_image, image, at + step, b);
-                at += 2 * step;
+        let load_some = #[inline(always)]
+        |i: u32, k: u32| {
+            let image = place(self.images, n_images, i);
+            let mut loaded = [[[0u32; 4]; N]; K];
+            for_each!(J < K, {
+                let at = place(self.positions, n, k + J as u32);
+                for_each!(M < N, {
+                    let tensor = *tensors.get_unchecked(M);
+                    let there = k + (J as u32) < n && *p.addresses.get_unchecked(tensor) != 0;
+                    *loaded.get_unchecked_mut(J).get_unchecked_mut(M) =
+                        load::<T, V>(self.address::<T>(p, tensor, image, at), there);
+                });
+            });
+            loaded
+        };
+        let (mut i, mut k) = (0, 0);
+        let mut loaded = load_some(i, k);
+        let of_channels = begin();
+        loop {
+            let image = place(self.images, n_images, i);
+            for_each!(J < K, {
+                if k + (J as u32) < n {
+                    consume(&of_channels, image, place(self.positions, n, k + J as u32), loaded.get_unchecked(J));
+                }
+            });
+            k += K as u32;
+            if k >= n {
+                (i, k) = (i + 1, 0);
+                if i == n_images {
+                    return;
+                }
             }
-            while at < end {
-                let loaded = load(image, at);
-                consume(of_image, image, at, loaded);
-                at += step;
-            }
-            image += image_step;
+            loaded = load_some(i, k);
         }
+    }
+
+    /// The channel whose sums [`join_block`] leaves to this thread.
+    #[inline(always)]
+    pub fn channel_of_thread<const V: usize>(&self, p: &ChannelwiseParams) -> Option<u32> {
+        let thread = thread_idx_x();
+        if p.share.along_channels == 0 {
+            return (thread == 0).then_some(self.channel);
+        }
+        let n = self.apart * V as u32;
+        let channel = block_idx_x() * n + thread;
+        (thread < n && channel < p.share.channels).then_some(channel)
+    }
+
+    /// The thread that [`join_block`] leaves the sums of this thread's first channel to.
+    #[inline(always)]
+    pub fn first_of_thread<const V: usize>(&self, p: &ChannelwiseParams) -> u32 {
+        if p.share.along_channels == 0 { 0 } else { (thread_idx_x() & (self.apart - 1)) * V as u32 }
     }
 
     /// The address of an element of a tensor.
@@ -106,57 +168,101 @@ impl Place {
         p.addresses[tensor] + offset as u64 * size_of::<T>() as u64
     }
 
-    /// The row of one of the thread's channels.
+    /// The row of channel `i` of the thread's. A part whose rows are its own has one image.
     #[inline(always)]
-    pub fn row(&self, p: &ChannelwiseParams, image: u32, i: u32) -> u32 {
-        image * p.rows_per_image + p.channels_per_row.div_rem(self.channel + i).0
+    fn row(&self, p: &ChannelwiseParams, i: u32) -> u32 {
+        self.images[0] * p.rows_per_image + p.channels_per_row.div_rem(self.channel + i).0
     }
 
-    /// A number for each element of a vector, of its channel.
+    /// What the rows of a vector's channels have in a vector of f32.
     ///
     /// # Safety
-    /// `of` may be called with the thread's channels, counted from its first.
+    /// It is there, for the thread's channels.
     #[inline(always)]
-    pub unsafe fn each<const V: usize>(&self, p: &ChannelwiseParams, of: impl Fn(u32) -> f32) -> [f32; V] {
-        let mut values = [0.0; V];
-        if p.share.along_channels != 0 {
-            for_each!(I < V, {
-                *values.get_unchecked_mut(I) = of(I as u32);
-            });
-            values
-        } else {
-            [of(0); V]
+    pub unsafe fn of_rows<const V: usize>(&self, p: &ChannelwiseParams, address: u64) -> [f32; V] {
+        if p.share.along_channels == 0 {
+            return [number(address, self.row(p, 0)); V];
         }
+        let first = address + u64::from(self.row(p, 0)) * 4;
+        if V > 1 && p.channels_per_row.divisor == 1 && first.is_multiple_of(16) {
+            return neighbours::<V>(first);
+        }
+        let mut values = [0.0; V];
+        for_each!(I < V, {
+            *values.get_unchecked_mut(I) = number(address, self.row(p, I as u32));
+        });
+        values
+    }
+
+    /// A parameter for each of a vector's channels; `or` where there are none.
+    ///
+    /// # Safety
+    /// They are there, if the vector is.
+    #[inline(always)]
+    pub unsafe fn parameters<T: Element<Acc = f32>, const V: usize>(
+        &self,
+        p: &ChannelwiseParams,
+        address: u64,
+        is_wide: u32,
+        stride: i64,
+        or: f32,
+    ) -> [f32; V] {
+        if address == 0 {
+            return [or; V];
+        }
+        let of = #[inline(always)]
+        |i: u32| {
+            let index = p.channels_per_parameter.div_rem(self.channel + i).0;
+            parameter::<T>(address, is_wide, stride, index, or)
+        };
+        if p.share.along_channels == 0 {
+            return [of(0); V];
+        }
+        let first = address + u64::from(self.channel) * 4;
+        if V > 1 && is_wide != 0 && stride == 1 && p.channels_per_parameter.divisor == 1 && first.is_multiple_of(16) {
+            return neighbours::<V>(first);
+        }
+        let mut values = [or; V];
+        for_each!(I < V, {
+            *values.get_unchecked_mut(I) = of(I as u32);
+        });
+        values
     }
 }
 
-/// The vector at an address, as words.
+/// `V` neighbouring f32, in fours.
 ///
 /// # Safety
-/// It is there, at a multiple of 16 unless `V` is 1.
+/// They are there, at a multiple of 16.
 #[inline(always)]
-pub unsafe fn load<T: Element<Acc = f32>, const V: usize>(address: u64) -> [u32; 4] {
-    if V == 1 {
-        let [value] = read::<T, 1>(address);
-        return [value.to_bits(), 0, 0, 0];
-    }
-    let X4(words) = *(address as *const X4<u32>);
-    words
+unsafe fn neighbours<const V: usize>(address: u64) -> [f32; V] {
+    let from = address as *const X4<f32>;
+    let mut values = [0.0; V];
+    for_each!(I < V, {
+        *values.get_unchecked_mut(I) = *(*from.add(I / 4)).0.get_unchecked(I % 4);
+    });
+    values
 }
 
-/// The elements of what [`load`] gave.
+/// The vector at an address, as words; zeros where it is not there.
 ///
 /// # Safety
-/// With the same `V`.
+/// Where it is, it lies at a multiple of 16 unless `V` is 1, and no other thread writes it.
 #[inline(always)]
-pub unsafe fn elements<T: Element<Acc = f32>, const V: usize>(words: &[u32; 4]) -> [f32; V] {
-    if V == 1 { [f32::from_bits(words[0]); V] } else { widened::<T, V>(words) }
+unsafe fn load<T: Element<Acc = f32>, const V: usize>(address: u64, there: bool) -> [u32; 4] {
+    if V > 1 {
+        chunks::load::<16>(address, there)
+    } else if size_of::<T>() == 2 {
+        chunks::load::<2>(address, there)
+    } else {
+        chunks::load::<4>(address, there)
+    }
 }
 
 /// Writes `alpha · result + beta · prior`.
 ///
 /// # Safety
-/// As [`load`], and no other thread touches it.
+/// It is there, at a multiple of 16 unless `V` is 1, and no other thread touches it.
 #[inline(always)]
 pub unsafe fn store<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams, address: u64, result: [f32; V]) {
     let mut prior = [0.0; V];
@@ -210,39 +316,60 @@ pub unsafe fn set_parameter<T: Element<Acc = f32>>(address: u64, is_wide: u32, s
     }
 }
 
-/// Joins `N` numbers of all threads that have the same channel, for the first of them. All threads of the block call it.
+/// Joins what all threads with the same channels have: thread t ends with that of channel t of the block's `apart · V`, in
+/// a fixed order. All threads of the block call it, once.
 ///
 /// # Safety
-/// `slots` are `N · BLOCK` numbers of shared memory.
+/// `slots` are `N · V · BLOCK` numbers of shared memory.
 #[inline(always)]
-pub unsafe fn join_block<const N: usize>(
+pub unsafe fn join_block<const V: usize, const N: usize>(
     slots: *mut f32,
     apart: u32,
-    values: [f32; N],
+    mut values: [[f32; N]; V],
     join: impl Fn([f32; N], [f32; N]) -> [f32; N],
 ) -> [f32; N] {
-    let thread = thread_idx_x();
-    let at = |thread: u32, i: usize| slots.add(i * BLOCK as usize + thread as usize);
-    let mut own = values;
-    for_each!(I < N, {
-        *at(thread, I) = *own.get_unchecked(I);
-    });
-    sync_threads();
-    let mut half = BLOCK / 2;
-    while half >= apart {
-        if thread < half {
-            let mut other = [0.0; N];
-            for_each!(I < N, {
-                *other.get_unchecked_mut(I) = *at(thread + half, I);
+    let (thread, lane) = (thread_idx_x(), lane_id());
+    warp::sync_warp();
+    let mut distance = LANES / 2;
+    while distance >= apart {
+        for_each!(I < V, {
+            let own = values.get_unchecked_mut(I);
+            let mut other = *own;
+            for_each!(M < N, {
+                let value = other.get_unchecked_mut(M);
+                *value = warp::shuffle_xor_f32(*value, distance);
             });
-            own = join(own, other);
-            for_each!(I < N, {
-                *at(thread, I) = *own.get_unchecked(I);
-            });
-        }
-        sync_threads();
-        half /= 2;
+            // In one order for both lanes of a pair: they end with the same bits.
+            *own = if lane & distance == 0 { join(*own, other) } else { join(other, *own) };
+        });
+        distance /= 2;
     }
-    // Behind the last barrier only threads that are done read their own registers: the slots are free.
-    own
+    let channels = apart * V as u32;
+    let at = |warp: u32, channel: u32, i: usize| slots.add((warp * channels + channel) as usize * N + i);
+    if lane < apart {
+        for_each!(I < V, {
+            for_each!(M < N, {
+                *at(thread / LANES, lane * V as u32 + I as u32, M) = *values.get_unchecked(I).get_unchecked(M);
+            });
+        });
+    }
+    sync_threads();
+    let mut joined = [0.0; N];
+    if thread < channels {
+        let read = #[inline(always)]
+        |warp: u32| {
+            let mut values = [0.0; N];
+            for_each!(M < N, {
+                *values.get_unchecked_mut(M) = *at(warp, thread, M);
+            });
+            values
+        };
+        joined = read(0);
+        let mut warp = 1;
+        while warp < BLOCK / LANES {
+            joined = join(joined, read(warp));
+            warp += 1;
+        }
+    }
+    joined
 }
