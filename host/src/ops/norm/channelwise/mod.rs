@@ -42,6 +42,7 @@ impl Algorithm<NormProblem> for Channelwise {
     }
 
     fn configs(&self, problem: &NormProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        // Passes that have no layout are refused first.
         steps(problem, false)?;
         let steps = steps(problem, Layout::of(problem, context)?.whole)?;
         let last = steps[steps.len() - 1];
