@@ -10,9 +10,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Candidates that take this many times the best one's time are left out: nobody asks how far off they are.
-const FAR_BEHIND: f64 = 3.0;
-
 /// zstd's level: the file is written seldom and read by everybody.
 const LEVEL: i32 = 19;
 
@@ -60,11 +57,10 @@ fn with_estimates(times: &BTreeMap<String, Times>) -> String {
     let of = |(problem, times): (&String, &Times)| {
         let parsed = parse_problem(problem).ok()?;
         let mut lines = String::new();
-        let best = times.values().copied().fold(f64::INFINITY, f64::min);
         for candidate in parsed.candidates(&context) {
             let Verdict::Able { estimate_us, .. } = candidate.verdict else { continue };
             let (algorithm, config) = (candidate.algorithm, candidate.config);
-            let Some(us) = times.get(&name(algorithm, config)).filter(|us| **us <= FAR_BEHIND * best) else { continue };
+            let Some(us) = times.get(&name(algorithm, config)) else { continue };
             // Writing to a string does not fail.
             let _ = writeln!(lines, "\t{estimate_us:.2}\t{us:.2}\t{algorithm}\t{config}");
         }

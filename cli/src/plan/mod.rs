@@ -41,8 +41,8 @@ pub struct Options {
     #[arg(long, value_delimiter = ',')]
     algorithms: Vec<String>,
     /// Offer the algorithms of cuDNN, too; of the library at this path, or of one that is found
-    #[arg(long, num_args = 0..=1, default_missing_value = "")]
-    cudnn: Option<PathBuf>,
+    #[arg(long)]
+    cudnn: Option<Option<PathBuf>>,
     /// Write a table of all `--limits`, of each layer and of all together, and all `--policies`, and print nothing
     #[arg(long, conflicts_with_all = ["load", "svg", "save", "json", "total"])]
     table: Option<PathBuf>,
@@ -166,8 +166,7 @@ fn provider(options: &Options, context: &Context) -> Result<Option<String>> {
     if options.estimates {
         bail!("--cudnn with --estimates: the times of another library's algorithms can only be measured");
     }
-    let path = (!path.as_os_str().is_empty()).then_some(path.as_path());
-    let provider = CudnnProvider::new(context, path)?;
+    let provider = CudnnProvider::new(context, path.as_deref())?;
     let name = provider.name();
     context.provide_convolutions(Arc::new(provider))?;
     Ok(Some(name))

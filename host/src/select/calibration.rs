@@ -18,6 +18,9 @@ const REACH: f64 = 0.6;
 /// Weight of the candidate's median error over all problems.
 const COMMON: f64 = 0.03;
 
+/// The most that a correction multiplies or divides by: a model that is further off wants mending.
+const MOST: f64 = 4.0;
+
 /// Weights below this are none.
 const LEAST: f64 = 1e-4;
 
@@ -145,7 +148,7 @@ impl Correction {
     pub(super) fn factor(&self, algorithm: &str, config: &str) -> f64 {
         let Some((candidate, common)) = table().common_error(algorithm, config) else { return 1.0 };
         let (weights, errors) = self.sums.get(&candidate).copied().unwrap_or_default();
-        ((errors + COMMON * common) / (weights + COMMON)).exp()
+        ((errors + COMMON * common) / (weights + COMMON)).exp().clamp(1.0 / MOST, MOST)
     }
 }
 

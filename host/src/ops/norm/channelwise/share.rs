@@ -17,7 +17,7 @@ const PART_VECTORS: i64 = 4;
 const MAX_LANES: u64 = 32;
 /// The same where a block has all positions, and the vectors of a thread up to which it does.
 const WHOLE_LANES: i64 = 8;
-const WHOLE_VECTORS: i64 = 16;
+const WHOLE_VECTORS: i64 = 4;
 /// Images of fewer positions have them taken for channels, where there are this many images.
 const FEW_POSITIONS: i64 = 1024;
 const MANY_IMAGES: i64 = 32;
