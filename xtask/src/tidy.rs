@@ -108,10 +108,11 @@ fn has_word(code: &str, word: &str) -> bool {
 }
 
 /// Files of the host that only launch kernels of others, or say what a problem is to an algorithm's kernels.
-const COMPOSED: [(&str, &str); 6] = [
+const COMPOSED: [(&str, &str); 7] = [
     ("activation", "as_pointwise"),
     ("conv", "nchw_transposed"),
     ("conv", "pointwise_matmul"),
+    ("conv", "provided"),
     ("pointwise", "form"),
     ("transform", "as_pointwise"),
     ("transform", "copying"),
