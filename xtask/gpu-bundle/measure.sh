@@ -1,6 +1,6 @@
 #!/bin/sh
 # Measures tables of benches/results on the machine's GPU, a part at a time, each within ten minutes.
-# Usage: measure.sh <folder> <part>...   Parts: resnet50 awkward networks single products memory norms microbatch
+# Usage: measure.sh <folder> <part>...   Parts: resnet50 awkward networks single products memory gather norms microbatch
 # EARLIER=<folder of tables> takes the peers' best algorithms from there and saves the search for them.
 # Times of all candidates go to <part>.log, which `oxidnn compare --estimates` reads.
 set -u
@@ -59,9 +59,13 @@ for part in "$@"; do
         compare 300 deepbench_gemm
         ;;
     memory)
-        for suite in activation crossentropy dropout gather lrn optimizer pad pointwise pool reduce resample; do
+        for suite in activation crossentropy dropout lrn optimizer pad pointwise pool reduce resample; do
             compare 45 memory_$suite
         done
+        ;;
+    gather)
+        # The naive kernel that results are compared with looks at every index for every row.
+        compare 100 memory_gather
         ;;
     norms)
         compare 270 memory_norm

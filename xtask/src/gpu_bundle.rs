@@ -14,7 +14,8 @@ const MAX_BYTES: u64 = 60_000_000;
 ///
 /// `programs.tar.xz` holds, in `bin/`, test executables (`test-*`), benchmarks (`bench-*`), `oxidnn` and
 /// `oxidnn-onnx`, stripped, with PTX embedded; `unpack.sh` unpacks it. `onnx.zip` has ONNX's cases; `run.sh` runs all
-/// tests, ONNX's too, and exits non-zero on any failure; `measure.sh` measures the tables of `benches/results`;
+/// tests, ONNX's too, and exits non-zero on any failure; `measure.sh` measures the tables of `benches/results`,
+/// `sanitize.sh` runs a problem of each algorithm under compute-sanitizer;
 /// `judge_pytorch.py` times problems through PyTorch.
 pub fn run(root: &Path, cubin: bool) -> Result<()> {
     let bundle = root.join("gpu-bundle");
@@ -28,6 +29,7 @@ pub fn run(root: &Path, cubin: bool) -> Result<()> {
         "xtask/gpu-bundle/run.sh",
         "xtask/gpu-bundle/unpack.sh",
         "xtask/gpu-bundle/measure.sh",
+        "xtask/gpu-bundle/sanitize.sh",
         "docs/onnx.md",
         "benches/judge_pytorch.py",
         "benches/torch_operators.py",

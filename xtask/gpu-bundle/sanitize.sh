@@ -1,0 +1,87 @@
+#!/bin/sh
+# Runs a small problem of each algorithm under compute-sanitizer and writes what each tool says to a file.
+# Usage: sanitize.sh [sanitizer.txt]; exits non-zero when a tool found an error.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+report=${1:-$here/sanitizer.txt}
+# Some machines keep the driver where the loader does not look.
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:/usr/local/nvidia/lib64:/usr/local/nvidia/lib"
+cd "$here" && ./unpack.sh || exit 1
+
+# Algorithm | problem.
+problems() {
+    cat <<'END'
+bf16x3_wgmma | conv:fprop pad=1x1 x=2x64x12x11:f32:nhwc w=72x64x3x3:f32:nhwc
+bf16x3_wgmma_split | conv:wgrad pad=1x1 x=2x64x12x11:f32:nhwc dw=72x64x3x3:f32:nhwc
+cp_async_mma | conv:fprop pad=1x1 x=2x36x12x11:bf16:nhwc w=44x36x3x3:bf16:nhwc
+cp_async_mma | conv:wgrad pad=1x1 x=2x36x12x11:bf16:nhwc dw=44x36x3x3:bf16:nhwc
+depthwise | conv:fprop pad=1x1 groups=64 x=2x64x12x11:bf16:nhwc w=64x1x3x3:bf16:nhwc
+depthwise | conv:wgrad pad=1x1 groups=64 x=2x64x12x11:bf16 dw=64x1x3x3:bf16
+explicit_gemm | conv:fprop pad=1x1 x=2x24x12x11:f32:nhwc w=20x24x3x3:f32:nhwc
+explicit_gemm | conv:dgrad pad=1x1 dx=2x24x12x11:f32:nhwc w=20x24x3x3:f32:nhwc
+explicit_gemm | conv:wgrad pad=1x1 x=2x24x12x11:bf16:nhwc dw=24x24x3x3:bf16:nhwc
+ffma | conv:fprop pad=1x1 x=2x20x12x11:f32 w=24x20x3x3:f32
+fft_tiled | conv:fprop pad=2x2 x=2x8x12x11:f32 w=12x8x5x5:f32
+fft_tiled | conv:dgrad pad=2x2 dx=2x8x12x11:f32 w=12x8x5x5:f32
+fft_tiled | conv:wgrad pad=2x2 x=2x8x12x11:f32 dw=12x8x5x5:f32
+grouped_mma | conv:fprop pad=1x1 groups=8 x=2x64x12x11:bf16:nhwc w=64x8x3x3:bf16:nhwc
+grouped_mma | conv:wgrad pad=1x1 groups=8 x=2x64x12x11:bf16:nhwc dw=64x8x3x3:bf16:nhwc
+halo_wgmma | conv:dgrad pad=1x1 dx=1x136x19x33:f16:nhwc w=72x136x3x3:f16:nhwc
+halo_wgmma_split | conv:wgrad pad=1x1 x=2x64x28x28:bf16:nhwc dw=64x64x3x3:bf16:nhwc
+im2col_wgmma | conv:dgrad pad=1x1 stride=2x2 dx=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
+im2col_wgmma | conv:fprop pad=1x1 x=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
+im2col_wgmma_cluster | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=64x256x3x3:bf16:nhwc
+im2col_wgmma_split | conv:wgrad pad=1x1 x=2x72x12x11:bf16:nhwc dw=72x72x3x3:bf16:nhwc
+merged_groups | conv:fprop pad=1x1 groups=4 x=2x128x12x11:bf16:nhwc w=128x32x3x3:bf16:nhwc
+winograd | conv:fprop pad=1x1 x=2x24x12x11:f32 w=20x24x3x3:f32
+tma_wgmma | matmul:forward a=130x200:bf16 b=200x136:bf16
+ffma | matmul:forward a=130x201:f32 b=201x137:f32
+specialized | activation:forward mode=relu x=3x1001:bf16
+specialized | activation:backward mode=gelu x=3x1001:f32
+specialized | pointwise:add a=3x1001:bf16 b=3x1001:bf16
+streamed | pointwise:pow a=3x1001:bf16 b=3x1001:bf16
+vectorized | reduce:add x=300x517:bf16 y=300x1:bf16
+vectorized | reduce:add x=4289x128:bf16 y=1x128:bf16
+vectorized | reduce:norm2 x=1x300000:f32 y=1x1:f32
+vectorized | reduce:max x=30x1003:bf16 y=30x1:bf16 indices=30x1:i64
+vectorized | reduce:log_sum_exp x=30x1003:bf16 y=30x1:bf16
+planes | pool:backward mode=max window=3x3 pad=1x1 stride=2x2 x=2x5x29x31:bf16 dy=2x5x15x16:bf16
+strips | pool:forward mode=max window=3x3 pad=1x1 stride=2x2 x=2x16x29x31:bf16:nhwc
+tiles | pool:backward mode=max window=3x3 pad=1x1 stride=2x2 x=2x16x29x31:bf16:nhwc dy=2x16x15x16:bf16:nhwc
+whole | pool:forward mode=average_include_padding window=7x7 stride=7x7 x=3x5x7x7:bf16
+channelwise | norm:forward mode=batch eps=0.00001 x=4x40x9x9:bf16:nhwc
+channelwise | norm:forward mode=batch eps=0.00001 x=40x64x28x28:bf16:nhwc
+row_registers | norm:forward mode=rms axis=1 eps=0.00001 x=37x1024:bf16 scale=1024:bf16
+looped_rows | norm:forward mode=layer axis=1 eps=0.00001 x=5x40000:bf16
+register_rows | softmax:forward kind=accurate mode=channel x=37x1000:bf16
+looped_rows | softmax:backward kind=log mode=channel y=5x30001:bf16
+split_rows | softmax:forward kind=accurate mode=channel x=2x300000:bf16
+columns | softmax:forward kind=accurate mode=channel x=2x21x64x64:bf16
+rows | pad:forward mode=reflect before=0x0x1x1 x=2x3x9x9:bf16 y=2x3x11x11:bf16
+tables | resample:forward mode=linear coords=half_pixel x=2x16x9x9:bf16:nhwc y=2x16x18x18:bf16:nhwc
+register_windows | lrn:forward n=5 x=2x32x9x9:bf16
+END
+}
+
+: >"$report"
+failed=0
+for tool in memcheck racecheck; do
+    problems | while IFS='|' read -r algorithm problem; do printf '%s\n' "$tool|$algorithm|$problem"; done
+done >sanitizer.list
+xargs -a sanitizer.list -d '\n' -P 6 -I{} sh -c '
+    tool=$(echo "$1" | cut -d"|" -f1)
+    algorithm=$(echo "$1" | cut -d"|" -f2 | tr -d " ")
+    problem=$(echo "$1" | cut -d"|" -f3 | sed "s/^ *//")
+    said=$(timeout 90 compute-sanitizer --tool "$tool" bin/oxidnn run "$problem" --no-verify --device gpu --policy "$algorithm" 2>&1)
+    summary=$(echo "$said" | grep -E "ERROR SUMMARY|RACECHECK SUMMARY|error:|Error|refused" | tail -1)
+    echo "$tool | $algorithm | $problem | ${summary:-no answer}"' _ {} >"$report.rows"
+{
+    echo "# compute-sanitizer on a small problem of every algorithm: tool | algorithm | problem | summary"
+    echo "# gpu, driver: $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | sed 's/^/ /')"
+    echo "# commit: $(cat commit.txt)"
+    echo "# command: gpu-bundle/sanitize.sh (compute-sanitizer --tool <tool> oxidnn run \"<problem>\" --no-verify --device gpu --policy <algorithm>)"
+    sort "$report.rows"
+} >"$report"
+rm -f "$report.rows"
+grep -v '^#' "$report" | grep -qv -e 'ERROR SUMMARY: 0 errors' -e '0 hazards' && failed=1
+exit $failed
