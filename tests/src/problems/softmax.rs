@@ -44,6 +44,8 @@ pub fn tuned() -> impl Strategy<Value = SoftmaxProblem> {
         2 => (1i64..4, prop_oneof![1000i64..9000, 9000i64..33_000]).prop_map(|(n, c)| vec![n, c]),
         1 => (1i64..3, 30_000i64..70_000).prop_map(|(n, c)| vec![n, c]),
         3 => (1i64..4, 1i64..80, 1i64..100).prop_map(|(n, c, inner)| vec![n, c, inner]),
+        // Few channels of an image.
+        2 => (1i64..4, 1i64..26, 1i64..400).prop_map(|(n, c, inner)| vec![n, c, 2 * inner]),
         // Rows of 16 bytes, side by side or one behind the other.
         2 => (1i64..4, 1i64..12, 1i64..12).prop_map(|(n, c, inner)| vec![n, 8 * c, 8 * inner]),
     ];

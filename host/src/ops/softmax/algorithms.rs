@@ -1,6 +1,6 @@
 //! The ordered list of softmax algorithms.
 
-use super::{SoftmaxProblem, columns, cpu, looped_rows, naive, register_rows, split_rows};
+use super::{SoftmaxProblem, columns, cpu, looped_rows, naive, pairs, register_rows, split_rows};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::BatchSplit;
@@ -18,6 +18,7 @@ impl Operation for SoftmaxProblem {
             &register_rows::RegisterRows,
             &looped_rows::LoopedRows,
             &split_rows::SplitRows,
+            &pairs::Pairs,
             &columns::Columns,
             &naive::Naive,
         ]

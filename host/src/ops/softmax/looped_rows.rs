@@ -6,6 +6,7 @@ use crate::launch::{KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, cost};
 use crate::{Context, DType, Error, Problem};
+use kernel_abi::ops::softmax::SoftmaxKind;
 
 /// Symbol, pass, element type, whether the row is kept in shared memory.
 type Row = (&'static str, &'static str, DType, bool);
@@ -62,8 +63,21 @@ impl Algorithm<SoftmaxProblem> for LoopedRows {
         /// What reading once more costs beside reading, from the cache and from shared memory; with the latter, fewer
         /// blocks are under way.
         const AGAIN: [f64; 2] = [0.4, 0.3];
-        let again = AGAIN[usize::from(is_staged(config))] * (problem.bytes() - problem.out().data_bytes() as f64);
-        cost::blocks_us(problem.bytes() + again, naive::params(problem).n_rows, context)
+        /// However short its row, a block lives for so long, and so many of them at a time on a multiprocessor.
+        const LIFE_US: f64 = 5.0;
+        const BLOCKS: f64 = 4.0;
+        let read = problem.bytes() - problem.out().data_bytes() as f64;
+        // Backward, shared memory has dy alone; y is read once for logarithms, else from the cache.
+        let again = match problem.dy() {
+            Some(dy) => {
+                let (of_dy, log) = (dy.data_bytes() as f64, problem.kind() == SoftmaxKind::Log);
+                AGAIN[usize::from(is_staged(config))] * of_dy + if log { 0.0 } else { AGAIN[0] * (read - of_dy) }
+            }
+            None => AGAIN[usize::from(is_staged(config))] * read,
+        };
+        let n_rows = naive::params(problem).n_rows;
+        let lives = n_rows as f64 / (BLOCKS * context.info().n_units as f64) * LIFE_US;
+        cost::blocks_us(problem.bytes() + again, n_rows, context).max(cost::LAUNCH_US + lives)
     }
 
     fn prepare(&self, problem: &SoftmaxProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {

@@ -5,6 +5,7 @@ mod columns;
 mod cpu;
 mod looped_rows;
 mod naive;
+mod pairs;
 mod register_rows;
 mod split_rows;
 

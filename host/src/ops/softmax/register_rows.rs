@@ -20,7 +20,8 @@ struct Kernel {
 }
 
 macro_rules! kernels {
-    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $elems:literal, $block:literal)),* $(,)?) => {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $elems:literal, $block:literal, $blocks:literal)),*
+        $(,)?) => {
         &[$(Kernel {
             symbol: stringify!($symbol),
             pass: stringify!($pass),

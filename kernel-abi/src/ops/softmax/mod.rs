@@ -18,7 +18,7 @@ mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
 
-pub use params::SoftmaxParams;
+pub use params::{PAIR_ELEMS, SoftmaxParams};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{SoftmaxProblem, SoftmaxRows};
 

@@ -2,6 +2,9 @@
 
 use crate::TensorParam;
 
+/// The longest rows that a thread holds alone.
+pub const PAIR_ELEMS: i64 = 24;
+
 crate::abi_struct! {
     /// Launch parameters of the softmax kernels, both passes. Each tensor stands twice: with the dimensions that
     /// number the rows, and with those within a row, unused dimensions first.

@@ -1,6 +1,6 @@
 //! Softmax kernels: the rows of the lists in `kernel_abi::ops::softmax`.
 
-use super::{columns, looped_rows, naive, register_rows, split_rows};
+use super::{columns, looped_rows, naive, pairs, register_rows, split_rows};
 use crate::math::element::{bf16, f16};
 use crate::math::rows::Vector;
 use cuda_std::{kernel, shared_array};
@@ -12,10 +12,11 @@ kernel_abi::softmax_kernels!(naive_entries);
 const SLOTS: usize = 64;
 
 macro_rules! register_entries {
-    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $elems:literal, $block:literal)),* $(,)?) => { $(
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $elems:literal, $block:literal, $blocks:literal)),*
+        $(,)?) => { $(
         /// # Safety
         /// The host passes live tensors of the extents and strides in `params`, rows without gaps.
-        #[kernel(threads = $block, min_blocks = 1, unroll = 20000)]
+        #[kernel(threads = $block, min_blocks = $blocks, unroll = 20000)]
         pub unsafe fn $symbol(params: Params) {
             const PIECES: usize = $elems / <$dtype as Vector>::LANES;
             register_rows::$pass::<$dtype, $threads, PIECES>(&params, shared_array![f32; SLOTS])
@@ -41,7 +42,10 @@ macro_rules! looped_entries {
         looped_rows::forward::<$dtype, true>(&$params, shared_array![f32; SLOTS])
     };
     (@backward $dtype:ident, cache, $params:ident) => {
-        looped_rows::backward::<$dtype>(&$params, shared_array![f32; SLOTS])
+        looped_rows::backward::<$dtype, false>(&$params, shared_array![f32; SLOTS])
+    };
+    (@backward $dtype:ident, shared, $params:ident) => {
+        looped_rows::backward::<$dtype, true>(&$params, shared_array![f32; SLOTS])
     };
 }
 
@@ -72,3 +76,16 @@ macro_rules! column_entries {
 }
 
 kernel_abi::softmax_column_kernels!(column_entries);
+
+macro_rules! pair_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// As above, rows of at most as many elements as a thread holds.
+        #[kernel(threads = 256, min_blocks = 2, unroll = 20000)]
+        pub unsafe fn $symbol(params: Params) {
+            pairs::$pass::<$dtype>(&params)
+        }
+    )* };
+}
+
+kernel_abi::softmax_pair_kernels!(pair_entries);

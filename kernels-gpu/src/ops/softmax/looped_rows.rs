@@ -2,7 +2,7 @@
 //! and once for the results. What is read again comes from the cache, or, `STAGED`, from shared memory.
 //!
 //! Grid: rows along x. Block: any number of whole warps. Shared memory: two slots a warp; `STAGED`, the row's pieces in the
-//! dynamic area, each read by the thread that wrote it.
+//! dynamic area, backward those of dy, each read by the thread that wrote it.
 
 use super::register_rows::{Results, gradients, sum_of};
 use crate::math::index::offsets;
@@ -127,19 +127,31 @@ pub unsafe fn forward<T: Vector, const STAGED: bool>(p: &SoftmaxParams, slots: *
     finish::<T, STAGED>(p, &rows, 0, end, online);
 }
 
-/// Σ y dy, or Σ dy, of the pieces from `begin` to `end` that are this thread's.
+/// Σ y dy, or Σ dy, which needs no y, of the pieces from `begin` to `end` that are this thread's; `STAGED` keeps dy in
+/// shared memory.
 #[inline(always)]
-pub(super) unsafe fn gather_gradient<T: Vector>(rows: &Rows, begin: u32, end: u32, log: bool) -> f32 {
+pub(super) unsafe fn gather_gradient<T: Vector, const STAGED: bool>(
+    rows: &Rows,
+    begin: u32,
+    end: u32,
+    log: bool,
+) -> f32 {
     let mut sum = 0.0;
     let mut piece = begin + thread::thread_idx_x();
     while piece < end {
         let mut dy: [Words; PAIRS] = rows.dy.load::<T, PAIRS>(piece, THREADS, 0.0);
-        let y: [Words; PAIRS] = rows.input.load::<T, PAIRS>(piece, THREADS, 0.0);
-        let mut k = 1;
+        let mut y = [[0u32; 4]; PAIRS];
+        if !log {
+            y = rows.input.load::<T, PAIRS>(piece, THREADS, 0.0);
+        }
+        let mut k = 0;
         while k < PAIRS {
-            if piece + k as u32 * THREADS >= end {
+            let at = piece + k as u32 * THREADS;
+            if at >= end {
                 // Another part's: 0 adds nothing.
                 *dy.get_unchecked_mut(k) = [0; 4];
+            } else if STAGED {
+                shared::store_x4(shared::dynamic_address() + at * 16, *dy.get_unchecked(k));
             }
             k += 1;
         }
@@ -149,19 +161,31 @@ pub(super) unsafe fn gather_gradient<T: Vector>(rows: &Rows, begin: u32, end: u3
     sum
 }
 
-/// Writes dx of the pieces from `begin` to `end` that are this thread's.
+/// Writes dx of the pieces from `begin` to `end` that are this thread's; `STAGED` has dy in shared memory.
 #[inline(always)]
-pub(super) unsafe fn finish_gradient<T: Vector>(p: &SoftmaxParams, rows: &Rows, begin: u32, end: u32, sum: f32) {
+pub(super) unsafe fn finish_gradient<T: Vector, const STAGED: bool>(
+    p: &SoftmaxParams,
+    rows: &Rows,
+    begin: u32,
+    end: u32,
+    sum: f32,
+) {
     let log = p.kind == SoftmaxKind::Log as u32;
     let mut piece = begin + thread::thread_idx_x();
     while piece < end {
-        let dy: [Words; PAIRS] = rows.dy.load::<T, PAIRS>(piece, THREADS, 0.0);
         let y: [Words; PAIRS] = rows.input.load::<T, PAIRS>(piece, THREADS, 0.0);
+        let mut dy = [[0u32; 4]; PAIRS];
+        if !STAGED {
+            dy = rows.dy.load::<T, PAIRS>(piece, THREADS, 0.0);
+        }
         let mut k = 0;
         while k < PAIRS {
-            let values = gradients::<T>(*y.get_unchecked(k), *dy.get_unchecked(k), sum, log);
             let at = piece + k as u32 * THREADS;
             if at < end {
+                if STAGED {
+                    *dy.get_unchecked_mut(k) = shared::load_x4(shared::dynamic_address() + at * 16);
+                }
+                let values = gradients::<T>(*y.get_unchecked(k), *dy.get_unchecked(k), sum, log);
                 rows.out.store::<T>(at, values, p.alpha as f32, p.beta as f32);
             }
             k += 1;
@@ -172,10 +196,10 @@ pub(super) unsafe fn finish_gradient<T: Vector>(p: &SoftmaxParams, rows: &Rows, 
 
 /// dx from y and dy.
 #[inline(always)]
-pub unsafe fn backward<T: Vector>(p: &SoftmaxParams, slots: *mut f32) {
+pub unsafe fn backward<T: Vector, const STAGED: bool>(p: &SoftmaxParams, slots: *mut f32) {
     let rows = Rows::new::<T>(p, i64::from(thread::block_idx_x()));
     let end = rows.input.n_pieces::<T>();
     let log = p.kind == SoftmaxKind::Log as u32;
-    let sum = reduce::<THREADS>(gather_gradient::<T>(&rows, 0, end, log), slots, 0.0, |a, b| a + b);
-    finish_gradient::<T>(p, &rows, 0, end, sum);
+    let sum = reduce::<THREADS>(gather_gradient::<T, STAGED>(&rows, 0, end, log), slots, 0.0, |a, b| a + b);
+    finish_gradient::<T, STAGED>(p, &rows, 0, end, sum);
 }

@@ -4,5 +4,6 @@ mod columns;
 mod entry;
 mod looped_rows;
 mod naive;
+mod pairs;
 mod register_rows;
 mod split_rows;
