@@ -31,9 +31,10 @@ impl Algorithm<SoftmaxProblem> for Naive {
     fn estimate_us(&self, problem: &SoftmaxProblem, _: Config, context: &Context) -> f64 {
         /// From one step of a warp along its row to the next, as long as memory takes to answer.
         const STEP_US: f64 = 0.5;
-        // Rows are read three times, an element at a time.
+        // Rows are read three times, an element at a time; of elements that lie apart, each brings its neighbours along.
         let alone = 3.0 * problem.rows().row_elems as f64 / LANES as f64 * STEP_US;
-        cost::LAUNCH_US + alone.max(4.0 * problem.bytes() / context.info().bytes_per_us)
+        let pace = if params(problem).in_row.strides[7] == 1 { 4.0 } else { 16.0 };
+        cost::LAUNCH_US + alone.max(pace * problem.bytes() / context.info().bytes_per_us)
     }
 
     fn prepare(&self, problem: &SoftmaxProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
