@@ -122,6 +122,8 @@ fn kind_and_place(problem: &str) -> (String, Vec<f64>) {
 pub(super) struct Correction {
     /// Sums of weights, and of weighted errors, by candidate.
     sums: HashMap<u32, (f64, f64)>,
+    /// The mean error of all of them, where it says that models are optimistic here; 0 where not.
+    optimism: f64,
 }
 
 impl Correction {
@@ -141,14 +143,22 @@ impl Correction {
                 *errors += weight * error;
             }
         }
-        Correction { sums }
+        let (weights, errors) = sums.values().fold((0.0, 0.0), |(w, e), sum| (w + sum.0, e + sum.1));
+        let optimism = if weights > 0.0 { (errors / weights).max(0.0) } else { 0.0 };
+        Correction { sums, optimism }
     }
 
-    /// The factor of a candidate's estimate; 1 for one that was never measured.
+    /// The factor of a candidate's estimate. One that was not measured around here is taken to be as far off as the
+    /// others, or it would be chosen for what is known of them.
     pub(super) fn factor(&self, algorithm: &str, config: &str) -> f64 {
-        let Some((candidate, common)) = table().common_error(algorithm, config) else { return 1.0 };
-        let (weights, errors) = self.sums.get(&candidate).copied().unwrap_or_default();
-        ((errors + COMMON * common) / (weights + COMMON)).exp().clamp(1.0 / MOST, MOST)
+        let known = table().common_error(algorithm, config);
+        let sums = known.and_then(|(candidate, _)| self.sums.get(&candidate));
+        let common = known.map_or(0.0, |(_, common)| common);
+        let error = match sums {
+            Some((weights, errors)) => (errors + COMMON * common) / (weights + COMMON),
+            None => common.max(self.optimism),
+        };
+        error.exp().clamp(1.0 / MOST, MOST)
     }
 }
 
@@ -196,6 +206,8 @@ mod tests {
         }
         // Neighbours have a say, so not all are met.
         assert!(n > 1000 && right * 10 > n * 9, "{right} of {n}");
-        assert_eq!(Correction::of(problem).factor("nobody", "nothing"), 1.0);
+        // What was not measured is not better for it.
+        assert!(Correction::of(problem).factor("nobody", "nothing") >= 1.0);
+        assert_eq!(Correction::of("nothing:forward x=4:f32").factor("nobody", "nothing"), 1.0);
     }
 }
