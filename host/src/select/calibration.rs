@@ -87,6 +87,12 @@ impl Table {
         table.common = all.into_iter().map(median).collect();
         table
     }
+
+    /// A candidate's number and its median error, if it was ever measured.
+    fn common_error(&self, algorithm: &str, config: &str) -> Option<(u32, f64)> {
+        let candidate = *self.candidates.get(&(algorithm, config))?;
+        Some((candidate, self.common[candidate as usize]))
+    }
 }
 
 /// What must be equal for problems to be compared (operator, pass, types, layouts, words), and where among its like a
@@ -159,13 +165,6 @@ impl Correction {
             None => common.max(self.optimism),
         };
         error.exp().clamp(1.0 / MOST, MOST)
-    }
-}
-
-impl Table {
-    fn common_error(&self, algorithm: &str, config: &str) -> Option<(u32, f64)> {
-        let candidate = *self.candidates.get(&(algorithm, config))?;
-        Some((candidate, self.common[candidate as usize]))
     }
 }
 

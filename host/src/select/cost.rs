@@ -5,8 +5,8 @@ use crate::{Context, Problem};
 /// Time from a launch to the kernel's end when there is nothing to do.
 pub(crate) const LAUNCH_US: f64 = 3.0;
 
-/// Factor on the estimates of methods that no GPU has timed yet: they are chosen where they should be far ahead, and do
-/// not take the place of timed ones by a guess.
+/// Factor on the estimates of methods that were not held against times of `compare` yet: they are chosen where they
+/// should be far ahead, and do not take the place of timed ones by a guess.
 pub(crate) const UNTIMED: f64 = 2.0;
 
 /// A kernel bound by memory traffic that touches every operand once.
