@@ -96,9 +96,10 @@ fn embed(build: &Build, cubins: &[Cubin], origin: &str) -> String {
         for cubin in cubins.iter().filter(|cubin| cubin.ptx == file.name) {
             let _ = writeln!(
                 text,
-                "            super::EmbeddedCubin {{ arch: {:?}, image: include_bytes!({:?}) }},",
+                "            super::EmbeddedCubin {{ arch: {:?}, image: include_bytes!({:?}), waits: {} }},",
                 cubin.arch,
-                build.dir.join(&cubin.name)
+                build.dir.join(&cubin.name),
+                cubin.waits
             );
         }
         text.push_str("        ],\n    },\n");

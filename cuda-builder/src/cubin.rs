@@ -26,6 +26,8 @@ pub struct Cubin {
     pub ptx_hash: String,
     /// The architecture it runs on, such as `sm_90a`.
     pub arch: String,
+    /// Whether it was made of what [`cuda_loader::ptx::waiting`] makes of a portable file.
+    pub waits: bool,
     /// Hash of its content.
     pub hash: String,
     /// Its size.
@@ -72,7 +74,11 @@ fn one(build: &Build, file: &PtxFile, arch: &str, ptxas: &Ptxas) -> Result<Cubin
     let name = format!("{}.{arch}.cubin", file.name.trim_end_matches(".ptx"));
     let output = build.dir.join(&name);
     let input = output.with_extension("cubin.ptx");
-    std::fs::write(&input, build.text(file)?).map_err(Error::io(&input))?;
+    let text = build.text(file)?;
+    // As the driver gets the text on such a device.
+    let waiting = if file.arch < 90 && arch == "sm_90" { cuda_loader::ptx::waiting(&text) } else { None };
+    let waits = waiting.is_some();
+    std::fs::write(&input, waiting.unwrap_or(text)).map_err(Error::io(&input))?;
     run(Command::new(&ptxas.path).arg(format!("-arch={arch}")).arg("-o").arg(&output).arg(&input))?;
     std::fs::remove_file(&input).map_err(Error::io(&input))?;
     let content = std::fs::read(&output).map_err(Error::io(&output))?;
@@ -81,6 +87,7 @@ fn one(build: &Build, file: &PtxFile, arch: &str, ptxas: &Ptxas) -> Result<Cubin
         ptx: file.name.clone(),
         ptx_hash: text_hash(&packed),
         arch: arch.to_owned(),
+        waits,
         hash: text_hash(&content),
         bytes: content.len(),
         ptxas: ptxas.version.clone(),
@@ -133,6 +140,7 @@ mod tests {
             ptx: "a.sm_80.ptx".to_owned(),
             ptx_hash: text_hash(b"text"),
             arch: "sm_90".to_owned(),
+            waits: true,
             hash: text_hash(b"code"),
             bytes: 4,
             ptxas: "1".to_owned(),

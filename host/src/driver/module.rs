@@ -3,6 +3,7 @@
 use super::GpuContext;
 use super::error::{DriverError, check};
 use crate::kernels::EmbeddedCubin;
+use cuda_loader::ptx::{takes_waiting, waiting};
 use cust::sys;
 use std::ffi::{CString, c_uint, c_void};
 use std::sync::Arc;
@@ -15,6 +16,8 @@ pub struct Module(Arc<Inner>);
 struct Inner {
     context: GpuContext,
     raw: *mut c_void,
+    /// Whether all of its kernels begin with waiting for those before them on the stream.
+    waits: bool,
 }
 
 // SAFETY: the driver allows module operations from any thread.
@@ -31,12 +34,17 @@ const LOG_BYTES: usize = 4096;
 impl Module {
     /// Compiles and loads a PTX text.
     ///
+    /// Kernels of a portable text wait for those before them where the device has an instruction for it, and are
+    /// launched while those still run.
+    ///
     /// # Errors
     /// When the driver refuses it, with the PTX compiler's log.
     pub fn load(context: &GpuContext, ptx: &str) -> Result<Self, DriverError> {
-        let text = CString::new(ptx).map_err(|_| DriverError::invalid("expected PTX without a zero byte"))?;
+        let waiting = if takes_waiting(context.compute_capability()) { waiting(ptx) } else { None };
+        let (waits, text) = (waiting.is_some(), waiting.unwrap_or_else(|| ptx.to_owned()));
+        let text = CString::new(text).map_err(|_| DriverError::invalid("expected PTX without a zero byte"))?;
         // SAFETY: the text is terminated.
-        unsafe { Self::load_image(context, text.as_ptr().cast()) }
+        unsafe { Self::load_image(context, text.as_ptr().cast(), waits) }
     }
 
     /// Loads machine code that this binary carries.
@@ -49,12 +57,12 @@ impl Module {
         bytemuck::cast_slice_mut(&mut words)[..cubin.image.len()].copy_from_slice(cubin.image);
         // SAFETY: the image is one of those that `build.rs` embedded, after it compared the hash of the whole file with
         // the one that was taken when ptxas wrote it.
-        unsafe { Self::load_image(context, words.as_ptr().cast()) }
+        unsafe { Self::load_image(context, words.as_ptr().cast(), cubin.waits) }
     }
 
     /// # Safety
-    /// `image` points to terminated PTX or to a whole cubin.
-    unsafe fn load_image(context: &GpuContext, image: *const c_void) -> Result<Self, DriverError> {
+    /// `image` points to terminated PTX or to a whole cubin, whose kernels wait for those before them if `waits`.
+    unsafe fn load_image(context: &GpuContext, image: *const c_void, waits: bool) -> Result<Self, DriverError> {
         let _bound = context.bind()?;
         let mut log = vec![0u8; LOG_BYTES];
         let mut options = ERROR_LOG;
@@ -75,7 +83,7 @@ impl Module {
             let log = String::from_utf8_lossy(&log[..end]).trim().to_owned();
             return Err(DriverError { log, ..DriverError::new("cuModuleLoadDataEx", status) });
         }
-        Ok(Module(Arc::new(Inner { context: context.clone(), raw })))
+        Ok(Module(Arc::new(Inner { context: context.clone(), raw, waits })))
     }
 
     /// A kernel.
@@ -164,6 +172,11 @@ impl Function {
 
     pub(crate) fn context(&self) -> &GpuContext {
         &self.0.module.0.context
+    }
+
+    /// Whether it begins with waiting for the kernels before it, and so may be launched while they run.
+    pub(crate) fn waits(&self) -> bool {
+        self.0.module.0.waits
     }
 
     /// Allows launches with up to `bytes` of dynamic shared memory; needed above 48 KiB.

@@ -40,6 +40,8 @@ pub struct EmbeddedCubin {
     pub arch: &'static str,
     /// The ELF file. Only `build.rs` makes one of these, of a file that it has checked.
     pub(crate) image: &'static [u8],
+    /// Whether it was made of portable PTX with what [`cuda_loader::ptx::waiting`] adds.
+    pub(crate) waits: bool,
 }
 
 impl EmbeddedCubin {
@@ -335,7 +337,7 @@ mod tests {
 
     #[test]
     fn machine_code_is_for_one_architecture_only() {
-        let cubin = |arch| EmbeddedCubin { arch, image: &[] };
+        let cubin = |arch| EmbeddedCubin { arch, image: &[], waits: false };
         assert!(cubin("sm_80").is_for((8, 0)) && !cubin("sm_80").is_for((8, 6)) && !cubin("sm_80").is_for((9, 0)));
         assert!(cubin("sm_90").is_for((9, 0)) && cubin("sm_90a").is_for((9, 0)) && !cubin("sm_90a").is_for((10, 0)));
         assert!(cubin("sm_100a").is_for((10, 0)) && !cubin("90").is_for((9, 0)));

@@ -31,6 +31,7 @@ pub struct LaunchConfig {
     /// Blocks of a cluster (Hopper).
     pub cluster: Option<[u32; 3]>,
     /// Whether the kernel may start before its predecessor has ended; it must then wait for it itself (Hopper).
+    /// Those of portable modules do, so they may whatever stands here.
     pub programmatic: bool,
 }
 
@@ -55,7 +56,7 @@ impl LaunchConfig {
     }
 
     /// What the driver is told beside extents, and how many there are.
-    fn attributes(&self) -> ([CUlaunchAttribute; 2], usize) {
+    fn attributes(&self, function: &Function) -> ([CUlaunchAttribute; 2], usize) {
         let mut attributes = [CUlaunchAttribute { id: 0, pad: [0; 4], value: [0; 16] }; 2];
         let mut n_attributes = 0;
         if let Some(cluster) = self.cluster {
@@ -63,7 +64,7 @@ impl LaunchConfig {
             attributes[n_attributes].value[..3].copy_from_slice(&cluster);
             n_attributes += 1;
         }
-        if self.programmatic {
+        if self.programmatic || function.waits() {
             attributes[n_attributes].id = LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
             attributes[n_attributes].value[0] = 1;
             n_attributes += 1;
@@ -153,7 +154,7 @@ fn launch_raw(
     stream: &GpuStream,
     pointers: &mut [*mut c_void],
 ) -> Result<(), DriverError> {
-    let attributes = config.attributes();
+    let attributes = config.attributes(function);
     let raw = config.raw(&attributes, stream.raw())?;
     let _bound = function.context().bind()?;
     // SAFETY: function and stream are alive; each pointer leads to a parameter of the kernel's type, by the kernel
@@ -166,7 +167,7 @@ fn launch_raw(
 
 /// How many clusters of a launch the device can hold at once.
 pub(crate) fn max_active_clusters(function: &Function, config: &LaunchConfig) -> Result<u32, DriverError> {
-    let attributes = config.attributes();
+    let attributes = config.attributes(function);
     let raw = config.raw(&attributes, std::ptr::null_mut())?;
     let _bound = function.context().bind()?;
     let mut clusters = 0;
