@@ -106,8 +106,8 @@ pub struct Im2col<'a> {
 #[repr(transparent)]
 pub struct TensorMap(CUtensorMap);
 
-/// `CU_TENSOR_MAP_L2_PROMOTION_L2_256B`.
-const L2_PROMOTION: u32 = 3;
+/// `CU_TENSOR_MAP_L2_PROMOTION_L2_128B`: rows of boxes are 128 bytes, and with 256 each was fetched from the cache twice.
+const L2_PROMOTION: u32 = 2;
 
 impl TensorMap {
     /// Encodes a tiled descriptor. Out-of-bounds elements read as zero and are not written.

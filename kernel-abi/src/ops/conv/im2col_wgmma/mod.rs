@@ -75,8 +75,8 @@ tiles! {
     GATHER_128X256_C2 = [128 x 256, panel_k 64, stages 4, cluster 2, out_panels 2, in_turns false];
     /// The same for one block.
     GATHER_128X256 = [128 x 256, panel_k 64, stages 4, cluster 1, out_panels 2, in_turns false];
-    /// For counts of channels that 192 divides, or nearly.
-    GATHER_128X192 = [128 x 192, panel_k 64, stages 4, cluster 1, out_panels 2, in_turns false];
+    /// For counts of channels that 192 divides, or nearly; there is room for all of the result on its way out.
+    GATHER_128X192 = [128 x 192, panel_k 64, stages 4, cluster 1, out_panels 3, in_turns false];
     /// For 128 channels.
     GATHER_256X128_C2 = [256 x 128, panel_k 64, stages 4, cluster 2, out_panels 2, in_turns false];
     /// The same for one block.

@@ -123,10 +123,10 @@ fn buffer<P: Product<R, S>, const R: usize, const S: usize, const I: usize, cons
 #[inline(always)]
 unsafe fn wait_for_buffer<P: Product<R, S>, const R: usize, const S: usize>(out: &Out<'_>) {
     if out.leader {
-        if P::TILE.out_panels == 2 {
-            tma::wait_group_read::<1>();
-        } else {
-            tma::wait_group_read::<3>();
+        match P::TILE.out_panels {
+            2 => tma::wait_group_read::<1>(),
+            3 => tma::wait_group_read::<2>(),
+            _ => tma::wait_group_read::<3>(),
         }
     }
 }
