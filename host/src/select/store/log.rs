@@ -21,19 +21,24 @@ pub(super) struct Log {
     seen_bytes: Option<u64>,
     /// How long to wait for the lock.
     patience: Duration,
+    /// The length from which on a writer looks whether the file should be compacted.
+    compact_at: u64,
 }
 
 /// How long to wait for other processes that write. A write takes microseconds.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A log is compacted when it is longer than this, and less than half of it is of use.
+/// A log is compacted when it is longer than this, and less than half of it is of use. Looking takes reading all of it,
+/// so a writer that has looked does so again when what was of use then would be less than half.
 const COMPACT_BYTES: u64 = 1 << 20;
 
 impl Log {
     /// The log of a scope in a folder. Touches nothing.
     pub(super) fn new(folder: &Path, scope: &str) -> Self {
         let name = format!("find-{:016x}.log", fnv(FNV_START, scope.as_bytes()));
-        Log { path: folder.join(name), scope: scope.to_owned(), seen_bytes: None, patience: LOCK_PATIENCE }
+        let path = folder.join(name);
+        let (scope, patience, compact_at) = (scope.to_owned(), LOCK_PATIENCE, COMPACT_BYTES);
+        Log { path, scope, seen_bytes: None, patience, compact_at }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -85,7 +90,7 @@ impl Log {
         if self.seen_bytes == Some(before) || before == 0 {
             self.seen_bytes = Some(after);
         }
-        if after > COMPACT_BYTES {
+        if after > self.compact_at {
             self.compact(|kept| kept < after / 2)?;
         }
         drop(lock);
@@ -118,6 +123,7 @@ impl Log {
             text.extend(line.as_bytes());
             text.push(b'\n');
         }
+        self.compact_at = COMPACT_BYTES.max(2 * text.len() as u64);
         if !worthwhile(text.len() as u64) {
             return Ok(());
         }
