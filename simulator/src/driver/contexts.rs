@@ -1,21 +1,22 @@
-//! Contexts. There is one device and one memory, so they are only names, current on threads.
+//! Contexts. All devices share one memory, so they are only names, current on threads.
 
 use super::errors::{INVALID_CONTEXT, INVALID_VALUE};
 use super::{api, device, driver, lock, put};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
 
-/// A context.
-pub(super) struct Context;
+/// A context, of the device with this number.
+pub(super) struct Context(c_int);
 
 thread_local! {
     /// The contexts that this thread pushed; the last is current.
     static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The device's own context, and how often it was retained.
-static PRIMARY: Mutex<(usize, usize)> = Mutex::new((0, 0));
+/// The own context of each device, and how often it was retained.
+static PRIMARY: Mutex<BTreeMap<c_int, (usize, usize)>> = Mutex::new(BTreeMap::new());
 
 fn current() -> *mut c_void {
     STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0)) as *mut c_void
@@ -67,7 +68,7 @@ api! {
     fn cuCtxCreate_v2(context: *mut *mut c_void, flags: u32, number: c_int) {
         let _ = flags;
         device::known(number)?;
-        let handle = driver().contexts.add(Arc::new(Context));
+        let handle = driver().contexts.add(Arc::new(Context(number)));
         STACK.with_borrow_mut(|stack| stack.push(handle as usize));
         // SAFETY: the caller gives a place for the result.
         unsafe { put(context, handle) }
@@ -81,10 +82,9 @@ api! {
 
     fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, number: c_int) {
         device::known(number)?;
-        let mut primary = lock(&PRIMARY);
-        if primary.0 == 0 {
-            primary.0 = driver().contexts.add(Arc::new(Context)) as usize;
-        }
+        let mut all = lock(&PRIMARY);
+        let new = || (driver().contexts.add(Arc::new(Context(number))) as usize, 0);
+        let primary = all.entry(number).or_insert_with(new);
         primary.1 += 1;
         // SAFETY: the caller gives a place for the result.
         unsafe { put(context, primary.0 as *mut c_void) }
@@ -94,7 +94,8 @@ api! {
     #[always]
     fn cuDevicePrimaryCtxRelease_v2(number: c_int) {
         device::known(number)?;
-        let mut primary = lock(&PRIMARY);
+        let mut all = lock(&PRIMARY);
+        let primary = all.get_mut(&number).ok_or(INVALID_CONTEXT)?;
         primary.1 = primary.1.checked_sub(1).ok_or(INVALID_CONTEXT)?;
         Ok(())
     }
@@ -107,8 +108,9 @@ api! {
 
     fn cuCtxGetDevice(number: *mut c_int) {
         needed()?;
+        let context = driver().contexts.get(current()).map_err(|_| INVALID_CONTEXT)?;
         // SAFETY: the caller gives a place for the result.
-        unsafe { put(number, 0) }
+        unsafe { put(number, context.0) }
     }
 
     #[always]

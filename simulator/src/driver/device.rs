@@ -1,4 +1,4 @@
-//! The device and its limits: those of an H200, but for the number of multiprocessors.
+//! The devices, which are alike, and their limits: those of an H200, but for the number of multiprocessors.
 
 use super::errors::{INVALID_DEVICE, INVALID_VALUE};
 use super::{Outcome, api, put, settings};
@@ -66,7 +66,14 @@ fn attribute(number: u32) -> Option<c_int> {
 }
 
 pub(super) fn known(device: c_int) -> Outcome {
-    if device == 0 { Ok(()) } else { Err(INVALID_DEVICE) }
+    if (0..settings::devices() as c_int).contains(&device) { Ok(()) } else { Err(INVALID_DEVICE) }
+}
+
+/// Differs in the last letter.
+fn uuid(device: c_int) -> [u8; 16] {
+    let mut uuid = *b"oxidnn simulator";
+    uuid[15] = uuid[15].wrapping_add(device as u8);
+    uuid
 }
 
 api! {
@@ -84,7 +91,7 @@ api! {
     #[always]
     fn cuDeviceGetCount(count: *mut c_int) {
         // SAFETY: the caller gives a place for the result.
-        unsafe { put(count, 1) }
+        unsafe { put(count, settings::devices() as c_int) }
     }
 
     #[always]
@@ -112,14 +119,14 @@ api! {
     fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {
         known(device)?;
         // SAFETY: the caller gives a place for the result.
-        unsafe { put(uuid, *b"oxidnn simulator") }
+        unsafe { put(uuid, self::uuid(device)) }
     }
 
     #[always]
     fn cuDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) {
         known(device)?;
         // SAFETY: the caller gives a place for the result.
-        unsafe { put(uuid, *b"oxidnn simulator") }
+        unsafe { put(uuid, self::uuid(device)) }
     }
 
     #[always]

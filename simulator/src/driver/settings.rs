@@ -27,7 +27,11 @@ setting!(
     fn seed = "CUDA_SIMULATOR_SEED", u64, 1
 );
 setting!(
-    /// Multiprocessors.
+    /// Devices, all alike.
+    fn devices = "CUDA_SIMULATOR_DEVICES", u32, 1
+);
+setting!(
+    /// Multiprocessors of each.
     fn sms = "CUDA_SIMULATOR_SMS", u32, 4
 );
 setting!(
