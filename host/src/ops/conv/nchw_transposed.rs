@@ -233,9 +233,9 @@ impl Method {
     /// Estimates and names of the configs with which it convolves the copies.
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<(f64, Config)>, Refusal> {
         let copies = Copies::of(self, problem)?;
+        let configs = self.algorithm.configs(&copies.problem, context)?;
         copies.check(context)?;
         let moving_us = copies.estimate_us(context);
-        let configs = self.algorithm.configs(&copies.problem, context)?;
         let estimate = |config| moving_us + self.algorithm.estimate_us(&copies.problem, config, context);
         Ok(configs.into_iter().filter_map(|config| Some((estimate(config), self.named(config)?))).collect())
     }
