@@ -5,7 +5,7 @@ use crate::kernels::{EmbeddedModule, LoadedKernels, LoadedModule};
 use crate::launch::{LaunchConfig, max_active_clusters};
 use crate::operators::Operation;
 use crate::ops::conv::ConvProvider;
-use crate::select::{PlanRequest, Store};
+use crate::select::{PlanRequest, Store, scope};
 use crate::settings::{DeviceChoice, device_choice};
 use crate::tensor::{Element, HostMemory, Memory, Tensor};
 use crate::{Error, Plan, Stream, TensorDesc};
@@ -197,6 +197,23 @@ impl Context {
     pub fn all() -> Vec<Self> {
         let n_gpus = GpuContext::count().unwrap_or(0);
         (0..n_gpus).filter_map(|ordinal| Self::gpu(ordinal).ok()).chain([Self::cpu()]).collect()
+    }
+
+    /// The other GPUs of this machine that are of the same kind, with the same driver: what is measured on one is valid
+    /// for all. None for the CPU.
+    pub fn alike(&self) -> Vec<Self> {
+        let Some(own) = self.gpu_context() else { return Vec::new() };
+        let n_gpus = GpuContext::count().unwrap_or(0);
+        let others = (0..n_gpus).filter(|&ordinal| ordinal != own.ordinal());
+        others
+            .filter_map(|ordinal| Self::gpu(ordinal).ok())
+            .filter(|other| scope::of(other) == scope::of(self))
+            .collect()
+    }
+
+    /// Whether both handles are of one context.
+    pub(crate) fn is_same(&self, other: &Context) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// What the device is.

@@ -3,7 +3,7 @@
 //! Everything that enumerates operators or algorithms reads it: the support table, the tests over every algorithm,
 //! `oxidnn run` and the benchmarks. The order of an operator's algorithms stands in its own `algorithms.rs`.
 
-use crate::microbatch::{self, BatchSplit};
+use crate::microbatch::{self, BatchSplit, Recalled, Times};
 use crate::ops;
 use crate::select::{Algorithm, Refusal, candidates, plan};
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     Problem,
 };
 use kernel_abi::BadDescriptor;
+use std::sync::Mutex;
 
 /// An operator: a problem with algorithms for it.
 // The list of algorithms is the library's own business, so the trait cannot be implemented outside of it.
@@ -29,6 +30,8 @@ pub trait Operation: Problem {
 }
 
 /// A problem of any operator.
+// What is known of parts is the library's own business.
+#[allow(private_interfaces)]
 pub trait AnyProblem: Send + Sync {
     /// Its text form.
     fn text(&self) -> String;
@@ -75,8 +78,21 @@ pub trait AnyProblem: Send + Sync {
     /// # Errors
     /// `Unsupported` for a division of another problem; `StaleKernels`, `Driver`.
     fn plan_division(&self, context: &Context, division: &Division) -> Result<Plan, Error>;
+    /// What is known of the batch's parts without measuring.
+    #[doc(hidden)]
+    fn recall(&self, context: &Context, request: &PlanRequest) -> Recalled;
+    /// Measures a part of the batch.
+    #[doc(hidden)]
+    fn measure_part(
+        &self,
+        context: &Context,
+        images: i64,
+        request: &PlanRequest,
+        times: &Mutex<Times>,
+    ) -> Result<(), Error>;
 }
 
+#[allow(private_interfaces)]
 impl<P: Operation> AnyProblem for P {
     fn text(&self) -> String {
         self.to_string()
@@ -122,6 +138,18 @@ impl<P: Operation> AnyProblem for P {
     }
     fn plan_division(&self, context: &Context, division: &Division) -> Result<Plan, Error> {
         microbatch::plan_division(context, self, division)
+    }
+    fn recall(&self, context: &Context, request: &PlanRequest) -> Recalled {
+        microbatch::recall(context, self, request)
+    }
+    fn measure_part(
+        &self,
+        context: &Context,
+        images: i64,
+        request: &PlanRequest,
+        times: &Mutex<Times>,
+    ) -> Result<(), Error> {
+        microbatch::measure_part(context, self, images, request, times)
     }
 }
 

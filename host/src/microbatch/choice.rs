@@ -2,13 +2,15 @@
 
 use super::division::{Batch, BatchSizes, Division, Divisions, MicroBatch};
 use super::launch::Parts;
-use super::pareto::{microseconds, picoseconds};
+use super::measure;
+use super::recalled::Recalled;
 use super::split::BatchSplit;
-use super::wr::{self, Call};
+use super::times::Times;
 use crate::operators::Operation;
 use crate::select::{self, Judged, Refusal};
 use crate::{Candidate, Context, Error, Plan, PlanRequest, Policy, Verdict};
 use rayon::prelude::*;
+use std::sync::{Mutex, PoisonError};
 
 /// What stands for the algorithm of a plan of several parts.
 const NAME: &str = "micro_batches";
@@ -59,17 +61,25 @@ impl<'a, P: Operation> Subject<'a, P> {
         }
     }
 
-    /// Every verdict on a part of so many images, and the times of the able ones.
-    fn judged(&self, images: i64, request: &PlanRequest) -> Result<Judged, Error> {
+    /// Every verdict on a part of so many images, with its estimates, or with the times that are known; and the places of
+    /// the candidates that are still to be measured.
+    fn judged(&self, images: i64, request: &PlanRequest) -> (Judged, Vec<usize>) {
         let part = match self.part(images) {
             Ok(part) => part,
-            Err(Refusal(reason)) => return Ok(Judged::refused(reason)),
+            Err(Refusal(reason)) => return (Judged::refused(reason), Vec::new()),
         };
-        match select::judge(self.context, &part, request, true) {
-            // There may be room for a smaller part.
-            Err(error @ Error::OutOfMemory { .. }) => Ok(Judged::refused(format!("could not be measured: {error}"))),
-            other => other,
-        }
+        // Where times are known, estimates are only told, those for the whole.
+        let is_told = self.split.as_ref().is_ok_and(|split| split.batch() == images) || self.split.is_err();
+        let is_measured = request.policy == Policy::Find;
+        let mut judged = match is_measured && !is_told {
+            true => select::able(self.context, &part, request),
+            false => select::estimated(self.context, &part, request),
+        };
+        let missing = match is_measured {
+            true => select::recall(self.context, &part, request, &mut judged),
+            false => Vec::new(),
+        };
+        (judged, missing)
     }
 
     /// A part of so many images by this algorithm and config, with its estimate.
@@ -95,56 +105,55 @@ impl<'a, P: Operation> Subject<'a, P> {
 /// What is worth having for a problem, within the request's limit of workspace. The list is empty where nothing is.
 ///
 /// # Errors
-/// From measurements: `OutOfMemory`, `StaleKernels`, `Driver`.
+/// From measurements: `StaleKernels`, `Driver`.
 pub(crate) fn divisions<P: Operation>(
     context: &Context,
     problem: &P,
     request: &PlanRequest,
 ) -> Result<Divisions, Error> {
+    let found = measure::divisions(context, &[problem], request)?;
+    Ok(found.into_iter().next().expect("as many as problems"))
+}
+
+/// What is known of all parts of a batch: estimates, or the times in the store.
+pub(crate) fn recall<P: Operation>(context: &Context, problem: &P, request: &PlanRequest) -> Recalled {
     let subject = Subject::new(context, problem);
     let ((batch, _), grain) = (subject.extents(), subject.grain());
     let sizes = request.batch_sizes.of(batch, grain);
-    let limit = request.workspace_limit_bytes.unwrap_or(u64::MAX);
-    // Measurements have the device to themselves; estimates have nothing to wait for.
-    let judged: Vec<Judged> = if request.policy == Policy::Find {
-        sizes.iter().map(|&size| subject.judged(size, request)).collect::<Result<_, _>>()?
-    } else {
-        sizes.par_iter().map(|&size| subject.judged(size, request)).collect::<Result<_, _>>()?
-    };
-    let mut parts = Vec::new();
-    let mut calls = Vec::new();
-    for (&size, judged) in sizes.iter().zip(&judged) {
-        for &(at, time_us) in &judged.order {
-            let Candidate { algorithm, config, verdict } = &judged.candidates[at];
-            let Verdict::Able { workspace_bytes, .. } = *verdict else { continue };
-            let time = picoseconds(time_us);
-            let time_us = microseconds(time);
-            parts.push(MicroBatch { batch: size, algorithm, config, time_us, workspace_bytes });
-            calls.push(Call { batch: size as usize, time, bytes: workspace_bytes });
-        }
-    }
-    let of = |calls: &[Call], parts: &[MicroBatch]| -> Vec<Division> {
-        let read = |division: wr::Division| Division {
-            time: division.time,
-            workspace_bytes: division.bytes,
-            parts: division.calls.iter().map(|&call| parts[call]).collect(),
-        };
-        wr::divisions(batch as usize, grain as usize, calls, limit).into_iter().map(read).collect()
-    };
-    let front = of(&calls, &parts);
-    // The whole batch is the last of the sizes.
-    let whole = parts.partition_point(|part| part.batch < batch);
-    let refusal = match subject.split {
-        Err(Refusal(reason)) if request.batch_sizes != BatchSizes::Undivided => Some(reason),
+    let parts = sizes.into_par_iter().map(|images| {
+        let (judged, missing) = subject.judged(images, request);
+        (images, judged, missing)
+    });
+    let refusal = match &subject.split {
+        Err(Refusal(reason)) if request.batch_sizes != BatchSizes::Undivided => Some(reason.clone()),
         _ => None,
     };
-    Ok(Divisions {
-        problem: problem.to_string(),
-        undivided: of(&calls[whole..], &parts[whole..]),
-        front,
-        refusal,
-        candidates: judged.into_iter().last().map_or(Vec::new(), |judged| judged.candidates),
-    })
+    Recalled::new(problem.to_string(), (batch, grain), parts.collect(), refusal)
+}
+
+/// Measures a part of so many images. `times` are those of the batch's parts that are known; what they show to be of no
+/// use is left out, and the new times are added.
+///
+/// # Errors
+/// `StaleKernels`, `Driver`. Where there is no room for the part, there may be for a smaller one: that is none.
+pub(crate) fn measure_part<P: Operation>(
+    context: &Context,
+    problem: &P,
+    images: i64,
+    request: &PlanRequest,
+    times: &Mutex<Times>,
+) -> Result<(), Error> {
+    let lock = || times.lock().unwrap_or_else(PoisonError::into_inner);
+    let Ok(part) = Subject::new(context, problem).part(images) else { return Ok(()) };
+    let mut judged = select::estimated(context, &part, request);
+    let hopeless = lock().hopeless(images, &judged.candidates);
+    judged.order.retain(|(i, _)| !hopeless.contains(i));
+    match select::measure(context, &part, request, &mut judged) {
+        Ok(()) | Err(Error::OutOfMemory { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    lock().add(images, &judged.candidates);
+    Ok(())
 }
 
 /// The plan of the fastest division within the request's limit.
@@ -168,17 +177,17 @@ pub(crate) fn none_within<P: Operation>(context: &Context, problem: &P, request:
     let limit = request.workspace_limit_bytes.unwrap_or(u64::MAX);
     let policy = if request.policy == Policy::Find { Policy::Heuristic } else { request.policy.clone() };
     let unlimited = PlanRequest { policy, workspace_limit_bytes: None, ..request.clone() };
-    let found = match divisions(context, problem, &unlimited) {
-        Ok(found) => found,
-        Err(error) => return error,
-    };
+    let found = recall(context, problem, &unlimited).divisions(u64::MAX);
     let reason = |candidate: &Candidate| match &candidate.verdict {
         Verdict::Refused(reason) => reason.clone(),
-        Verdict::Able { workspace_bytes, .. } => select::over_limit(*workspace_bytes, limit),
+        Verdict::Able { workspace_bytes, .. } if *workspace_bytes > limit => {
+            select::over_limit(*workspace_bytes, limit)
+        }
+        Verdict::Able { .. } => "was not measured".to_owned(),
     };
     let name = |candidate: &Candidate| candidate.algorithm.to_owned();
     let mut reasons: Vec<_> = found.candidates.iter().map(|candidate| (name(candidate), reason(candidate))).collect();
-    if let Some(least) = found.front.first() {
+    if let Some(least) = found.front.first().filter(|least| least.workspace_bytes > limit) {
         let reason = format!("the least: {least} {}", select::over_limit(least.workspace_bytes, limit));
         reasons.push((NAME.to_owned(), reason));
     }
@@ -289,7 +298,7 @@ mod tests {
                 Some(select::stored(candidate, us, workspace_bytes))
             };
             let entries = select::candidates(&context, &part, None).iter().filter_map(entry).collect();
-            context.store().add(&part.to_string(), entries);
+            context.store().add(&context, &part.to_string(), entries);
         }
         let request = Policy::Find.micro_batches(BatchSizes::PowerOfTwo);
         let all = divisions(&context, &problem, &request).unwrap();

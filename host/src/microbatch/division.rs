@@ -125,6 +125,9 @@ pub struct Divisions {
     pub refusal: Option<String>,
     /// Every verdict on the problem as a whole.
     pub candidates: Vec<Candidate>,
+    /// Parts of which not every candidate has the time that it should have, since the time for measurements was over
+    /// ([`FindOptions::until`](crate::FindOptions::until)) or there was not enough memory.
+    pub unmeasured: usize,
 }
 
 impl Divisions {

@@ -2,9 +2,11 @@
 
 use super::division::{Division, Divisions};
 use super::knapsack::{self, Choice, TooHeavy};
+use super::measure;
 use crate::operators::{AnyProblem, parse_problem};
 use crate::{Args, Context, Error, Plan, PlanRequest, Policy, Stream, Workspace};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The layers of a network: all passes of all of them, each a problem of its own.
@@ -15,8 +17,11 @@ pub struct Network {
     context: Context,
     request: PlanRequest,
     layers: Vec<Arc<dyn AnyProblem>>,
-    known: HashMap<(String, Option<u64>), Arc<Divisions>>,
+    known: HashMap<Key, Arc<Divisions>>,
 }
+
+/// A problem's text, and the limit of workspace that its measurements were made for.
+type Key = (String, Option<u64>);
 
 /// How a layer is computed.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,26 +92,36 @@ impl Network {
     /// holds divisions that need more.
     ///
     /// # Errors
-    /// From measurements: `OutOfMemory`, `StaleKernels`, `Driver`; `BadDescriptor` where there is no such layer.
+    /// From measurements: `StaleKernels`, `Driver`; `BadDescriptor` where there is no such layer, and for devices of
+    /// other kinds.
     pub fn divisions(&mut self, layer: usize, limit_bytes: u64) -> Result<Arc<Divisions>, Error> {
         let n = self.layers.len();
-        let Some(problem) = self.layers.get(layer) else {
+        if layer >= n {
             return Err(Error::bad("network", "layer", format!("expected one below {n}, given {layer}")));
-        };
+        }
+        Ok(self.divisions_of(layer..layer + 1, limit_bytes)?.remove(0))
+    }
+
+    /// The same for several layers, whose measurements are made together.
+    fn divisions_of(&mut self, layers: Range<usize>, limit_bytes: u64) -> Result<Vec<Arc<Divisions>>, Error> {
         // Measurements cost, so those that could not be chosen are left out.
         let limit = (self.request.policy == Policy::Find).then_some(limit_bytes);
-        let key = (problem.text(), limit);
-        if let Some(known) = self.known.get(&key) {
-            return Ok(known.clone());
+        let keys: Vec<Key> = self.layers[layers.clone()].iter().map(|layer| (layer.text(), limit)).collect();
+        let mut new: BTreeMap<&Key, &dyn AnyProblem> = BTreeMap::new();
+        for (key, layer) in keys.iter().zip(&self.layers[layers]) {
+            if !self.known.contains_key(key) {
+                new.insert(key, &**layer);
+            }
         }
+        let (new_keys, problems): (Vec<&Key>, Vec<&dyn AnyProblem>) = new.into_iter().unzip();
         let request = PlanRequest { workspace_limit_bytes: limit, ..self.request.clone() };
-        let found = Arc::new(problem.divisions(&self.context, &request)?);
-        self.known.insert(key, found.clone());
-        Ok(found)
+        let found = measure::divisions(&self.context, &problems, &request)?;
+        self.known.extend(new_keys.into_iter().cloned().zip(found.into_iter().map(Arc::new)));
+        Ok(keys.iter().map(|key| self.known[key].clone()).collect())
     }
 
     fn all_divisions(&mut self, limit_bytes: u64) -> Result<Vec<Arc<Divisions>>, Error> {
-        (0..self.layers.len()).map(|layer| self.divisions(layer, limit_bytes)).collect()
+        self.divisions_of(0..self.layers.len(), limit_bytes)
     }
 
     /// Workspace reuse: each layer's best within a limit of its own. Layers run in turn and share one buffer.

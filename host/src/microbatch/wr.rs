@@ -9,8 +9,13 @@
 //! Every call but the last begins the next one's images where it ends, and some begins are not allowed: only multiples
 //! of `unit` images are. So all parts but the last are multiples of it, and D is made for these alone; the last part
 //! takes what is left.
+//!
+//! Where each size of call divides the next larger one, as powers of two do, a list in descending order begins with some
+//! that sum to any larger size that it reaches, so D of a size is the front of its calls and of as many D of the size
+//! before as make it, and all other D need not be made ([`by_doubling`]).
 
 use super::pareto::{Front, Picoseconds, Point};
+use std::cmp::Reverse;
 
 /// A call that computes some images.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,11 +54,16 @@ pub(crate) fn divisions(batch: usize, unit: usize, calls: &[Call], limit: u64) -
     for (i, call) in calls.iter().enumerate().filter(|(_, call)| call.bytes <= limit && call.batch <= batch) {
         singles[call.batch].insert(Point { time: call.time, bytes: call.bytes, n_parts: 1, choice: i });
     }
+    let is_part = |size: &usize| size.is_multiple_of(unit) && !singles[*size].points().is_empty();
+    let sizes: Vec<usize> = (1..batch).filter(is_part).collect();
+    if batch.is_multiple_of(unit) && sizes.windows(2).all(|pair| pair[1].is_multiple_of(pair[0])) {
+        return by_doubling(batch, &sizes, &singles, calls);
+    }
     // Of multiples of the unit: D(k · unit) is fronts[k].
     let mut fronts: Vec<Front<Link>> = vec![Front::default()];
     for k in 1..=batch / unit {
         let mut front = alone(&singles[k * unit]);
-        for first in 1..=k / 2 {
+        for first in (1..=k / 2).filter(|first| !singles[first * unit].points().is_empty()) {
             join(&singles[first * unit], &fronts[k - first], &mut front);
         }
         fronts.push(front);
@@ -63,7 +73,7 @@ pub(crate) fn divisions(batch: usize, unit: usize, calls: &[Call], limit: u64) -
         fronts.pop().unwrap_or_default()
     } else {
         let mut front = alone(&singles[batch]);
-        for last in (left..batch).step_by(unit) {
+        for last in (left..batch).step_by(unit).filter(|&last| !singles[last].points().is_empty()) {
             join(&singles[last], &fronts[(batch - last) / unit], &mut front);
         }
         front
@@ -77,10 +87,93 @@ pub(crate) fn divisions(batch: usize, unit: usize, calls: &[Call], limit: u64) -
             let Some(rest) = link.rest else { break };
             link = fronts[rest_of / unit].points()[rest].choice;
         }
-        list.sort_by_key(|&call| (!calls[call].batch.is_multiple_of(unit), std::cmp::Reverse(calls[call].batch), call));
+        list.sort_by_key(|&call| (!calls[call].batch.is_multiple_of(unit), Reverse(calls[call].batch), call));
         Division { time: point.time, bytes: point.bytes, calls: list }
     };
     whole.points().iter().map(read).collect()
+}
+
+/// How a point of a front came about: as a call, or of points of two other fronts, by their numbers.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Call(usize),
+    Both([(usize, usize); 2]),
+}
+
+/// Fronts that are made of others.
+#[derive(Default)]
+struct Fronts(Vec<Front<Way>>);
+
+impl Fronts {
+    /// The front of these calls, and of the points of another front.
+    fn of_calls(&mut self, singles: &Front<usize>, others: Option<usize>) -> usize {
+        let mut front = others.map_or_else(Front::default, |others| self.0[others].clone());
+        for point in singles.points() {
+            let Point { time, bytes, n_parts, choice } = *point;
+            front.insert(Point { time, bytes, n_parts, choice: Way::Call(choice) });
+        }
+        self.0.push(front);
+        self.0.len() - 1
+    }
+
+    /// The front of a point of each: for each bound on the workspace, the fastest of both.
+    fn both(&mut self, a: usize, b: usize) -> usize {
+        let mut front = Front::default();
+        let (left, right) = (&self.0[a], &self.0[b]);
+        let bounds = left.points().iter().chain(right.points()).map(|point| point.bytes);
+        for (i, j) in bounds.filter_map(|bytes| left.within(bytes).zip(right.within(bytes))) {
+            let (x, y) = (&left.points()[i], &right.points()[j]);
+            front.insert(Point {
+                time: x.time.saturating_add(y.time),
+                bytes: x.bytes.max(y.bytes),
+                n_parts: x.n_parts + y.n_parts,
+                choice: Way::Both([(a, i), (b, j)]),
+            });
+        }
+        self.0.push(front);
+        self.0.len() - 1
+    }
+
+    /// The front of so many points of one, at least one.
+    fn times(&mut self, front: usize, n: usize) -> usize {
+        let half = if n > 1 { self.times(front, n / 2) } else { return front };
+        let even = self.both(half, half);
+        if n % 2 == 0 { even } else { self.both(even, front) }
+    }
+
+    /// The calls that a point is made of.
+    fn calls(&self, (front, at): (usize, usize), list: &mut Vec<usize>) {
+        match self.0[front].points()[at].choice {
+            Way::Call(call) => list.push(call),
+            Way::Both(both) => both.into_iter().for_each(|point| self.calls(point, list)),
+        }
+    }
+}
+
+/// The divisions where each of the sizes, ascending and without the whole, divides the next one.
+fn by_doubling(batch: usize, sizes: &[usize], singles: &[Front<usize>], calls: &[Call]) -> Vec<Division> {
+    let mut fronts = Fronts::default();
+    let mut made: Vec<(usize, usize)> = Vec::new();
+    for &size in sizes {
+        let smaller = made.last().map(|&(smaller, front)| fronts.times(front, size / smaller));
+        made.push((size, fronts.of_calls(&singles[size], smaller)));
+    }
+    let (mut left, mut parts) = (batch, None);
+    for &(size, front) in made.iter().rev() {
+        if left >= size {
+            let of_size = fronts.times(front, left / size);
+            parts = Some(parts.map_or(of_size, |parts| fronts.both(parts, of_size)));
+            left %= size;
+        }
+    }
+    let whole = fronts.of_calls(&singles[batch], parts.filter(|_| left == 0));
+    let read = |(at, point): (usize, &Point<Way>)| {
+        let mut list = Vec::with_capacity(point.n_parts);
+        fronts.calls((whole, at), &mut list);
+        list.sort_by_key(|&call| (Reverse(calls[call].batch), call));
+        Division { time: point.time, bytes: point.bytes, calls: list }
+    };
+    fronts.0[whole].points().iter().enumerate().map(read).collect()
 }
 
 /// The divisions that are one call.
@@ -177,12 +270,14 @@ mod tests {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
         for case in 0..300 {
             let (batch, unit) = (rng.random_range(1..=9), rng.random_range(1..=4));
-            let calls: Vec<Call> = (0..rng.random_range(1..8))
-                .map(|_| Call {
-                    batch: rng.random_range(1..=batch),
-                    time: rng.random_range(1..20),
-                    bytes: rng.random_range(0..6),
-                })
+            // Every other time sizes that divide one another.
+            let mut size = || match case % 2 {
+                0 => rng.random_range(1..=batch),
+                _ => [1, 2, 4, 8, batch][rng.random_range(0..5)].min(batch),
+            };
+            let sizes: Vec<usize> = (0..7).map(|_| size()).collect();
+            let calls: Vec<Call> = (sizes[..rng.random_range(1..8)].iter())
+                .map(|&batch| Call { batch, time: rng.random_range(1..20), bytes: rng.random_range(0..6) })
                 .collect();
             let set = divisions(batch, unit, &calls, 5);
             for limit in 0..6 {

@@ -23,7 +23,8 @@ pub enum Verdict {
 pub struct Measured {
     /// Time of a run: the median of several measurements.
     pub us: f64,
-    /// Whether only first runs were timed, since they took more than ten times as long as another candidate.
+    /// Whether only first runs were timed, since they took three times as long as a candidate that needs no more
+    /// workspace, or ten times as long as any.
     pub cut_short: bool,
     /// When it was measured.
     pub origin: Origin,

@@ -1,8 +1,8 @@
 //! Choosing by measurement: what is known, what must be measured, and what that says about the candidates.
 
 use super::request::FindOptions;
-use super::store::{Entry, Timing};
-use super::trial::{self, TOO_SLOW};
+use super::store::{Entry, Failure, Timing};
+use super::trial::{self, Rivals};
 use super::{Candidate, Measured, Origin, Verdict};
 use crate::{Context, Error, Operand, Plan};
 
@@ -14,6 +14,9 @@ pub(super) struct Subject<'a> {
     /// Makes the plan of an algorithm and config.
     pub(super) plan: &'a dyn Fn(&'static str, &'static str) -> Result<Plan, Error>,
 }
+
+/// Why a candidate has no time after the deadline.
+const OVER: &str = "not measured: the time for it is over";
 
 /// Fills in measured times and replaces the estimates in `order` with them.
 ///
@@ -27,31 +30,79 @@ pub(super) fn measure(
     let _alone = subject.context.store().measuring();
     // The most promising first, so that those far behind are seen to be so at their first run.
     order.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let known = subject.context.store().lookup(subject.context, subject.problem);
-    let mut missing = Vec::new();
-    for &(i, _) in order.iter() {
-        let Candidate { algorithm, config, verdict } = &mut candidates[i];
-        let Verdict::Able { workspace_bytes, measured, .. } = verdict else { continue };
-        *measured = known.get(algorithm, config, *workspace_bytes).filter(|_| !options.remeasures());
-        if measured.is_none() {
-            missing.push(i);
-        }
-    }
+    let missing = unknown(subject.context, subject.problem, candidates, order, options.remeasures());
     let mut failure = measure_these(subject, candidates, &missing, options)?;
     // A candidate that was cut short beside a faster one is looked at again when that one is not allowed.
-    let best = best_us(candidates);
-    let doubtful = |candidate: &Candidate| time(candidate).is_some_and(|m| m.cut_short && m.us <= TOO_SLOW * best);
-    let doubtful: Vec<usize> = order.iter().map(|&(i, _)| i).filter(|&i| doubtful(&candidates[i])).collect();
-    failure = measure_these(subject, candidates, &doubtful, options)?.or(failure);
-    order.retain_mut(|(i, us)| {
-        let measured = time(&candidates[*i]);
-        *us = measured.map_or(f64::INFINITY, |measured| measured.us);
-        measured.is_some()
-    });
+    failure = measure_these(subject, candidates, &doubtful(candidates), options)?.or(failure);
+    keep_timed(candidates, order);
     match failure {
         Some(error) if order.is_empty() => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Fills in the times that are known, without measuring any; `order` keeps the candidates that have one. Gives the
+/// places of those that are still to be measured.
+pub(super) fn recall(
+    context: &Context,
+    problem: &str,
+    candidates: &mut [Candidate],
+    order: &mut Vec<(usize, f64)>,
+    options: &FindOptions,
+) -> Vec<usize> {
+    let mut missing = unknown(context, problem, candidates, order, options.remeasures());
+    if missing.is_empty() {
+        missing = doubtful(candidates);
+    }
+    keep_timed(candidates, order);
+    missing
+}
+
+/// Fills in the times that are known, and gives the places of the candidates without one. Those that could not be
+/// measured are refused.
+fn unknown(
+    context: &Context,
+    problem: &str,
+    candidates: &mut [Candidate],
+    order: &[(usize, f64)],
+    remeasures: bool,
+) -> Vec<usize> {
+    let known = if remeasures { Default::default() } else { context.store().lookup(context, problem) };
+    let mut missing = Vec::new();
+    for &(i, _) in order {
+        let Candidate { algorithm, config, verdict } = &mut candidates[i];
+        let Verdict::Able { workspace_bytes, measured, .. } = verdict else { continue };
+        *measured = known.get(algorithm, config, *workspace_bytes);
+        if measured.is_some() {
+            continue;
+        }
+        match known.failure(algorithm, config) {
+            Some(reason) => *verdict = Verdict::Refused(reason.to_owned()),
+            None => missing.push(i),
+        }
+    }
+    missing
+}
+
+/// Candidates that were cut short, and that nothing allowed is far ahead of.
+fn doubtful(candidates: &[Candidate]) -> Vec<usize> {
+    let rivals = rivals(candidates.iter());
+    let is = |candidate: &Candidate| {
+        timed(candidate)
+            .is_some_and(|(bytes, measured)| measured.cut_short && !rivals.are_far_ahead(bytes, measured.us))
+    };
+    (0..candidates.len()).filter(|&i| is(&candidates[i])).collect()
+}
+
+/// Measured times take the place of estimates, and what has none leaves.
+fn keep_timed(candidates: &[Candidate], order: &mut Vec<(usize, f64)>) {
+    order.retain_mut(|(i, us)| match timed(&candidates[*i]) {
+        Some((_, measured)) => {
+            *us = measured.us;
+            true
+        }
+        None => false,
+    });
 }
 
 /// Measures the candidates with these numbers, keeps what came out, and gives the last failure.
@@ -64,11 +115,18 @@ fn measure_these(
     if chosen.is_empty() {
         return Ok(None);
     }
+    if options.is_over() {
+        for &i in chosen {
+            if timed(&candidates[i]).is_none() {
+                candidates[i].verdict = Verdict::Refused(OVER.to_owned());
+            }
+        }
+        return Ok(None);
+    }
     let mut failure = None;
-    let mut entries = Vec::new();
-    let others: Vec<Candidate> =
-        candidates.iter().enumerate().filter(|(i, _)| !chosen.contains(i)).map(|(_, c)| c.clone()).collect();
-    let outcomes = trial::run(subject, candidates, chosen, best_us(&others), options)?;
+    let (mut entries, mut failures) = (Vec::new(), Vec::new());
+    let others = rivals(candidates.iter().enumerate().filter(|(i, _)| !chosen.contains(i)).map(|(_, c)| c));
+    let outcomes = trial::run(subject, candidates, chosen, others, options)?;
     for (&i, outcome) in chosen.iter().zip(outcomes) {
         let Candidate { algorithm, config, verdict } = &mut candidates[i];
         match outcome {
@@ -79,24 +137,31 @@ fn measure_these(
                 entries.push(Entry { algorithm: (*algorithm).to_owned(), config: (*config).to_owned(), timing });
             }
             Err(error) => {
-                *verdict = Verdict::Refused(format!("could not be measured: {error}"));
+                let reason = format!("could not be measured: {error}");
+                *verdict = Verdict::Refused(reason.clone());
+                // There may be more memory another time.
+                if !matches!(error, Error::OutOfMemory { .. }) {
+                    failures.push(Failure { algorithm, config, reason });
+                }
                 failure = Some(error);
             }
         }
     }
-    subject.context.store().add(subject.problem, entries);
+    subject.context.store().add(subject.context, subject.problem, entries);
+    subject.context.store().add_failures(subject.problem, failures);
     Ok(failure)
 }
 
-fn time(candidate: &Candidate) -> Option<Measured> {
+/// The workspace and the time of a candidate that has one.
+fn timed(candidate: &Candidate) -> Option<(u64, Measured)> {
     match candidate.verdict {
-        Verdict::Able { measured, .. } => measured,
-        Verdict::Refused(_) => None,
+        Verdict::Able { workspace_bytes, measured: Some(measured), .. } => Some((workspace_bytes, measured)),
+        _ => None,
     }
 }
 
-fn best_us(candidates: &[Candidate]) -> f64 {
-    candidates.iter().filter_map(time).map(|measured| measured.us).fold(f64::INFINITY, f64::min)
+fn rivals<'a>(candidates: impl Iterator<Item = &'a Candidate>) -> Rivals {
+    candidates.filter_map(timed).map(|(bytes, measured)| (bytes, measured.us)).collect()
 }
 
 #[cfg(test)]
@@ -117,12 +182,12 @@ mod tests {
             let (algorithm, config) = (candidate.algorithm.to_owned(), candidate.config.to_owned());
             Some(Entry { algorithm, config, timing })
         });
-        context.store().add(&problem.to_string(), entries.collect());
+        context.store().add(&context, &problem.to_string(), entries.collect());
         context.plan(&problem, Policy::Find).unwrap()
     }
 
     fn of(plan: &Plan, algorithm: &str) -> Measured {
-        plan.candidates().iter().find(|candidate| candidate.algorithm == algorithm).and_then(time).unwrap()
+        plan.candidates().iter().find(|c| c.algorithm == algorithm).and_then(timed).unwrap().1
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod trial;
 use calibration::Correction;
 pub use candidate::{Candidate, Measured, Origin, Verdict};
 pub(crate) use cheapest::Cheapest;
+pub(crate) use request::Position;
 pub use request::{FindOptions, FindProgress, FindStage, PlanRequest, Policy};
 pub(crate) use store::{Store, scope};
 pub use store::{StoreLocation, StoreStatus};
@@ -72,12 +73,24 @@ pub(crate) trait Algorithm<P>: Sync {
 
 /// Judges every algorithm of the operator.
 pub(crate) fn candidates<P: Operation>(context: &Context, problem: &P, limit: Option<u64>) -> Vec<Candidate> {
-    let mut list = Vec::new();
     let correction = context.info().calibrated.then(|| Correction::of(&problem.to_string()));
     let factor = |algorithm: &str, config: Config| {
         correction.as_ref().map_or(1.0, |correction| correction.factor(algorithm, config.0))
     };
-    for algorithm in P::algorithms() {
+    judged_by(context, problem, limit, |algorithm, config| {
+        algorithm.estimate_us(problem, config, context) * factor(algorithm.name(), config)
+    })
+}
+
+/// Judges every algorithm of the operator, with estimates made so.
+fn judged_by<P: Operation>(
+    context: &Context,
+    problem: &P,
+    limit: Option<u64>,
+    estimate_us: impl Fn(&dyn Algorithm<P>, Config) -> f64,
+) -> Vec<Candidate> {
+    let mut list = Vec::new();
+    for &algorithm in P::algorithms() {
         let plain_only = problem.epilogue().is_some() && !algorithm.takes_epilogues();
         let configs = if plain_only {
             Err(Refusal::new(format!(
@@ -99,11 +112,7 @@ pub(crate) fn candidates<P: Operation>(context: &Context, problem: &P, limit: Op
                 let workspace_bytes = algorithm.workspace_bytes_on(problem, config, context);
                 let verdict = match limit {
                     Some(limit) if workspace_bytes > limit => Verdict::Refused(over_limit(workspace_bytes, limit)),
-                    _ => Verdict::Able {
-                        workspace_bytes,
-                        estimate_us: algorithm.estimate_us(problem, config, context) * factor(algorithm.name(), config),
-                        measured: None,
-                    },
+                    _ => Verdict::Able { workspace_bytes, estimate_us: estimate_us(algorithm, config), measured: None },
                 };
                 Candidate { algorithm: algorithm.name(), config: config.0, verdict }
             })),
@@ -139,22 +148,34 @@ impl Judged {
     }
 }
 
-/// Judges every algorithm, and measures them where the policy says so; where only one is able, its time is not asked for
-/// unless the caller `needs_times`.
-pub(crate) fn judge<P: Operation>(
-    context: &Context,
-    problem: &P,
-    request: &PlanRequest,
-    needs_times: bool,
-) -> Result<Judged, Error> {
-    let mut candidates = candidates(context, problem, request.workspace_limit_bytes);
+/// Judges every algorithm, and measures them where the policy says so; where only one is able, its time is not asked for.
+pub(crate) fn judge<P: Operation>(context: &Context, problem: &P, request: &PlanRequest) -> Result<Judged, Error> {
+    let mut judged = estimated(context, problem, request);
+    if request.policy == Policy::Find && judged.order.len() > 1 {
+        measure(context, problem, request, &mut judged)?;
+    }
+    Ok(judged)
+}
+
+/// Judges every algorithm by its estimate.
+pub(crate) fn estimated<P: Operation>(context: &Context, problem: &P, request: &PlanRequest) -> Judged {
+    asked_for(candidates(context, problem, request.workspace_limit_bytes), request)
+}
+
+/// Judges every algorithm, without estimates.
+pub(crate) fn able<P: Operation>(context: &Context, problem: &P, request: &PlanRequest) -> Judged {
+    asked_for(judged_by(context, problem, request.workspace_limit_bytes, |_, _| f64::INFINITY), request)
+}
+
+/// What of the candidates the request allows.
+fn asked_for(mut candidates: Vec<Candidate>, request: &PlanRequest) -> Judged {
     // An algorithm's own reason says more.
     for candidate in candidates.iter_mut().filter(|candidate| matches!(candidate.verdict, Verdict::Able { .. })) {
         if let Some(asked) = asked_for_others(candidate, request) {
             candidate.verdict = Verdict::Refused(asked);
         }
     }
-    let mut order: Vec<(usize, f64)> = candidates
+    let order = candidates
         .iter()
         .enumerate()
         .filter_map(|(i, candidate)| match candidate.verdict {
@@ -162,16 +183,34 @@ pub(crate) fn judge<P: Operation>(
             Verdict::Refused(_) => None,
         })
         .collect();
-    if request.policy == Policy::Find && order.len() > usize::from(!needs_times) {
-        let subject = find::Subject {
-            context,
-            problem: &problem.to_string(),
-            operands: &problem.operands(),
-            plan: &|algorithm, config| assemble(context, problem, algorithm, config),
-        };
-        find::measure(&subject, &mut candidates, &mut order, &request.find)?;
-    }
-    Ok(Judged { candidates, order })
+    Judged { candidates, order }
+}
+
+/// Measures the candidates in the order that have no time yet.
+pub(crate) fn measure<P: Operation>(
+    context: &Context,
+    problem: &P,
+    request: &PlanRequest,
+    judged: &mut Judged,
+) -> Result<(), Error> {
+    let subject = find::Subject {
+        context,
+        problem: &problem.to_string(),
+        operands: &problem.operands(),
+        plan: &|algorithm, config| assemble(context, problem, algorithm, config),
+    };
+    find::measure(&subject, &mut judged.candidates, &mut judged.order, &request.find)
+}
+
+/// The times that are known instead of estimates; the order keeps the candidates that have one. Gives the places of those
+/// that are still to be measured.
+pub(crate) fn recall<P: Operation>(
+    context: &Context,
+    problem: &P,
+    request: &PlanRequest,
+    judged: &mut Judged,
+) -> Vec<usize> {
+    find::recall(context, &problem.to_string(), &mut judged.candidates, &mut judged.order, &request.find)
 }
 
 /// Why the request does not want a candidate.
@@ -190,7 +229,7 @@ pub(crate) fn plan<P: Operation>(context: &Context, problem: &P, request: &PlanR
         return microbatch::plan(context, problem, request);
     }
     // One candidate is chosen whatever its time.
-    let Judged { candidates, mut order } = judge(context, problem, request, false)?;
+    let Judged { candidates, mut order } = judge(context, problem, request)?;
     // Equal times keep the order of the operator's list, best first.
     order.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
     let Some(&(best, _)) = order.first() else {

@@ -8,8 +8,9 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Numbers drawn; longer operands repeat them. A prime, so that rows and channels do not become equal.
-const MAX_DRAWN: i64 = 1_048_573;
+/// Numbers drawn; longer operands repeat them. A prime, so that rows and channels do not become equal, and few enough
+/// that drawing them takes little beside the measurement.
+const MAX_DRAWN: i64 = 131_071;
 
 /// The most sets of operands.
 const MAX_SETS: u64 = 32;

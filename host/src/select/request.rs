@@ -1,8 +1,10 @@
 //! What a caller asks of a choice.
 
-use crate::BatchSizes;
+use crate::{BatchSizes, Context};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 /// How a plan chooses among the algorithms.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,9 +94,18 @@ impl PlanRequest {
 pub struct FindOptions {
     remeasure: bool,
     observer: Option<Observer>,
+    devices: Vec<Context>,
+    deadline: Option<Instant>,
+    position: Option<Arc<Position>>,
 }
 
 type Observer = Arc<dyn Fn(&FindProgress<'_>) + Send + Sync>;
+
+/// How many of several parts are measured.
+pub(crate) struct Position {
+    pub(crate) done: AtomicUsize,
+    pub(crate) n_parts: usize,
+}
 
 impl FindOptions {
     /// Uses what is known already, tells nobody.
@@ -108,21 +119,52 @@ impl FindOptions {
         self
     }
 
-    /// Calls `observer` before each step of a measurement, on the thread that makes the plan. Measurements of a context
-    /// wait for each other, so it must not begin another one.
+    /// Calls `observer` before each step of a measurement, on the thread that measures. Measurements of a context wait
+    /// for each other, so it must not begin another one.
     pub fn observer(mut self, observer: impl Fn(&FindProgress<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(observer));
         self
     }
 
-    pub(super) fn remeasures(&self) -> bool {
+    /// Has these devices take part where there are several parts to measure, of a batch or of a network's layers: each
+    /// takes the next one from a queue. They must be of the context's kind ([`Context::alike`] gives them), and use its
+    /// store from then on.
+    pub fn devices(mut self, devices: impl IntoIterator<Item = Context>) -> Self {
+        self.devices = devices.into_iter().collect();
+        self
+    }
+
+    /// Begins no measurement after this time: a choice is then among what is known, and candidates without a time are
+    /// refused.
+    pub fn until(mut self, deadline: Instant) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    pub(crate) fn remeasures(&self) -> bool {
         self.remeasure
     }
 
-    pub(super) fn tell(&self, progress: &FindProgress<'_>) {
-        if let Some(observer) = &self.observer {
-            observer(progress);
-        }
+    pub(crate) fn other_devices(&self) -> &[Context] {
+        &self.devices
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// The same for one of several parts.
+    pub(crate) fn at(&self, position: Arc<Position>) -> Self {
+        FindOptions { position: Some(position), ..self.clone() }
+    }
+
+    pub(super) fn tell(&self, progress: FindProgress<'_>) {
+        let Some(observer) = &self.observer else { return };
+        let (part, n_parts) = match &self.position {
+            Some(position) => (position.done.load(Ordering::Relaxed), position.n_parts),
+            None => (0, 1),
+        };
+        observer(&FindProgress { part, n_parts, ..progress });
     }
 }
 
@@ -131,11 +173,13 @@ impl fmt::Debug for FindOptions {
         f.debug_struct("FindOptions")
             .field("remeasure", &self.remeasure)
             .field("observer", &self.observer.is_some())
+            .field("devices", &self.devices.len())
+            .field("deadline", &self.deadline)
             .finish()
     }
 }
 
-/// Equal options have the same observer, not only one that does the same.
+/// Equal options have the same observer and devices, not only ones that do the same.
 impl PartialEq for FindOptions {
     fn eq(&self, other: &Self) -> bool {
         let same = match (&self.observer, &other.observer) {
@@ -143,7 +187,9 @@ impl PartialEq for FindOptions {
             (None, None) => true,
             _ => false,
         };
-        same && self.remeasure == other.remeasure
+        let same_devices = self.devices.len() == other.devices.len()
+            && self.devices.iter().zip(&other.devices).all(|(a, b)| a.is_same(b));
+        same && same_devices && self.remeasure == other.remeasure && self.deadline == other.deadline
     }
 }
 
@@ -158,6 +204,11 @@ pub struct FindProgress<'a> {
     pub step: usize,
     /// All steps; `step` is equal to it in the last call.
     pub n_steps: usize,
+    /// Parts that are done, where parts of a batch or the layers of a network are measured one after the other; other
+    /// devices may be at work on others.
+    pub part: usize,
+    /// All parts.
+    pub n_parts: usize,
     /// What begins now.
     pub stage: FindStage,
 }

@@ -1,9 +1,10 @@
 //! Timing candidates on the device.
 //!
 //! Every candidate is run alone first. Those that are not far behind are then timed in rounds, each candidate once a
-//! round, so that all see the same clocks, and the median of the rounds counts. On a GPU a candidate's turn is one
-//! replay of a CUDA graph of several calls: the host's time for a call is not the kernel's. The calls rotate through
-//! sets of operands that together do not fit into the second-level cache.
+//! round, so that all see the same clocks, and the median of the rounds counts; after a few, only those go on that may be
+//! the fastest within their workspace. On a GPU a candidate's turn is one replay of a CUDA graph of several calls: the
+//! host's time for a call is not the kernel's. The calls rotate through sets of operands that together do not fit into
+//! the second-level cache.
 
 use super::find::Subject;
 use super::operands::Operands;
@@ -12,20 +13,26 @@ use super::{Candidate, Verdict};
 use crate::driver::Graph;
 use crate::{Error, Plan, Stream, Workspace};
 
-/// A candidate whose first runs take this many times the best time is not timed any further.
-pub(super) const TOO_SLOW: f64 = 10.0;
+/// A candidate whose first runs take this many times the time of one that needs no more workspace is not timed any
+/// further,
+const BEHIND_LIGHTER: f64 = 3.0;
 
-/// Unless it is quicker than this: the first runs of a short kernel are mostly the host's time.
-const NEVER_SLOW_US: f64 = 1000.0;
+/// nor one whose first runs take this many times the best time,
+const BEHIND_ANY: f64 = 10.0;
 
-/// Rounds that count; one more before them is for clocks and caches.
+/// unless it is quicker than this: the first runs of a short kernel are mostly the host's time.
+const NEVER_SLOW_US: f64 = 300.0;
+
+/// Rounds that all take part in; one more before them is for clocks and caches.
+const FEW_ROUNDS: usize = 3;
+
+/// Rounds of a candidate that may be the fastest within its workspace: its median is not more than this many times the
+/// best of those that need no more.
 const ROUNDS: usize = 7;
+const CLOSE: f64 = 1.15;
 
-/// A turn that takes longer than this gets fewer rounds: its median settles sooner.
-const LONG_TURN_US: f64 = 50e3;
-
-/// Rounds of a candidate with long turns.
-const LONG_ROUNDS: usize = 3;
+/// A candidate whose turn takes longer than this gets few rounds: its median settles sooner.
+const LONG_TURN_US: f64 = 10e3;
 
 /// A turn repeats a short kernel until about this much time has passed.
 const TURN_US: f64 = 1000.0;
@@ -36,29 +43,55 @@ const MAX_CALLS: usize = 32;
 /// A time, and whether it is only that of first runs; or why there is none.
 type Outcome = Result<(f64, bool), Error>;
 
+/// Workspaces and times of candidates.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rivals(Vec<(u64, f64)>);
+
+impl FromIterator<(u64, f64)> for Rivals {
+    fn from_iter<I: IntoIterator<Item = (u64, f64)>>(all: I) -> Self {
+        Rivals(all.into_iter().collect())
+    }
+}
+
+impl Rivals {
+    /// The best time within so much workspace.
+    fn best_us(&self, bytes: u64) -> f64 {
+        let within = self.0.iter().filter(|&&(needed, _)| needed <= bytes);
+        within.map(|&(_, us)| us).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Whether a candidate of this time need not be timed any further.
+    pub(super) fn are_far_ahead(&self, bytes: u64, us: f64) -> bool {
+        us > BEHIND_LIGHTER * self.best_us(bytes) || us > BEHIND_ANY * self.best_us(u64::MAX)
+    }
+}
+
 /// A candidate that takes part in the rounds.
 struct Runner {
     /// Its place among the outcomes.
     at: usize,
+    bytes: u64,
+    first_us: f64,
     plan: Plan,
     graph: Option<Graph>,
     calls: usize,
-    turn_us: f64,
     times: Vec<f64>,
 }
 
-/// Times the chosen candidates; `best_us` is the time of the best other one. The error is one that stops everything,
-/// such as a device that is lost.
+/// Times the chosen candidates beside the others, whose times are known. The error is one that stops everything, such as
+/// a device that is lost.
 pub(super) fn run(
     subject: &Subject<'_>,
     candidates: &[Candidate],
     chosen: &[usize],
-    mut best_us: f64,
+    mut rivals: Rivals,
     options: &FindOptions,
 ) -> Result<Vec<Outcome>, Error> {
     let context = subject.context;
     let n_steps = chosen.len() + ROUNDS + 1;
-    let tell = |step, stage| options.tell(&FindProgress { problem: subject.problem, step, n_steps, stage });
+    let tell = |step, stage| {
+        options.tell(FindProgress { problem: subject.problem, step, n_steps, part: 0, n_parts: 1, stage });
+    };
     let stream = context.stream()?;
     let mut operands = Operands::random(context, &stream, subject.operands)?;
     let mut workspace = Workspace::none(context)?;
@@ -66,23 +99,21 @@ pub(super) fn run(
     let most = grow_to_most(&mut workspace, &needs)?;
     let mut outcomes: Vec<Option<Outcome>> = Vec::new();
     let mut runners = Vec::new();
-    for (at, (&i, &needed)) in chosen.iter().zip(&needs).enumerate() {
+    for (at, (&i, &bytes)) in chosen.iter().zip(&needs).enumerate() {
         let Candidate { algorithm, config, .. } = candidates[i];
         tell(at, FindStage::Trying { algorithm, config });
-        if needed > most {
+        if bytes > most {
             let device = context.info().name.clone();
-            outcomes.push(Some(Err(Error::OutOfMemory { bytes: needed, device })));
+            outcomes.push(Some(Err(Error::OutOfMemory { bytes, device })));
             continue;
         }
         let first = (subject.plan)(algorithm, config)
             .and_then(|plan| Ok((first_us(&plan, &mut operands, &stream, &mut workspace)?, plan)));
         outcomes.push(match first {
-            Ok((us, _)) if us > NEVER_SLOW_US && us > TOO_SLOW * best_us => Some(Ok((us, true))),
-            Ok((us, plan)) => {
-                best_us = best_us.min(us);
-                let calls = ((TURN_US / us).ceil() as usize).clamp(1, MAX_CALLS);
-                let turn_us = us * calls as f64;
-                runners.push(Runner { at, plan, graph: None, calls, turn_us, times: Vec::new() });
+            Ok((first_us, plan)) => {
+                rivals.0.push((bytes, first_us));
+                let calls = ((TURN_US / first_us).ceil() as usize).clamp(1, MAX_CALLS);
+                runners.push(Runner { at, bytes, first_us, plan, graph: None, calls, times: Vec::new() });
                 None
             }
             Err(error) => {
@@ -92,15 +123,30 @@ pub(super) fn run(
             }
         });
     }
+    runners.retain(|runner| {
+        let is_out = runner.first_us > NEVER_SLOW_US && rivals.are_far_ahead(runner.bytes, runner.first_us);
+        if is_out {
+            outcomes[runner.at] = Some(Ok((runner.first_us, true)));
+        }
+        !is_out
+    });
     for runner in &mut runners {
         runner.record(&mut operands, &stream, &mut workspace)?;
     }
     for round in 0..=ROUNDS {
         tell(chosen.len() + round, FindStage::Timing { round, n_rounds: ROUNDS + 1 });
+        if round == FEW_ROUNDS + 1 {
+            let rivals: Rivals = runners.iter().map(|runner| (runner.bytes, median(&runner.times))).collect();
+            runners.retain(|runner| {
+                let us = median(&runner.times);
+                let is_done = runner.is_long() || us > CLOSE * rivals.best_us(runner.bytes);
+                if is_done {
+                    outcomes[runner.at] = Some(Ok((us, false)));
+                }
+                !is_done
+            });
+        }
         for runner in &mut runners {
-            if round > LONG_ROUNDS && runner.turn_us > LONG_TURN_US {
-                continue;
-            }
             let timer = stream.timer()?;
             runner.turn(&mut operands, &stream, &mut workspace)?;
             let us = timer.stop_us()?;
@@ -111,7 +157,7 @@ pub(super) fn run(
     }
     tell(n_steps, FindStage::Done);
     for Runner { at, times, .. } in runners {
-        outcomes[at] = Some(Ok((median(times), false)));
+        outcomes[at] = Some(Ok((median(&times), false)));
     }
     Ok(outcomes.into_iter().flatten().collect())
 }
@@ -165,6 +211,10 @@ impl Runner {
         stream.synchronize()
     }
 
+    fn is_long(&self) -> bool {
+        self.first_us * self.calls as f64 > LONG_TURN_US
+    }
+
     fn turn(&self, operands: &mut Operands, stream: &Stream, workspace: &mut Workspace) -> Result<(), Error> {
         match (&self.graph, stream.gpu_stream()) {
             (Some(graph), Some(stream)) => Ok(graph.launch(stream)?),
@@ -173,7 +223,8 @@ impl Runner {
     }
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
+fn median(times: &[f64]) -> f64 {
+    let mut times = times.to_vec();
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::INFINITY)
 }

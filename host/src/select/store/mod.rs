@@ -9,7 +9,7 @@ mod log;
 mod record;
 pub(crate) mod scope;
 
-use super::candidate::{Measured, Origin};
+use super::candidate::{Candidate, Measured, Origin, Verdict};
 use crate::Context;
 use crate::settings::{self, StoreSetting};
 use log::{Log, merge};
@@ -17,7 +17,7 @@ use record::Record;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where [`Policy::Find`](crate::Policy::Find) keeps its measurements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,10 +82,10 @@ pub(crate) struct Entry {
     pub(crate) timing: Timing,
 }
 
-/// The measurements of one context.
+/// The measurements of one context, or of several devices of a kind that measure together.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
-    state: Mutex<State>,
+    state: Mutex<Arc<Mutex<State>>>,
     measuring: Mutex<()>,
 }
 
@@ -93,14 +93,24 @@ pub(crate) struct Store {
 struct State {
     location: StoreLocation,
     disk: Option<Disk>,
-    problems: HashMap<String, Problem>,
+    problems: HashMap<String, Arc<Problem>>,
 }
 
-/// What is known of a problem, by where it comes from. Candidates are in at most one of the lists.
-#[derive(Debug, Default)]
+/// What is known of a problem, by where it comes from. Candidates are in at most one of the lists of times.
+#[derive(Clone, Debug, Default)]
 struct Problem {
     measured: Vec<Entry>,
     read: Vec<Entry>,
+    /// What could not be measured, and why; this is not kept on disk.
+    failed: Vec<Failure>,
+}
+
+/// A candidate that could not be measured.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failure {
+    pub(crate) algorithm: &'static str,
+    pub(crate) config: &'static str,
+    pub(crate) reason: String,
 }
 
 #[derive(Debug)]
@@ -111,19 +121,30 @@ enum Disk {
 }
 
 impl Store {
-    /// Held while candidates are timed, since two threads that do so disturb each other.
+    /// Held while candidates are timed, since two threads that do so on one device disturb each other.
     pub(super) fn measuring(&self) -> MutexGuard<'_, ()> {
-        self.measuring.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.measuring)
     }
 
     /// Forgets everything and uses another place.
     pub(crate) fn move_to(&self, location: StoreLocation) {
-        *self.lock() = State { location, ..State::default() };
+        *lock(&self.state) = Arc::new(Mutex::new(State { location, ..State::default() }));
+    }
+
+    /// Uses the measurements of another store, which is of the same scope, and adds to them.
+    pub(crate) fn share(&self, other: &Store) {
+        let shared = other.state();
+        *lock(&self.state) = shared;
+    }
+
+    fn state(&self) -> Arc<Mutex<State>> {
+        lock(&self.state).clone()
     }
 
     /// How the store is, after an attempt to read it.
     pub(crate) fn status(&self, context: &Context) -> StoreStatus {
-        let mut state = self.lock();
+        let state = self.state();
+        let mut state = lock(&state);
         state.refresh(context);
         match &state.disk {
             None | Some(Disk::Off) => StoreStatus::Off,
@@ -137,24 +158,21 @@ impl Store {
 
     /// What is known of a problem, also what other processes have added meanwhile.
     pub(crate) fn lookup(&self, context: &Context, problem: &str) -> Known {
-        let mut state = self.lock();
+        let state = self.state();
+        let mut state = lock(&state);
         state.refresh(context);
-        let mut known = Known::default();
-        if let Some(Problem { measured, read }) = state.problems.get(problem) {
-            let with = |origin| move |entry: &Entry| (entry.clone(), origin);
-            known.0.extend(read.iter().map(with(Origin::Store)));
-            known.0.extend(measured.iter().map(with(Origin::Context)));
-        }
-        known
+        Known(state.problems.get(problem).cloned().unwrap_or_default())
     }
 
     /// Adds measurements.
-    pub(crate) fn add(&self, problem: &str, entries: Vec<Entry>) {
+    pub(crate) fn add(&self, context: &Context, problem: &str, entries: Vec<Entry>) {
         if entries.is_empty() {
             return;
         }
-        let mut state = self.lock();
-        let of_problem = state.problems.entry(problem.to_owned()).or_default();
+        let state = self.state();
+        let mut state = lock(&state);
+        state.refresh(context);
+        let of_problem = state.problem(problem);
         of_problem.read.retain(|there| !entries.iter().any(|entry| same(there, entry)));
         merge(&mut of_problem.measured, entries.clone());
         // A disk that failed once is left alone: waiting for it again and again would be worse.
@@ -165,13 +183,25 @@ impl Store {
         }
     }
 
-    /// A lock whose holder panicked guards measurements that are as good as ever.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Remembers what could not be measured, so that this is not tried again.
+    pub(crate) fn add_failures(&self, problem: &str, failures: Vec<Failure>) {
+        if !failures.is_empty() {
+            let state = self.state();
+            lock(&state).problem(problem).failed.extend(failures);
+        }
     }
 }
 
+/// A lock whose holder panicked guards measurements that are as good as ever.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl State {
+    fn problem(&mut self, problem: &str) -> &mut Problem {
+        Arc::make_mut(self.problems.entry(problem.to_owned()).or_default())
+    }
+
     /// Opens the disk the first time, and reads what has been added since the last.
     fn refresh(&mut self, context: &Context) {
         let disk = self.disk.get_or_insert_with(|| open(&self.location, context));
@@ -180,7 +210,7 @@ impl State {
             Ok(None) => {}
             Ok(Some(records)) => {
                 for Record { problem, mut entries } in records {
-                    let of_problem = self.problems.entry(problem).or_default();
+                    let of_problem = Arc::make_mut(self.problems.entry(problem).or_default());
                     // What this context measured itself is in the file too, and remains its own.
                     entries.retain(|entry| !of_problem.measured.iter().any(|own| same(own, entry)));
                     merge(&mut of_problem.read, entries);
@@ -212,16 +242,25 @@ fn open(location: &StoreLocation, context: &Context) -> Disk {
 
 /// What is known of a problem's candidates.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Vec<(Entry, Origin)>);
+pub(crate) struct Known(Arc<Problem>);
 
 impl Known {
     /// The time of a candidate that needs this much workspace.
     pub(crate) fn get(&self, algorithm: &str, config: &str, workspace_bytes: u64) -> Option<Measured> {
-        self.0.iter().find_map(|(entry, origin)| {
-            let Timing { us, cut_short, .. } = entry.timing;
-            (entry.algorithm == algorithm && entry.config == config && entry.timing.workspace_bytes == workspace_bytes)
-                .then_some(Measured { us, cut_short, origin: *origin })
-        })
+        let of = |entries: &[Entry], origin| {
+            entries.iter().find_map(|entry| {
+                let Timing { us, cut_short, workspace_bytes: bytes } = entry.timing;
+                let is = entry.config == config && entry.algorithm == algorithm && bytes == workspace_bytes;
+                is.then_some(Measured { us, cut_short, origin })
+            })
+        };
+        of(&self.0.read, Origin::Store).or_else(|| of(&self.0.measured, Origin::Context))
+    }
+
+    /// Why a candidate could not be measured, where that was tried.
+    pub(crate) fn failure(&self, algorithm: &str, config: &str) -> Option<&str> {
+        let is = |failure: &&Failure| failure.config == config && failure.algorithm == algorithm;
+        self.0.failed.iter().find(is).map(|failure| &*failure.reason)
     }
 }
 
@@ -230,6 +269,20 @@ impl Context {
     /// this context and its clones, and stay where they are on disk.
     pub fn use_store(&self, location: StoreLocation) {
         self.store().move_to(location);
+    }
+
+    /// Adds times that were measured elsewhere: those of the candidates that have one, for the problem of this text.
+    pub fn add_measurements(&self, problem: &str, candidates: &[Candidate]) {
+        let entry = |candidate: &Candidate| {
+            let Verdict::Able { workspace_bytes, measured: Some(measured), .. } = candidate.verdict else {
+                return None;
+            };
+            let Measured { us, cut_short, .. } = measured;
+            let timing = Timing { us, workspace_bytes, cut_short };
+            let (algorithm, config) = (candidate.algorithm.to_owned(), candidate.config.to_owned());
+            Some(Entry { algorithm, config, timing })
+        };
+        self.store().add(self, problem, candidates.iter().filter_map(entry).collect());
     }
 
     /// Where measurements are kept. Nothing is ever printed about it, so that a program that cares asks here.
