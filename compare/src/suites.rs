@@ -18,6 +18,8 @@ pub struct Suite {
     source: Source,
     /// Only rows with this in their first column.
     variant: Option<&'static str>,
+    /// Only convolutions with square filters of this extent, and of those that differ in their batch one.
+    taps: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -129,22 +131,35 @@ macro_rules! shapes {
 
 /// A suite of convolutions.
 const fn conv(name: &'static str, text: &'static str) -> Suite {
-    Suite { name, dtype: DType::BF16, batch: None, chain: false, source: Source::Conv(text), variant: None }
+    Suite { name, dtype: DType::BF16, batch: None, chain: false, source: Source::Conv(text), variant: None, taps: None }
 }
 
 /// A suite of matrix products.
 const fn gemm(name: &'static str, text: &'static str) -> Suite {
-    Suite { name, dtype: DType::BF16, batch: None, chain: false, source: Source::Gemm(text), variant: None }
+    Suite { name, dtype: DType::BF16, batch: None, chain: false, source: Source::Gemm(text), variant: None, taps: None }
 }
 
 /// A suite of problems of any operator. The element types are the problems' own.
 const fn problems(name: &'static str, text: &'static str) -> Suite {
-    Suite { name, dtype: DType::BF16, batch: None, chain: false, source: Source::Problems(text), variant: None }
+    Suite {
+        name,
+        dtype: DType::BF16,
+        batch: None,
+        chain: false,
+        source: Source::Problems(text),
+        variant: None,
+        taps: None,
+    }
 }
 
 impl Suite {
     const fn of(mut self, variant: &'static str) -> Self {
         self.variant = Some(variant);
+        self
+    }
+
+    const fn with_taps(mut self, taps: i64) -> Self {
+        self.taps = Some(taps);
         self
     }
 
@@ -187,7 +202,18 @@ impl Suite {
     /// For a missing column or a number that is none.
     pub fn layers(&self) -> Result<Vec<Layer>> {
         let (Source::Conv(text) | Source::Gemm(text) | Source::Problems(text)) = self.source;
-        read_layers(self.name, text, self.variant)
+        let mut layers = read_layers(self.name, text, self.variant)?;
+        if let Some(taps) = self.taps {
+            let mut seen = Vec::new();
+            layers.retain(|layer| {
+                let Layer::Conv(layer) = layer else { return false };
+                let shape = ConvLayer { name: String::new(), n: 0, ..layer.clone() };
+                let is_new = layer.filter == [taps, taps] && !seen.contains(&shape);
+                seen.push(shape);
+                is_new
+            });
+        }
+        Ok(layers)
     }
 }
 
@@ -292,7 +318,7 @@ impl Row<'_> {
 }
 
 /// Every suite.
-pub const SUITES: [Suite; 34] = [
+pub const SUITES: [Suite; 36] = [
     conv("resnet50", shapes!("resnet50")).of("v1.5"),
     conv("resnet50_n1", shapes!("resnet50")).of("v1.5").with_batch(1).as_chain(),
     conv("resnet50_v1", shapes!("resnet50")).of("v1"),
@@ -304,6 +330,8 @@ pub const SUITES: [Suite; 34] = [
     conv("deepbench_conv", shapes!("deepbench_conv")).of("training").with_dtype(DType::F16),
     conv("deepbench_conv_server", shapes!("deepbench_conv")).of("inference_server").with_dtype(DType::F16),
     conv("deepbench_conv_device", shapes!("deepbench_conv")).of("inference_device").with_dtype(DType::F16),
+    conv("deepbench_3x3", shapes!("deepbench_conv")).of("training").with_taps(3).with_batch(256),
+    conv("deepbench_5x5", shapes!("deepbench_conv")).of("training").with_taps(5).with_batch(256),
     conv("densenet40", shapes!("densenet40")),
     conv("mobilenet_depthwise", shapes!("mobilenet_depthwise")),
     conv("resnext50_grouped", shapes!("resnext50_grouped")),
@@ -359,6 +387,8 @@ mod tests {
             ("deepbench_conv", 94),
             ("deepbench_conv_server", 107),
             ("deepbench_conv_device", 16),
+            ("deepbench_3x3", 22),
+            ("deepbench_5x5", 7),
             ("densenet40", 114),
             ("mobilenet_depthwise", 47),
             ("resnext50_grouped", 7),
