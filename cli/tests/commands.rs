@@ -138,6 +138,38 @@ fn plan_divides_batches_within_a_workspace() {
     assert!(refused(&["plan", "--load", &kept, "--device", "cpu"]).contains("expected one made for"));
     assert!(refused(&["plan", "alexnet", "--workspace", "8MB"]).contains("given \"8MB\""));
     assert!(refused(&["plan", "alexnet", "--device", "h200"]).contains("--estimates"));
+    assert!(refused(&["plan", "alexnet", "--device", "cpu", "--gpus", "2"]).contains("expected at most 1"));
+    assert!(refused(&["plan", "alexnet", "--gpus", "none"]).contains("given \"none\""));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn tables_of_several_sets_of_algorithms_are_one_file() {
+    let folder = std::env::temp_dir().join(format!("oxidnn-table-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (table, layers) = (folder.join("t.csv"), folder.join("layers.csv"));
+    std::fs::write(&layers, "name,problem\na,conv:fprop pad=1x1 x=4x3x6x6:f32 w=4x3x3x3:f32\n").unwrap();
+    let [table, layers] = [&table, &layers].map(|path| path.to_str().unwrap().to_owned());
+    let words = ["plan", &layers, "--device", "cpu", "--limits", "0,1MiB", "--table", &table];
+    // A budget of no time leaves what is known: nothing, and then all.
+    let store = folder.join("store");
+    let with = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oxidnn"));
+        let output = command.env("OXIDNN_STORE", &store).args(words).args(more).output().expect("the command starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    with(&["--time-budget", "0"]);
+    with(&["--append", "--algorithms", "cpu_direct,naive"]);
+    with(&["--append"]);
+    let text = std::fs::read_to_string(&table).unwrap();
+    let rows: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(rows[0].starts_with("network,") && rows[0].ends_with(",workspace_bytes,unmeasured"));
+    // Two policies, two limits, three ways to share.
+    assert_eq!(rows.len(), 1 + 3 * 12);
+    assert!(rows[1..13].iter().all(|row| row.contains(",,,,") && !row.ends_with(",0")), "{text}");
+    assert!(rows[13..25].iter().all(|row| row.contains(",cpu_direct+naive,") && row.ends_with(",0")), "{text}");
+    assert!(rows[25..].iter().all(|row| row.contains(",all,") && row.ends_with(",0")), "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("# command")).count(), 3);
     std::fs::remove_dir_all(folder).unwrap();
 }
 

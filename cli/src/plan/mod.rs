@@ -8,15 +8,15 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use oxidnn::operators::{AnyProblem, parse_problem};
-use oxidnn::{
-    BatchSizes, Context, DType, DeviceInfo, FindOptions, FindStage, Math, Network, NetworkChoice, PlanRequest, Policy,
-};
+use oxidnn::{BatchSizes, Context, DType, DeviceInfo, FindOptions, Math, Network, NetworkChoice, PlanRequest, Policy};
 use oxidnn_compare::case::{Layout, Pass};
 use oxidnn_compare::network::{Making, read};
 use oxidnn_compare::peers::cudnn::CudnnProvider;
 use report::Report;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// What `oxidnn plan` takes.
 #[derive(Args)]
@@ -43,9 +43,18 @@ pub struct Options {
     /// Offer the algorithms of cuDNN, too; of the library at this path, or of one that is found
     #[arg(long)]
     cudnn: Option<Option<PathBuf>>,
+    /// Measure on several GPUs of one kind: on all that the machine has, or on so many
+    #[arg(long, conflicts_with_all = ["estimates", "load"])]
+    gpus: Option<Gpus>,
+    /// Begin no measurement after so many seconds, and choose among what is known
+    #[arg(long, conflicts_with_all = ["estimates", "load"])]
+    time_budget: Option<f64>,
     /// Write a table of all `--limits`, of each layer and of all together, and all `--policies`, and print nothing
     #[arg(long, conflicts_with_all = ["load", "svg", "save", "json", "total"])]
     table: Option<PathBuf>,
+    /// Add rows to the table that there is
+    #[arg(long, requires = "table")]
+    append: bool,
     /// The table's limits
     #[arg(long, value_delimiter = ',', default_value = "0,8MiB,64MiB,512MiB", value_parser = bytes)]
     limits: Vec<u64>,
@@ -108,6 +117,25 @@ impl Sizes {
     }
 }
 
+/// How many GPUs measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gpus {
+    All,
+    Some(usize),
+}
+
+impl FromStr for Gpus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            _ if text == "all" => Ok(Gpus::All),
+            Ok(n) if n > 0 => Ok(Gpus::Some(n)),
+            _ => Err(format!("expected all or a number of GPUs, given {text:?}")),
+        }
+    }
+}
+
 /// A number of bytes, as in `64MiB`.
 fn bytes(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("B", 1)];
@@ -134,19 +162,25 @@ pub fn run(options: &Options) -> Result<()> {
         bail!("{network}: expected a layer that contains {:?}, given none", options.filter);
     }
     let names: Vec<String> = layers.iter().map(|layer| layer.name.clone()).collect();
-    let provider = provider(options, &context)?;
+    let devices = others(options, &context)?;
+    let provider = provider(options, &context, &devices)?;
+    let bar = progress_bar();
+    let find = find_options(options, &bar).devices(devices);
     let network = |sizes: Sizes| -> Result<Network> {
         let problems: Vec<Box<dyn AnyProblem>> =
             layers.iter().map(|layer| parse_problem(&layer.problem.text())).collect::<Result<_, _>>()?;
         let policy = if options.estimates { Policy::Heuristic } else { Policy::Find };
-        let request = PlanRequest::from(policy).micro_batches(sizes.sizes()).find_options(find_options());
+        let request = PlanRequest::from(policy).micro_batches(sizes.sizes()).find_options(find.clone());
         Ok(Network::new(&context, problems, request.only(&options.algorithms)))
     };
     if let Some(path) = &options.table {
-        return table::write(path, options, &context, provider.as_deref(), network);
+        table::write(path, options, &context, provider.as_deref(), network)?;
+        bar.finish_and_clear();
+        return Ok(());
     }
     let mut network = network(options.policy)?;
     let choice = if options.total { network.divide(options.workspace)? } else { network.reuse(options.workspace)? };
+    bar.finish_and_clear();
     let report = Report::new(&context, &names, &choice);
     report.print(options.json)?;
     if let Some(path) = &options.svg {
@@ -160,16 +194,31 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Offers cuDNN's algorithms where they are asked for, and says whose they are.
-fn provider(options: &Options, context: &Context) -> Result<Option<String>> {
+/// The GPUs that measure beside the context's.
+fn others(options: &Options, context: &Context) -> Result<Vec<Context>> {
+    let mut others = if options.gpus.is_some() { context.alike() } else { Vec::new() };
+    if let Some(Gpus::Some(n)) = options.gpus {
+        if n > 1 + others.len() {
+            bail!("--gpus: expected at most {} of the kind of {}, given {n}", 1 + others.len(), context.info().name);
+        }
+        others.truncate(n - 1);
+    }
+    Ok(others)
+}
+
+/// Offers cuDNN's algorithms on all devices where they are asked for, and says whose they are.
+fn provider(options: &Options, context: &Context, others: &[Context]) -> Result<Option<String>> {
     let Some(path) = &options.cudnn else { return Ok(None) };
     if options.estimates {
         bail!("--cudnn with --estimates: the times of another library's algorithms can only be measured");
     }
-    let provider = CudnnProvider::new(context, path.as_deref())?;
-    let name = provider.name();
-    context.provide_convolutions(Arc::new(provider))?;
-    Ok(Some(name))
+    let mut name = None;
+    for context in others.iter().chain([context]) {
+        let provider = CudnnProvider::new(context, path.as_deref())?;
+        name = Some(provider.name());
+        context.provide_convolutions(Arc::new(provider))?;
+    }
+    Ok(name)
 }
 
 fn device(options: &Options) -> Result<Context> {
@@ -189,20 +238,29 @@ fn load(options: &Options, context: &Context) -> Result<()> {
     Report::new(context, &names, &choice).print(options.json)
 }
 
-/// Find with a line on the terminal: which part of which problem is measured.
-fn find_options() -> FindOptions {
-    let line = ProgressBar::hidden();
-    line.set_style(
-        ProgressStyle::with_template("{elapsed_precise} {wide_msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
-    FindOptions::new().observer(move |progress| {
-        if progress.stage == FindStage::Done {
-            line.set_draw_target(ProgressDrawTarget::hidden());
-            return;
+/// A bar over all parts that are measured; it shows itself with the first one.
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::hidden();
+    let style = ProgressStyle::with_template("{elapsed_precise} {bar:30} {pos}/{len}, {eta} left: {wide_msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
+/// Find with a bar on the terminal, which says what is measured, and with an end.
+fn find_options(options: &Options, bar: &ProgressBar) -> FindOptions {
+    let bar = bar.clone();
+    let find = FindOptions::new().observer(move |progress| {
+        if bar.is_hidden() {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
         }
-        line.set_draw_target(ProgressDrawTarget::stderr());
-        line.set_message(format!("step {} of {} of {}", progress.step + 1, progress.n_steps, progress.problem));
-    })
+        bar.set_length(progress.n_parts as u64);
+        bar.set_position(progress.part as u64);
+        bar.set_message(progress.problem.to_owned());
+    });
+    match options.time_budget.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+        Some(budget) => find.until(Instant::now() + budget),
+        None => find,
+    }
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use anyhow::{Context as _, Result};
 use oxidnn::driver::driver_version;
 use oxidnn::{Context, Error, Network, NetworkChoice};
 use oxidnn_compare::report::Provenance;
+use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "network",
     "batch",
     "dtype",
@@ -21,6 +22,7 @@ const COLUMNS: [&str; 12] = [
     "micro_us",
     "speedup",
     "workspace_bytes",
+    "unmeasured",
 ];
 
 /// How a limit is meant.
@@ -38,19 +40,31 @@ impl Share {
     const ALL: [(Share, &'static str); 3] =
         [(Share::Each, "each"), (Share::Total, "total"), (Share::TotalOfEach, "total_of_each")];
 
-    fn choose(self, network: &mut Network, limit: u64) -> Result<NetworkChoice, Error> {
+    /// The limit of workspace, of each layer or of all, that a limit in the table means.
+    fn bytes(self, network: &Network, limit: u64) -> u64 {
         match self {
-            Share::Each => network.reuse(limit),
-            Share::Total => network.divide(limit),
-            Share::TotalOfEach => {
-                let n_layers = network.layers().len() as u64;
-                network.divide(limit.saturating_mul(n_layers))
-            }
+            Share::Each | Share::Total => limit,
+            Share::TotalOfEach => limit.saturating_mul(network.layers().len() as u64),
         }
+    }
+
+    fn choose(self, network: &mut Network, limit: u64) -> Result<NetworkChoice, Error> {
+        let bytes = self.bytes(network, limit);
+        match self {
+            Share::Each => network.reuse(bytes),
+            Share::Total | Share::TotalOfEach => network.divide(bytes),
+        }
+    }
+
+    /// Parts of all layers that were not measured as they should be.
+    fn unmeasured(self, network: &mut Network, limit: u64) -> Result<usize, Error> {
+        let (bytes, n_layers) = (self.bytes(network, limit), network.layers().len());
+        (0..n_layers).map(|layer| Ok(network.divisions(layer, bytes)?.unmeasured)).sum()
     }
 }
 
-/// Writes a row for every policy, limit and way to share it. `make` makes the network for a policy.
+/// Writes a row for every policy, limit and way to share it, behind those that there are if it is to append. `make` makes
+/// the network for a policy.
 pub(super) fn write(
     path: &Path,
     options: &Options,
@@ -65,13 +79,23 @@ pub(super) fn write(
         peer: provider.unwrap_or("none").to_owned(),
         copy_gbps: 0.0,
     };
-    let mut file = std::fs::File::create(path).with_context(|| format!("writing {}", path.display()))?;
+    let writing = || format!("writing {}", path.display());
+    let mut file = File::options()
+        .create(true)
+        .write(true)
+        .append(options.append)
+        .truncate(!options.append)
+        .open(path)
+        .with_context(writing)?;
+    let is_new = file.metadata().with_context(writing)?.len() == 0;
     for (name, value) in provenance.lines().iter().filter(|(name, _)| *name != "copy") {
         writeln!(file, "# {name}: {value}")?;
     }
     writeln!(file, "# times: {}", if options.estimates { "estimated" } else { "measured" })?;
     let mut table = csv::Writer::from_writer(file);
-    table.write_record(COLUMNS)?;
+    if is_new {
+        table.write_record(COLUMNS)?;
+    }
     // What is measured for the largest limit serves all others.
     let mut limits = options.limits.clone();
     limits.sort_unstable_by(|a, b| b.cmp(a));
@@ -107,6 +131,7 @@ pub(super) fn write(
                     micro,
                     text(speedup),
                     bytes,
+                    share.unmeasured(&mut network, limit)?.to_string(),
                 ])?;
                 table.flush()?;
             }
