@@ -1,6 +1,7 @@
 #!/bin/sh
 # Measures tables of benches/results on the machine's GPU, a part at a time, each within ten minutes.
-# Usage: measure.sh <folder> <part>...   Parts: resnet50 awkward networks single products memory gather norms microbatch
+# Usage: measure.sh <folder> <part>...   Parts: resnet50 awkward networks single products memory gather norms
+# microbatch microbatch_resnet50 microbatch_densenet40 microbatch_vgg microbatch_deepbench microbatch_all
 # EARLIER=<folder of tables> takes the peers' best algorithms from there and saves the search for them.
 # Times of all candidates go to <part>.log, which `oxidnn compare --estimates` reads.
 set -u
@@ -20,12 +21,27 @@ compare() {
         ${EARLIER:+--earlier "$EARLIER"} >>"$folder/$part.log" 2>&1 || echo "failed: compare $*"
 }
 
-# plan <seconds> <table> <arguments>: a network's times within many limits of workspace, f32.
+# What is measured of parts of batches is kept: a part that is run again goes on where the time was over.
+export OXIDNN_STORE="${OXIDNN_STORE:-$folder/store}"
+
+# plan <seconds> <table> <arguments>: adds a network's times within many limits of workspace, f32. No measurement is
+# begun after so many seconds; the rows then say how many parts are unmeasured.
 plan() {
+    seconds=$1 table=$folder/microbatch_$2.csv
+    shift 2
+    "${OXIDNN:-$here/bin/oxidnn}" plan "$@" --dtype f32 --limits 0,8MiB,64MiB,512MiB,16GiB --gpus all \
+        --time-budget "$seconds" --table "$table" --append >>"$folder/$part.log" 2>&1 || echo "failed: plan $*"
+}
+
+# sets <seconds> <table> <arguments>: ours, those of ours that need workspace with what these fall back to without any,
+# and cuDNN's, in one table. What the second set needs is measured with the first.
+sets() {
     seconds=$1 table=$2
     shift 2
-    timeout "$seconds" "${OXIDNN:-$here/bin/oxidnn}" plan "$@" --dtype f32 --limits 0,8MiB,64MiB,512MiB,16GiB \
-        --table "$folder/microbatch_$table.csv" >>"$folder/$part.log" 2>&1 || echo "failed: plan $*"
+    rm -f "$folder/microbatch_$table.csv"
+    plan "$seconds" "$table" "$@"
+    plan $((seconds / 3)) "$table" "$@" --algorithms explicit_gemm,fft_tiled,winograd,winograd_4x4,ffma
+    plan $((seconds / 2)) "$table" "$@" --cudnn --algorithms provided --layout nchw
 }
 
 for part in "$@"; do
@@ -73,15 +89,26 @@ for part in "$@"; do
         compare 140 memory_transform
         ;;
     microbatch)
-        # What needs workspace, and what these fall back to without any.
-        needy=explicit_gemm,fft_tiled,winograd,winograd_4x4,ffma
-        for network in alexnet:ucudnn resnet18; do
-            name=${network%%:*}
-            plan 90 "$name-cudnn" $network --cudnn --algorithms provided --layout nchw
-            plan 120 "$name-ours" $network
-            # Measured with the others, so this only chooses.
-            plan 60 "$name-needy" $network --algorithms $needy
-        done
+        sets 50 alexnet alexnet:ucudnn
+        sets 50 resnet18 resnet18
+        ;;
+    microbatch_resnet50)
+        sets 95 resnet50 resnet50 --batch 256
+        ;;
+    microbatch_densenet40)
+        sets 95 densenet40 densenet40:k12_derived
+        ;;
+    microbatch_vgg)
+        sets 95 vgg vgg:vgg16_torchvision
+        ;;
+    microbatch_deepbench)
+        sets 65 deepbench_3x3 deepbench_3x3 --passes fprop
+        sets 25 deepbench_5x5 deepbench_5x5 --passes fprop
+        ;;
+    microbatch_all)
+        # Parts of any size, behind the rows of `microbatch`.
+        plan 120 alexnet alexnet:ucudnn --policies all
+        plan 60 alexnet alexnet:ucudnn --policies all --cudnn --algorithms provided --layout nchw
         ;;
     *)
         echo "expected a part, given $part"
