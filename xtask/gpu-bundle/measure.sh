@@ -33,15 +33,15 @@ plan() {
         --time-budget "$seconds" --table "$table" --append >>"$folder/$part.log" 2>&1 || echo "failed: plan $*"
 }
 
-# sets <seconds> <table> <arguments>: ours, those of ours that need workspace with what these fall back to without any,
-# and cuDNN's, in one table. What the second set needs is measured with the first.
+# sets <seconds> <seconds> <seconds> <table> <arguments>: ours, those of ours that need workspace with what these fall
+# back to without any, and cuDNN's, in one table. Most of what the second set needs is measured with the first.
 sets() {
-    seconds=$1 table=$2
-    shift 2
+    ours=$1 needy=$2 cudnn=$3 table=$4
+    shift 4
     rm -f "$folder/microbatch_$table.csv"
-    plan "$seconds" "$table" "$@"
-    plan $((seconds / 3)) "$table" "$@" --algorithms explicit_gemm,fft_tiled,winograd,winograd_4x4,ffma
-    plan $((seconds / 2)) "$table" "$@" --cudnn --algorithms provided --layout nchw
+    plan "$ours" "$table" "$@"
+    plan "$needy" "$table" "$@" --algorithms explicit_gemm,fft_tiled,winograd,winograd_4x4,ffma
+    plan "$cudnn" "$table" "$@" --cudnn --algorithms provided --layout nchw
 }
 
 for part in "$@"; do
@@ -89,21 +89,21 @@ for part in "$@"; do
         compare 140 memory_transform
         ;;
     microbatch)
-        sets 50 alexnet alexnet:ucudnn
-        sets 50 resnet18 resnet18
+        sets 40 10 25 alexnet alexnet:ucudnn
+        sets 50 12 35 resnet18 resnet18
         ;;
     microbatch_resnet50)
-        sets 95 resnet50 resnet50 --batch 256
+        sets 110 25 55 resnet50 resnet50 --batch 256
         ;;
     microbatch_densenet40)
-        sets 95 densenet40 densenet40:k12_derived
+        sets 110 25 55 densenet40 densenet40:k40_derived
         ;;
     microbatch_vgg)
-        sets 95 vgg vgg:vgg16_torchvision
+        sets 90 25 60 vgg vgg:vgg16_torchvision
         ;;
     microbatch_deepbench)
-        sets 65 deepbench_3x3 deepbench_3x3 --passes fprop
-        sets 25 deepbench_5x5 deepbench_5x5 --passes fprop
+        sets 70 15 35 deepbench_3x3 deepbench_3x3 --passes fprop
+        sets 30 8 15 deepbench_5x5 deepbench_5x5 --passes fprop
         ;;
     microbatch_all)
         # Parts of any size, behind the rows of `microbatch`.
