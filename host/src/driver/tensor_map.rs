@@ -106,7 +106,8 @@ pub struct Im2col<'a> {
 #[repr(transparent)]
 pub struct TensorMap(CUtensorMap);
 
-/// `CU_TENSOR_MAP_L2_PROMOTION_L2_128B`: rows of boxes are 128 bytes, and with 256 each was fetched from the cache twice.
+/// `CU_TENSOR_MAP_L2_PROMOTION_L2_128B`: rows of most boxes are 128 bytes, and where they are asked for as 256, the cache
+/// delivers more than is used.
 const L2_PROMOTION: u32 = 2;
 
 impl TensorMap {
