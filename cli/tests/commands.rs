@@ -150,7 +150,7 @@ fn tables_of_several_sets_of_algorithms_are_one_file() {
     let (table, layers) = (folder.join("t.csv"), folder.join("layers.csv"));
     std::fs::write(&layers, "name,problem\na,conv:fprop pad=1x1 x=4x3x6x6:f32 w=4x3x3x3:f32\n").unwrap();
     let [table, layers] = [&table, &layers].map(|path| path.to_str().unwrap().to_owned());
-    let words = ["plan", &layers, "--device", "cpu", "--limits", "0,1MiB", "--table", &table];
+    let words = ["plan", &layers, "--device", "cpu", "--limits", "1MiB,2MiB", "--table", &table];
     // A budget of no time leaves what is known: nothing, and then all.
     let store = folder.join("store");
     let with = |more: &[&str]| {

@@ -138,7 +138,7 @@ impl Fronts {
     fn times(&mut self, front: usize, n: usize) -> usize {
         let half = if n > 1 { self.times(front, n / 2) } else { return front };
         let even = self.both(half, half);
-        if n % 2 == 0 { even } else { self.both(even, front) }
+        if n.is_multiple_of(2) { even } else { self.both(even, front) }
     }
 
     /// The calls that a point is made of.
