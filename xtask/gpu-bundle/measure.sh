@@ -27,10 +27,10 @@ export OXIDNN_STORE="${OXIDNN_STORE:-$folder/store}"
 # plan <seconds> <table> <arguments>: adds a network's times within many limits of workspace, f32. No measurement is
 # begun after so many seconds; the rows then say how many parts are unmeasured.
 plan() {
-    seconds=$1 table=$folder/microbatch_$2.csv
+    seconds=$1 file=$folder/microbatch_$2.csv
     shift 2
     "${OXIDNN:-$here/bin/oxidnn}" plan "$@" --dtype f32 --limits 0,8MiB,64MiB,512MiB,16GiB --gpus all \
-        --time-budget "$seconds" --table "$table" --append >>"$folder/$part.log" 2>&1 || echo "failed: plan $*"
+        --time-budget "$seconds" --table "$file" --append >>"$folder/$part.log" 2>&1 || echo "failed: plan $*"
 }
 
 # sets <seconds> <seconds> <seconds> <table> <arguments>: ours, those of ours that need workspace with what these fall
