@@ -89,21 +89,21 @@ for part in "$@"; do
         compare 140 memory_transform
         ;;
     microbatch)
-        sets 40 10 25 alexnet alexnet:ucudnn
-        sets 50 12 35 resnet18 resnet18
+        sets 40 20 25 alexnet alexnet:ucudnn
+        sets 50 20 35 resnet18 resnet18
         ;;
     microbatch_resnet50)
-        sets 110 25 55 resnet50 resnet50 --batch 256
+        sets 110 35 50 resnet50 resnet50 --batch 256
         ;;
     microbatch_densenet40)
-        sets 110 25 55 densenet40 densenet40:k40_derived
+        sets 110 35 50 densenet40 densenet40:k40_derived
         ;;
     microbatch_vgg)
-        sets 90 25 60 vgg vgg:vgg16_torchvision
+        sets 90 30 60 vgg vgg:vgg16_torchvision
         ;;
     microbatch_deepbench)
-        sets 70 15 35 deepbench_3x3 deepbench_3x3 --passes fprop
-        sets 30 8 15 deepbench_5x5 deepbench_5x5 --passes fprop
+        sets 70 20 35 deepbench_3x3 deepbench_3x3 --passes fprop
+        sets 30 10 15 deepbench_5x5 deepbench_5x5 --passes fprop
         ;;
     microbatch_all)
         # Parts of any size, behind the rows of `microbatch`.
