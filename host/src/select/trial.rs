@@ -228,3 +228,16 @@ fn median(times: &[f64]) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::INFINITY)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_needs_no_more_is_sooner_far_ahead() {
+        let rivals: Rivals = [(0, 10.0), (100, 1.0)].into_iter().collect();
+        assert!(rivals.are_far_ahead(100, 3.1) && !rivals.are_far_ahead(100, 2.9));
+        assert!(rivals.are_far_ahead(99, 10.1) && !rivals.are_far_ahead(99, 9.9));
+        assert!(!Rivals::default().are_far_ahead(0, 1e9));
+    }
+}
