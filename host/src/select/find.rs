@@ -84,12 +84,15 @@ fn unknown(
     missing
 }
 
+/// Times of two measurements may differ by so much: what was cut short is not looked at again for less.
+const NOISE: f64 = 1.25;
+
 /// Candidates that were cut short, and that nothing allowed is far ahead of.
 fn doubtful(candidates: &[Candidate]) -> Vec<usize> {
     let rivals = rivals(candidates.iter());
     let is = |candidate: &Candidate| {
         timed(candidate)
-            .is_some_and(|(bytes, measured)| measured.cut_short && !rivals.are_far_ahead(bytes, measured.us))
+            .is_some_and(|(bytes, measured)| measured.cut_short && !rivals.are_far_ahead(bytes, NOISE * measured.us))
     };
     (0..candidates.len()).filter(|&i| is(&candidates[i])).collect()
 }
