@@ -313,6 +313,15 @@ pub fn three_by_three(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Va
 /// Dense channels-last convolutions of 16-bit types with groups of many widths and with odd channels: 3 × 3 taps with
 /// the strides of residual networks, and windows of any kind.
 pub fn grouped(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    dense(&[DType::F16, DType::BF16], pass)
+}
+
+/// The same of f32, as `tf32x3_mma` wants them.
+pub fn grouped_single(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    dense(&[DType::F32], pass)
+}
+
+fn dense(dtypes: &'static [DType], pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
     /// Products that the reference may be asked for.
     const MAX_PRODUCTS: i64 = 2_000_000;
     let width = || prop::sample::select(&[1i64, 2, 3, 4, 7, 8, 16, 24, 32, 37][..]);
@@ -329,7 +338,7 @@ pub fn grouped(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = C
         3 => prop::collection::vec(tap_axis, 2..=2),
         1 => prop::collection::vec(axis(), 1..=3),
     ];
-    let words = (prop::sample::select(&[DType::F16, DType::BF16][..]), pass, prop::sample::select(ConvMode::ALL));
+    let words = (prop::sample::select(dtypes), pass, prop::sample::select(ConvMode::ALL));
     (words, 1i64..=5, channels, spatial, prop::bool::ANY).prop_map(
         |((dtype, pass, mode), mut n, [mut groups, group_c, group_k], mut axes, same)| {
             if same {

@@ -21,6 +21,16 @@ proptest! {
     }
 
     #[test]
+    fn dense_problems_match_the_reference(problem in problems::conv::grouped_single(any_pass()), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
+    #[test]
+    fn dense_problems_give_integers_exactly(problem in problems::conv::grouped_single(any_pass()), seed in any::<u64>()) {
+        check_integers(&problem, seed)?;
+    }
+
+    #[test]
     fn three_by_three_taps_match_the_reference(problem in problems::conv::three_by_three(any_pass()), seed in any::<u64>()) {
         check(&problem, seed)?;
     }
@@ -86,6 +96,9 @@ const SHAPES: &[&str] = &[
     "pad=2 stride=1 x=2x64x50:f32:nhwc w=72x64x5:f32:nhwc",
     "pad=1x1x1 stride=2x2x2 x=1x64x5x6x7:f32:nhwc w=64x64x3x3x3:f32:nhwc",
     "pad=1x1 stride=1x1 x=2x64x7x5:f32:s3360x1x480x96 w=64x64x3x3:f32:nhwc",
+    // Few channels with strides: classes as columns, on one to three axes.
+    "pad=1x2 stride=3x2 groups=2 x=2x10x17x16:f32:nhwc w=72x5x3x5:f32:nhwc mode=convolution",
+    "pad=0x1x1 stride=2x1x2 x=1x3x5x6x7:f32:nhwc w=36x3x3x2x3:f32:nhwc",
     "pad=1x1 stride=1x1 math=winograd4x4 x=9x36x31x30:f32:nhwc w=34x36x3x3:f32:nhwc",
     // Minimal filtering: tiles in turns; in planes; fewer positions than a tile.
     "pad=1x2 pad_end=0x1 stride=1x1 math=winograd4x4 x=3x33x61x63:f32:nhwc w=37x33x3x3:f32:nhwc",
@@ -111,7 +124,7 @@ fn named_shapes_match_the_reference() {
 /// Every run gives the same bits.
 #[test]
 fn bits_repeat() {
-    for shape in [SHAPES[0], SHAPES[9], SHAPES[20]] {
+    for shape in [SHAPES[0], SHAPES[9], SHAPES[22]] {
         for problem in passes(shape) {
             let operands = kernel_abi::Problem::operands(&problem);
             let values = |i: usize| Fill::Normal.values(operands[i].desc.n_elems() as usize, DType::F32, i as u64);
@@ -128,7 +141,7 @@ fn bits_repeat() {
     }
 }
 
-/// f32 in bf16 parts is as exact as scalar f32, which the naive kernels are, against sums in f64.
+/// f32 in bf16 parts, or in tf32 ones, is as exact as scalar f32, which the naive kernels are, against sums in f64.
 #[test]
 fn parts_are_as_exact_as_scalar_arithmetic() {
     let Some(context) = oxidnn_tests::gpu("parts_are_as_exact_as_scalar_arithmetic") else { return };
@@ -152,10 +165,13 @@ fn parts_are_as_exact_as_scalar_arithmetic() {
                 let wrong = squares(&mut got.iter().zip(&expected).map(|(got, expected)| got - expected));
                 (wrong / squares(&mut expected.iter().copied())).sqrt()
             };
-            let name = if problem.conv_pass() == ConvPass::Wgrad { "bf16x3_wgmma_split" } else { "bf16x3_wgmma" };
-            let (parts, scalar) = (error(name), error("naive"));
-            println!("{problem}: relative L2 error of {name} {parts:.2e}, of naive {scalar:.2e}");
-            assert!(parts <= 1.1 * scalar, "{problem}: {parts:e} against {scalar:e}");
+            let scalar = error("naive");
+            let of_pass = if problem.conv_pass() == ConvPass::Wgrad { "bf16x3_wgmma_split" } else { "bf16x3_wgmma" };
+            for name in [of_pass, "tf32x3_mma"] {
+                let parts = error(name);
+                println!("{problem}: relative L2 error of {name} {parts:.2e}, of naive {scalar:.2e}");
+                assert!(parts <= 1.1 * scalar, "{problem}: {parts:e} of {name} against {scalar:e}");
+            }
         }
     }
 }
@@ -243,7 +259,7 @@ fn infinities_are_infinite() {
         };
         let expected = class(&run(&context, "naive", &problem, &a, &b));
         for algorithm in algorithms(&context, &problem) {
-            if algorithm.starts_with("bf16x3") {
+            if algorithm.starts_with("bf16x3") || algorithm == "tf32x3_mma" {
                 assert_eq!(class(&run(&context, algorithm, &problem, &a, &b)), expected, "{algorithm} {problem}");
             }
         }

@@ -4,7 +4,7 @@ use super::{
     ConvProblem, bf16x3_wgmma, cp_async_mma, cpu_direct, cpu_gemm, depthwise, explicit_gemm, ffma, fft_tiled,
     grouped_mma, halo_wgmma, halo_wgmma_split, im2col_wgmma, kmajor_wgmma, merged_groups, naive, nchw_transposed,
     overlap_wgmma, packed_rows, padded_channels, pointwise_matmul, pointwise_strided, provided, spread_columns,
-    winograd,
+    tf32x3_mma, winograd,
 };
 use crate::cpu::CpuAlgorithm;
 use crate::epilogue::SeparateEpilogue;
@@ -46,6 +46,7 @@ impl Operation for ConvProblem {
             &SeparateEpilogue,
             &fft_tiled::FftTiled,
             &explicit_gemm::ExplicitGemm,
+            &tf32x3_mma::Tf32x3Mma,
             &ffma::Ffma,
             &provided::Provided,
             &naive::Naive,

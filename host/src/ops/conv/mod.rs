@@ -49,6 +49,7 @@ mod pointwise_matmul;
 mod pointwise_strided;
 mod provided;
 mod spread_columns;
+mod tf32x3_mma;
 mod winograd;
 
 pub use provided::{ConvOffer, ConvProvider, ProvidedConv};

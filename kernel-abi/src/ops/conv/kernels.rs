@@ -84,6 +84,7 @@ macro_rules! conv_partials_kernels {
         $callback! {
             (convmma_wgrad_partials_bf16, bf16),
             (convmma_wgrad_partials_f16, f16),
+            (convmma_wgrad_partials_f32, f32),
         }
     };
 }
@@ -124,6 +125,32 @@ macro_rules! conv_cp_async_mma_kernels {
             (convmma_wgrad_cp_async_f16_64x64x32_v4, wgrad, f16, 64, 4),
             (convmma_wgrad_cp_async_f16_64x64x32_v2, wgrad, f16, 64, 2),
             (convmma_wgrad_cp_async_f16_64x64x32_v1, wgrad, f16, 64, 1),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per f32 kernel of tf32 products: symbol, pass, rows and columns of a tile.
+#[macro_export]
+macro_rules! conv_tf32x3_mma_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convtf32x3_fprop_mma_f32_128x128x32, fprop, 128),
+            (convtf32x3_fprop_mma_f32_64x64x32, fprop, 64),
+            (convtf32x3_dgrad_mma_f32_128x128x32, dgrad, 128),
+            (convtf32x3_dgrad_mma_f32_64x64x32, dgrad, 64),
+            (convtf32x3_wgrad_mma_f32_128x128x32, wgrad, 128),
+            (convtf32x3_wgrad_mma_f32_64x64x32, wgrad, 64),
+        }
+    };
+}
+
+/// The same for `wgrad` on Hopper, whose sums are split over a cluster: symbol, rows and columns of a tile.
+#[macro_export]
+macro_rules! conv_tf32x3_cluster_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convtf32x3_wgrad_mma_f32_128x128x32_sm90, 128),
+            (convtf32x3_wgrad_mma_f32_64x64x32_sm90, 64),
         }
     };
 }

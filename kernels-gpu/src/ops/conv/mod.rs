@@ -19,4 +19,5 @@ mod packed_rows;
 mod padded_channels;
 mod pointwise_strided;
 mod spread_columns;
+mod tf32x3_mma;
 mod winograd;

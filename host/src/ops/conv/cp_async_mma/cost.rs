@@ -52,7 +52,7 @@ pub(super) fn estimate_us(
     info: &DeviceInfo,
 ) -> f64 {
     let pass = problem.conv_pass();
-    let large = usize::from(row.tile.0 > 64);
+    let large = usize::from(row.tile.size > 64);
     let (alone, full) =
         (pass_factors(pass).0 * copy_factors(row.copy_elems).0, pass_factors(pass).1 * copy_factors(row.copy_elems).1);
     // Terms of the average sum, and of the longest: classes of a strided dgrad meet some of the taps each.
@@ -66,7 +66,7 @@ pub(super) fn estimate_us(
     let steps = |sum: f64| (sum / f64::from(CP_ASYNC_K)).ceil().max(1.0);
     let blocks = geometry::blocks(params) as f64 / info.n_units as f64;
     let rounds = (blocks / RESIDENT[large]).ceil() * steps(sum) * STEP_US[large] * alone;
-    let out = OUT_US * (f64::from(row.tile.0) / 64.0).powi(2);
+    let out = OUT_US * (f64::from(row.tile.size) / 64.0).powi(2);
     let shared = blocks.ceil() * (steps(sum) * SHARE_US[large] * full + out);
     let products = rounds.max(shared).max(steps(longest) * STEP_US[large] * alone);
     let memory = problem.bytes() / MEMORY.min(1.5 * info.bytes_per_us);

@@ -1,25 +1,20 @@
 //! Which problems the kernels that gather with `cp.async` take, and how they are cut into tiles.
 
-use kernel_abi::DType;
 use kernel_abi::ops::conv::cp_async_mma::{CP_ASYNC_K, CpAsyncMmaParams, CpAsyncTile};
 use kernel_abi::ops::conv::{ConvMode, ConvPass, ConvProblem, ConvShape};
 
 /// Indices of pixels, positions with their padding and numbers of blocks stay below this.
 const LIMIT: i64 = 1 << 30;
 /// Taps of a filter: their table has 20 bytes for each, of some 100 KB.
-const MAX_TAPS: i64 = 800;
+pub(in crate::ops::conv) const MAX_TAPS: i64 = 800;
 /// Blocks of `wgrad` to aim at, on however large a device, since a workspace's size may not depend on that: as many
 /// small tiles as 132 multiprocessors hold, or half as many large ones.
 const WGRAD_BLOCKS: u64 = 528;
 /// The most partial sums of `wgrad`, in bytes, beyond those of one slab.
 const MAX_PARTIALS_BYTES: u64 = 256 << 20;
 
-/// Judges a problem: why the kernels do not take it.
-pub(super) fn judge(problem: &ConvProblem) -> Result<(), String> {
-    let dtype = problem.x().dtype();
-    if !matches!(dtype, DType::BF16 | DType::F16) {
-        return Err(format!("has kernels for f16 and bf16, the element type is {dtype}"));
-    }
+/// Judges layouts and sizes: why the kernels do not take a problem.
+pub(in crate::ops::conv) fn judge(problem: &ConvProblem) -> Result<(), String> {
     let tensors = [("x", problem.x()), ("w", problem.w()), ("y", problem.y())];
     if let Some((name, desc)) = tensors.iter().find(|(_, desc)| !desc.is_channels_last()) {
         return Err(format!("needs {name} densely channels-last, its strides are {:?}", desc.strides()));
@@ -48,7 +43,7 @@ pub(super) fn judge(problem: &ConvProblem) -> Result<(), String> {
             return Err(format!("needs {name} below {LIMIT}, given {value}"));
         }
     }
-    let blocks = blocks(&params(problem, CpAsyncTile(64)));
+    let blocks = blocks(&params(problem, CpAsyncTile::new(64, 2)));
     if blocks >= LIMIT as u64 {
         return Err(format!("needs fewer than {LIMIT} blocks, here they are {blocks}"));
     }
@@ -56,7 +51,7 @@ pub(super) fn judge(problem: &ConvProblem) -> Result<(), String> {
 }
 
 /// The most elements of a copy: what divides the channels that a thread's copies run along.
-pub(super) fn copy_elems(problem: &ConvProblem) -> u32 {
+pub(in crate::ops::conv) fn copy_elems(problem: &ConvProblem) -> u32 {
     let shape = problem.shape();
     let divides = |v: &i64| match problem.conv_pass() {
         ConvPass::Fprop => shape.group_c() % v == 0,
@@ -66,7 +61,7 @@ pub(super) fn copy_elems(problem: &ConvProblem) -> u32 {
 }
 
 /// All parameters but addresses and scalars, of a problem that [`judge`] lets pass.
-pub(super) fn params(problem: &ConvProblem, tile: CpAsyncTile) -> CpAsyncMmaParams {
+pub(in crate::ops::conv) fn params(problem: &ConvProblem, tile: CpAsyncTile) -> CpAsyncMmaParams {
     let (pass, shape) = (problem.conv_pass(), problem.shape());
     let numbers = |values: [i64; 3]| values.map(|value| value as u32);
     let axis = |i: usize| {
@@ -83,7 +78,7 @@ pub(super) fn params(problem: &ConvProblem, tile: CpAsyncTile) -> CpAsyncMmaPara
     let (stride, taps) = (column(1), shape.filter.iter().product::<i64>() as u64);
     let (mut source, mut target) = ((image, group_c), (output, group_k));
     let mut classes = [1; 3];
-    let size = u64::from(tile.0);
+    let size = u64::from(tile.size);
     let (mut m_tiles, mut n_tiles) = (pixels(shape.n, output).div_ceil(size), u64::from(group_k).div_ceil(size));
     match pass {
         ConvPass::Fprop => {}
@@ -118,13 +113,16 @@ pub(super) fn params(problem: &ConvProblem, tile: CpAsyncTile) -> CpAsyncMmaPara
         stride,
         dilation: column(2),
         classes,
+        spread_classes: 0,
         flip: u32::from(problem.mode() == ConvMode::Convolution),
         m_tiles: m_tiles.min(u64::from(u32::MAX)) as u32,
         n_tiles: n_tiles.min(u64::from(u32::MAX)) as u32,
         slab_pixels,
         slabs,
         // A group's channels begin at an even one where their number is even.
-        pairs: u32::from(target.1 % 2 == 0),
+        wide_stores: u32::from(target.1 % 2 == 0),
+        source_elems: 0,
+        other_elems: 0,
         alpha: 1.0,
         beta: 0.0,
     }
@@ -134,22 +132,55 @@ fn pixels(n: i64, extents: [u32; 3]) -> u64 {
     n as u64 * extents.into_iter().map(u64::from).product::<u64>()
 }
 
+/// The parameters of a strided `dgrad` with the classes as columns beside each other, where few channels fill a tile's
+/// columns so sparsely that it takes less time.
+pub(in crate::ops::conv) fn with_spread_classes(params: CpAsyncMmaParams, tile: CpAsyncTile) -> CpAsyncMmaParams {
+    /// What a step takes longer, since elements of the filter come one by one.
+    const LONGER: f64 = 1.5;
+    /// Classes that are looked at: more do not fit few tiles, and their distances might not be counted.
+    const MOST_CLASSES: u64 = 1 << 10;
+    let classes = params.stride.into_iter().fold(1u64, |product, n| product.saturating_mul(n.into()));
+    if params.dilation != [1; 3] || classes == 1 || classes > MOST_CLASSES {
+        return params;
+    }
+    let distances: u64 = (0..3).map(|axis| u64::from(params.spread(axis).1)).product();
+    let tiles = |columns: u64| columns.div_ceil(tile.size.into());
+    let (group, taps) = (u64::from(params.target_group), u64::from(params.taps()));
+    // Each tap belongs to one class.
+    let (apart, beside) = (tiles(group) * taps, tiles(classes.saturating_mul(group)).saturating_mul(distances));
+    if distances > taps || beside as f64 * LONGER >= apart as f64 {
+        return params;
+    }
+    let n_tiles = tiles(classes * group) as u32;
+    CpAsyncMmaParams { classes: [1; 3], spread_classes: classes as u32, n_tiles, ..params }
+}
+
 /// How many slabs the pixels of `wgrad` are cut into, and how many pixels each has.
 fn slabs(problem: &ConvProblem, shape: &ConvShape, tile: CpAsyncTile, tiles: u64) -> (u32, u32) {
     /// Fewer steps than this would not fill the pipeline.
     const LEAST_STEPS: u64 = 8;
     let step = u64::from(CP_ASYNC_K);
     let pixels = pixels(shape.n, shape.output.map(|extent| extent as u32));
-    let by_blocks = WGRAD_BLOCKS * 64 / u64::from(tile.0) / tiles;
+    let by_blocks = WGRAD_BLOCKS * 64 / u64::from(tile.size) / tiles;
     let by_bytes = MAX_PARTIALS_BYTES / (4 * problem.w().n_elems() as u64);
     let by_steps = pixels / (LEAST_STEPS * step);
-    let slabs = by_blocks.min(by_bytes).min(by_steps).max(1);
-    let slab_pixels = pixels.div_ceil(slabs).next_multiple_of(step);
+    cut(pixels, by_blocks.min(by_bytes).min(by_steps).max(1))
+}
+
+/// So many slabs, or fewer, of as many pixels each.
+fn cut(pixels: u64, slabs: u64) -> (u32, u32) {
+    let slab_pixels = pixels.div_ceil(slabs).next_multiple_of(u64::from(CP_ASYNC_K));
     (pixels.div_ceil(slab_pixels) as u32, slab_pixels as u32)
 }
 
+/// The parameters of a `wgrad` with so many slabs, of which the last may be empty.
+pub(in crate::ops::conv) fn with_slabs(params: CpAsyncMmaParams, slabs: u32) -> CpAsyncMmaParams {
+    let (_, slab_pixels) = cut(pixels(params.n.into(), params.target_extents), slabs.into());
+    CpAsyncMmaParams { slabs, slab_pixels, ..params }
+}
+
 /// Blocks of a launch.
-pub(super) fn blocks(params: &CpAsyncMmaParams) -> u64 {
+pub(in crate::ops::conv) fn blocks(params: &CpAsyncMmaParams) -> u64 {
     let classes = params.classes.into_iter().fold(1u64, |product, n| product.saturating_mul(n.into()));
     [params.m_tiles, params.n_tiles, params.groups, params.slabs]
         .into_iter()

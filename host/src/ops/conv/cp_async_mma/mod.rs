@@ -7,7 +7,7 @@
 //! in a fixed order.
 
 mod cost;
-mod geometry;
+pub(super) mod geometry;
 
 use super::grouped_mma::Partials;
 use super::{ConvPass, ConvProblem};
@@ -33,7 +33,7 @@ macro_rules! rows {
             symbol: stringify!($symbol),
             pass: stringify!($pass),
             dtype: kernel_abi::dtype_of!($dtype),
-            tile: CpAsyncTile($size),
+            tile: CpAsyncTile::new($size, 2),
             copy_elems: $copy,
         }),*]
     };
@@ -56,6 +56,10 @@ impl Algorithm<ConvProblem> for CpAsyncMma {
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         if !context.is_gpu() {
             return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
+        }
+        let dtype = problem.x().dtype();
+        if !matches!(dtype, DType::BF16 | DType::F16) {
+            return Err(Refusal::new(format!("has kernels for f16 and bf16, the element type is {dtype}")));
         }
         geometry::judge(problem).map_err(Refusal::new)?;
         let copy_elems = geometry::copy_elems(problem);
@@ -127,7 +131,7 @@ impl Algorithm<ConvProblem> for CpAsyncMma {
 }
 
 /// The most dynamic shared memory that a block may have on every supported device.
-const MAX_SHARED_BYTES: u32 = 99 * 1024;
+pub(super) const MAX_SHARED_BYTES: u32 = 99 * 1024;
 
 /// A kernel with its parameters, complete but for addresses and scalars.
 struct Kernel {
@@ -165,7 +169,7 @@ impl Launch for CpAsyncLaunch {
             params.filter = addresses[1];
             params.target = addresses[2];
         }
-        params.pairs &= u32::from(params.target.is_multiple_of(PAIR_BYTES));
+        params.wide_stores &= u32::from(params.target.is_multiple_of(PAIR_BYTES));
         (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
         launch(&kernel.function, &kernel.config, gpu_stream, &params)
             .map_err(|source| Error::Launch { kernel: name.to_owned(), source })?;

@@ -9,28 +9,125 @@
 //!
 //! Grid: one block a tile of 128 × 128 or 64 × 64 of one group, class or slab. Block: 256 or 128 threads. Shared
 //! memory: dynamic, `CpAsyncTile::smem_bytes`: a table of taps, a table of pixels, and a ring of stages. A thread's
-//! copies are of `V` elements, the most that divides the channels of a group; the address of each comes from adding
-//! an entry of the table of pixels and one of that of taps. Single elements go through registers, since `cp.async` has
-//! no copy of 2 bytes.
+//! copies are of `V` elements, the most that divides the channels of a group, or where `V` is 0 as many as the parameters
+//! say; the address of each comes from adding an entry of the table of pixels and one of that of taps. Single elements of
+//! 16 bits go through registers, since `cp.async` has no copy of 2 bytes.
+//!
+//! What depends on the element type is a [`TileElement`]: here for 16 bits (`halves`), for f32 in `tf32x3_mma`.
 
 mod forward;
 mod gather;
-mod product;
+mod halves;
 mod wgrad;
 
 pub(super) use forward::{dgrad, fprop};
-pub(super) use wgrad::wgrad;
+pub(super) use wgrad::{GradientTile, slab_sums, wgrad};
 
 use cuda_std::cp_async;
-use cuda_std::thread::{lanes_below, sync_threads, thread_idx_x};
+use cuda_std::thread::{block_dim_x, lanes_below, sync_threads, thread_idx_x};
 use cuda_std::{shared, warp};
-use kernel_abi::ops::conv::cp_async_mma::{CP_ASYNC_ENTRY_BYTES, CP_ASYNC_STAGES, CpAsyncMmaParams};
+use kernel_abi::ops::conv::cp_async_mma::{CP_ASYNC_ENTRY_BYTES, CpAsyncMmaParams, CpAsyncTile};
+
+/// A warp's sums: `ROWS` times 16 rows, 4 times 8 columns. Which rows and columns of the tile those are is up to the
+/// element type.
+pub(super) type Sums<const ROWS: usize> = [[[f32; 4]; 4]; ROWS];
+
+/// Columns of a warp.
+const WARP_COLUMNS: u32 = 32;
+
+/// First row and column of a warp in the block's tile: two rows of warps.
+#[inline(always)]
+pub(super) fn warp_place<const SIZE: u32>(warp: u32) -> [u32; 2] {
+    let warp = warp % (SIZE / 16);
+    [warp / (SIZE / WARP_COLUMNS) * (SIZE / 2), warp % (SIZE / WARP_COLUMNS) * WARP_COLUMNS]
+}
+
+/// In the table of outputs: the tile has no such pixel.
+pub(super) const NO_PIXEL: u32 = u32::MAX;
+
+/// An element type: its copies, its products, and how results are written.
+pub(super) trait TileElement {
+    /// Bytes of an element.
+    const BYTES: u32;
+    /// Groups of warps that share the terms of a stage, each with sums of the whole tile.
+    const DEPTH: u32 = 1;
+
+    /// A tile of these elements.
+    #[inline(always)]
+    fn tile(size: u32) -> CpAsyncTile {
+        CpAsyncTile { depth: Self::DEPTH, ..CpAsyncTile::new(size, Self::BYTES) }
+    }
+
+    /// Waits for this thread's copies to the stage that is computed with next: all but those of the
+    /// [`CpAsyncTile::stages`] less two behind it.
+    fn wait_for_stage();
+
+    /// The column of the tile that row `row` of the columns' operand holds where its rows lie along the sum.
+    fn column_of_row(row: u32) -> u32;
+
+    /// Adds the products of a stage. `A_WIDE` and `B_WIDE` tell which operand's rows lie across the sum.
+    ///
+    /// # Safety
+    /// `a` and `b` are operands in shared memory; all lanes call it.
+    unsafe fn multiply<const SIZE: u32, const ROWS: usize, const A_WIDE: bool, const B_WIDE: bool>(
+        sums: &mut Sums<ROWS>,
+        a: u32,
+        b: u32,
+        warp: [u32; 2],
+        attempt: u32,
+    );
+
+    /// Whether the block has to begin anew, with the next attempt: the same for all its threads, which call it together.
+    ///
+    /// # Safety
+    /// As [`TileElement::multiply`].
+    unsafe fn again<const ROWS: usize>(sums: &Sums<ROWS>, attempt: u32) -> bool;
+
+    /// Writes a block's sums of `fprop` or `dgrad`; the table of outputs has the pixel of each row.
+    ///
+    /// # Safety
+    /// As [`fprop`]; the table of outputs is filled.
+    unsafe fn write<const SIZE: u32, const ROWS: usize>(
+        p: &CpAsyncMmaParams,
+        sums: &Sums<ROWS>,
+        outputs_at: u32,
+        warp: [u32; 2],
+        group: u32,
+        first_channel: u32,
+    );
+
+    /// The same where the columns are those of all classes of a strided `dgrad`; behind the table of pixels lies that of
+    /// outputs, with the first class's.
+    ///
+    /// # Safety
+    /// As [`TileElement::write`].
+    unsafe fn write_spread<const SIZE: u32, const ROWS: usize>(
+        p: &CpAsyncMmaParams,
+        sums: &Sums<ROWS>,
+        pixels_at: u32,
+        warp: [u32; 2],
+        group: u32,
+        first_column: u32,
+    );
+
+    /// Writes a block's sums of a slab of `wgrad`.
+    ///
+    /// # Safety
+    /// As [`wgrad`].
+    unsafe fn write_slab<const SIZE: u32, const ROWS: usize>(
+        p: &CpAsyncMmaParams,
+        sums: &Sums<ROWS>,
+        slab: u32,
+        place: GradientTile,
+        warp: [u32; 2],
+    );
+}
 
 /// A position that is in no tensor, whatever tap is added to it.
 const NOWHERE: i32 = i32::MIN / 2;
 
 #[inline(always)]
-fn div_rem(a: u32, b: u32) -> (u32, u32) {
+pub(super) fn div_rem(a: u32, b: u32) -> (u32, u32) {
     // SAFETY: numbers of tiles, classes and extents are at least 1.
     let quotient = unsafe { core::intrinsics::unchecked_div(a, b) };
     (quotient, a - quotient * b)
@@ -38,7 +135,7 @@ fn div_rem(a: u32, b: u32) -> (u32, u32) {
 
 /// An index taken apart by three extents, outermost first; the rest stands before them.
 #[inline(always)]
-fn split(index: u32, extents: [u32; 3]) -> [u32; 4] {
+pub(super) fn split(index: u32, extents: [u32; 3]) -> [u32; 4] {
     let (rest, w) = div_rem(index, extents[2]);
     let (rest, h) = div_rem(rest, extents[1]);
     let (rest, d) = div_rem(rest, extents[0]);
@@ -95,6 +192,27 @@ unsafe fn fill_taps(p: &CpAsyncMmaParams, base: u32, is_dgrad: bool, class: [u32
     count
 }
 
+/// Fills the table of taps at `base` with all distances that a tap of any class has, and tells how many those are.
+///
+/// # Safety
+/// As [`fill_taps`].
+#[inline(always)]
+unsafe fn fill_distances(p: &CpAsyncMmaParams, base: u32) -> u32 {
+    let spread = [p.spread(0), p.spread(1), p.spread(2)];
+    let extents = [spread[0].1, spread[1].1, spread[2].1];
+    let count = extents[0] * extents[1] * extents[2];
+    let mut i = thread_idx_x();
+    while i < count {
+        let [_, d, h, w] = split(i, extents);
+        let offset = [spread[0].0 + d as i32, spread[1].0 + h as i32, spread[2].0 + w as i32];
+        let entry = [along(p, offset) as u32, offset[0] as u32, offset[1] as u32, offset[2] as u32];
+        shared::store_x4(base + i * CP_ASYNC_ENTRY_BYTES, entry);
+        i += block_dim_x();
+    }
+    sync_threads();
+    count
+}
+
 /// Writes an entry of the table of pixels: image and position that taps are added to; `None` where there is none.
 ///
 /// # Safety
@@ -112,32 +230,27 @@ unsafe fn store_pixel(p: &CpAsyncMmaParams, at: u32, there: bool, n: u32, positi
 /// # Safety
 /// `load` stays within a stage; all threads call it.
 #[inline(always)]
-unsafe fn pipeline(
+unsafe fn pipeline<T: TileElement>(
+    tile: CpAsyncTile,
     steps: u32,
     stages: u32,
     stage_bytes: u32,
     mut load: impl FnMut(u32, u32),
     mut compute: impl FnMut(u32),
 ) {
-    let mut step = 0;
-    while step < CP_ASYNC_STAGES - 1 {
-        if step < steps {
-            load(step, stages + step * stage_bytes);
-        }
-        cp_async::commit_group();
-        step += 1;
-    }
-    let (mut read, mut write) = (0, CP_ASYNC_STAGES - 1);
-    let mut step = 0;
-    while step < steps {
-        cp_async::wait_group::<{ CP_ASYNC_STAGES - 2 }>();
+    // Copies run ahead by all stages but the one that is computed with; one loop for their start, the middle and the end.
+    let ahead = tile.stages() - 1;
+    let (mut step, mut stage) = (0, 0);
+    while step < steps + ahead {
+        T::wait_for_stage();
         sync_threads();
         // The stage that was computed with in the last round: everybody is done with it.
-        load(step + CP_ASYNC_STAGES - 1, stages + write * stage_bytes);
+        load(step, stages + stage * stage_bytes);
         cp_async::commit_group();
-        compute(stages + read * stage_bytes);
-        write = read;
-        read = if read + 1 == CP_ASYNC_STAGES { 0 } else { read + 1 };
+        stage = if stage == ahead { 0 } else { stage + 1 };
+        if step >= ahead {
+            compute(stages + stage * stage_bytes);
+        }
         step += 1;
     }
 }

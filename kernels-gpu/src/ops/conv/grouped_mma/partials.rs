@@ -3,7 +3,7 @@
 //! Grid: one block for 32 elements. Block: 256 threads: 8 rows of 32, which take every eighth slab each. Shared
 //! memory: 1 KB.
 
-use crate::math::tensor_core::TensorCore;
+use crate::math::element::Element;
 use cuda_std::shared;
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use kernel_abi::ops::conv::grouped_mma::{REDUCE_ELEMS, REDUCE_ROWS, SplitReduceParams};
@@ -13,7 +13,7 @@ use kernel_abi::ops::conv::grouped_mma::{REDUCE_ELEMS, REDUCE_ROWS, SplitReduceP
 /// # Safety
 /// The host passes partial sums that are written, and a live target.
 #[inline(always)]
-pub(crate) unsafe fn add_partials<T: TensorCore>(p: &SplitReduceParams, rows: *mut f32) {
+pub(crate) unsafe fn add_partials<T: Element<Acc = f32>>(p: &SplitReduceParams, rows: *mut f32) {
     let rows = shared::address(rows);
     let (row, column) = (thread_idx_x() / REDUCE_ELEMS, thread_idx_x() % REDUCE_ELEMS);
     let mut first = u64::from(block_idx_x()) * u64::from(REDUCE_ELEMS);
