@@ -84,6 +84,8 @@ pub const LAYOUT_HASHES: &[u64] = &[
     norm::channelwise::ChannelwiseParams::LAYOUT_HASH,
     norm::row_registers::NormRowsParams::LAYOUT_HASH,
     norm::row_registers::NormColumnSumsParams::LAYOUT_HASH,
+    pad::PadGradientParams::LAYOUT_HASH,
+    pad::PadPackedParams::LAYOUT_HASH,
     pad::PadParams::LAYOUT_HASH,
     pad::PadRowsParams::LAYOUT_HASH,
     pointwise::PointwiseParams::LAYOUT_HASH,

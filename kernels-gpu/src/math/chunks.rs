@@ -1,6 +1,10 @@
 //! Some bytes that are moved as they are, whatever they mean.
 
-use cuda_std::guarded;
+use super::vector;
+use cuda_std::{guarded, math};
+
+/// Words of 16 bytes.
+const WORDS: usize = 4;
 
 /// `BYTES` (1, 2, 4, 8 or 16) from an address that is a multiple of them; zeros where `condition` is false.
 ///
@@ -40,4 +44,89 @@ pub unsafe fn store<const BYTES: usize>(to: u64, [a, b, c, d]: [u32; 4], conditi
             }
         }
     }
+}
+
+/// 16 bytes of a tensor from an address that is a multiple of their elements' bytes; zeros where `condition` is false.
+///
+/// Where they do not lie at a multiple of 16, they are cut out of 24 at a multiple of 8.
+///
+/// # Safety
+/// Where it is true, [`window_lies_in`] the tensor, and nobody writes what of it is used.
+#[inline(always)]
+pub unsafe fn load_window(from: u64, condition: bool) -> [u32; 4] {
+    if from & 15 == 0 {
+        return guarded::load_x4(from, condition as u32);
+    }
+    let at = from & !7;
+    let [a, b] = guarded::load_x2(at, condition as u32);
+    let [c, d] = guarded::load_x2(at.wrapping_add(8), condition as u32);
+    let [e, f] = guarded::load_x2(at.wrapping_add(16), condition as u32);
+    let [a, b, c, d, e] = if from & 4 == 0 { [a, b, c, d, e] } else { [b, c, d, e, f] };
+    // The bytes of a word and of the next one, from the address's own on.
+    let picked = 0x3210 + 0x1111 * (from as u32 & 3);
+    let cut = |low, high| math::permute_bytes(low, high, picked);
+    [cut(a, b), cut(b, c), cut(c, d), cut(d, e)]
+}
+
+/// Whether all that [`load_window`] reads lies between these addresses.
+#[inline(always)]
+pub fn window_lies_in(from: u64, begin: u64, end: u64) -> bool {
+    let at = from & if from & 15 == 0 { !15 } else { !7 };
+    at >= begin && at.wrapping_add(if from & 15 == 0 { 16 } else { 24 }) <= end
+}
+
+/// Puts an element, which [`load`] gave, into 16 bytes.
+///
+/// # Safety
+/// It is one of theirs.
+#[inline(always)]
+pub unsafe fn put<const BYTES: usize>(words: &mut [u32; 4], i: usize, element: &[u32; 4]) {
+    let (word, shift) = (i * BYTES / 4, 8 * (i * BYTES % 4) as u32);
+    vector::for_each!(W < WORDS, {
+        let to = words.get_unchecked_mut(W);
+        if BYTES == 8 && W == word + 1 {
+            *to = element[1];
+        } else if W == word {
+            let mask = if BYTES < 4 { ((1u32 << (8 * (BYTES % 4))) - 1) << shift } else { u32::MAX };
+            *to = *to & !mask | element[0] << shift;
+        }
+    });
+}
+
+/// An element of 16 bytes, as [`load`] gives it.
+///
+/// # Safety
+/// It is one of theirs.
+#[inline(always)]
+pub unsafe fn get<const BYTES: usize>(words: &[u32; 4], i: usize) -> [u32; 4] {
+    if BYTES == 8 {
+        [*words.get_unchecked(2 * i), *words.get_unchecked(2 * i + 1), 0, 0]
+    } else {
+        [*words.get_unchecked(i * BYTES / 4) >> (8 * (i * BYTES % 4)), 0, 0, 0]
+    }
+}
+
+/// The elements of `others` whose bits are set in `mask`, bit 0 being the first's, and the other ones of `words`.
+#[inline(always)]
+pub fn select<const BYTES: usize>(mask: u32, words: &mut [u32; 4], others: &[u32; 4]) {
+    vector::for_each!(W < WORDS, {
+        // All bits of the word's elements, from one of each.
+        let spread = match BYTES {
+            1 => ((mask >> (4 * W) & 15).wrapping_mul(0x0020_4081) & 0x0101_0101).wrapping_mul(0xff),
+            2 => ((mask >> (2 * W) & 3).wrapping_mul(0x8001) & 0x0001_0001).wrapping_mul(0xffff),
+            4 => (mask >> W & 1).wrapping_neg(),
+            _ => (mask >> (W / 2) & 1).wrapping_neg(),
+        };
+        // SAFETY: `W` is below the length.
+        unsafe {
+            let to = words.get_unchecked_mut(W);
+            *to = *to & !spread | *others.get_unchecked(W) & spread;
+        }
+    });
+}
+
+/// A bit for each number from `first` to below `end`, both 0 to 16.
+#[inline(always)]
+pub fn bits(first: i32, end: i32) -> u32 {
+    if first < end { (1u32 << end) - (1u32 << first) } else { 0 }
 }

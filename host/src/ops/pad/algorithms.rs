@@ -1,6 +1,6 @@
 //! The ordered list of padding algorithms.
 
-use super::{PadProblem, cpu, naive, rows};
+use super::{PadProblem, cpu, gradient, naive, packed, rows};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::BatchSplit;
@@ -13,7 +13,7 @@ impl Operation for PadProblem {
     const DTYPES: &'static [DType] = &DType::ALL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Rows), &rows::Rows, &naive::Naive]
+        &[&CpuAlgorithm(cpu::Rows), &rows::Rows, &packed::Packed, &gradient::Gradient, &naive::Naive]
     }
 
     fn batch_split(&self) -> Result<BatchSplit, Refusal> {

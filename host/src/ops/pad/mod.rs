@@ -2,7 +2,168 @@
 
 mod algorithms;
 mod cpu;
+mod gradient;
 mod naive;
+mod packed;
 mod rows;
 
 pub use kernel_abi::ops::pad::{PadMode, PadPass, PadProblem};
+
+use crate::plan::{Call, Launch};
+use crate::select::Refusal;
+use crate::tensor::scatter;
+use crate::{DType, Error, Stream, TensorDesc};
+use kernel_abi::ops::pad::{PadAxis, PadLine, ROW_LEVELS};
+
+/// A dimension: its padding, and the elements between neighbours of x and of y.
+#[derive(Clone, Copy)]
+struct Level {
+    axis: PadAxis,
+    x: i64,
+    y: i64,
+}
+
+impl Level {
+    const NONE: Level = Level { axis: PadAxis::NONE, x: 0, y: 0 };
+
+    fn is_whole(&self) -> bool {
+        let PadAxis { x, y, before, step } = self.axis;
+        x == y && before == 0 && step == 1
+    }
+
+    /// The dimension that this one and the next inner one are together, where there is one.
+    fn joined(&self, inner: &Level, mode: PadMode) -> Option<Level> {
+        let extent = inner.axis.x;
+        let neighbours = self.x == inner.x * extent && self.y == inner.y * extent;
+        // A padding by whole rows is one by their elements.
+        let plain = self.is_whole() || (mode == PadMode::Constant && self.axis.step == 1);
+        let PadAxis { x, y, before, step } = self.axis;
+        let axis = PadAxis { x: x * extent, y: y * extent, before: before.checked_mul(extent)?, step };
+        (inner.is_whole() && neighbours && plain).then_some(Level { axis, ..*inner })
+    }
+}
+
+/// How a padding goes through rows that are contiguous in both tensors.
+struct Geometry {
+    /// Dimensions around the rows, the innermost first; up to [`ROW_LEVELS`].
+    around: Vec<Level>,
+    row: Level,
+}
+
+impl Geometry {
+    /// The padding that a problem is: forward, and backward in `constant`, where dx is a window of dy and dy stands for x.
+    fn forward(problem: &PadProblem) -> Result<Self, Refusal> {
+        let (x, y) = (problem.x(), problem.y());
+        if problem.pad_pass() == PadPass::Forward {
+            return Self::new(problem.axes().collect(), problem.mode(), [x, y], |level| level.y);
+        }
+        if problem.mode() != PadMode::Constant {
+            return Err(Refusal::new(format!("computes backward of constant, the mode is {}", problem.mode())));
+        }
+        steps_of_1(problem)?;
+        let window = |axis: PadAxis| PadAxis { x: axis.y, y: axis.x, before: -axis.before, step: 1 };
+        Self::new(problem.axes().map(window).collect(), problem.mode(), [y, x], |level| level.y)
+    }
+
+    /// The dimensions of a gradient as they are.
+    fn backward(problem: &PadProblem) -> Result<Self, Refusal> {
+        steps_of_1(problem)?;
+        Self::new(problem.axes().collect(), problem.mode(), [problem.x(), problem.y()], |level| level.x)
+    }
+
+    /// Dimensions in the order in which what is written lies.
+    fn new(
+        axes: Vec<PadAxis>,
+        mode: PadMode,
+        [x, y]: [&TensorDesc; 2],
+        written: fn(&Level) -> i64,
+    ) -> Result<Self, Refusal> {
+        let levels = axes.into_iter().zip(x.strides().iter().zip(y.strides()));
+        let levels = levels.map(|(axis, (&x, &y))| Level { axis, x, y });
+        let mut levels: Vec<Level> = levels.filter(|level| level.axis != PadAxis::NONE).collect();
+        levels.sort_by_key(|level| std::cmp::Reverse(written(level)));
+        let mut joined: Vec<Level> = Vec::new();
+        for level in levels {
+            match joined.last().and_then(|outer| outer.joined(&level, mode)) {
+                Some(both) => *joined.last_mut().expect("it is the one that was joined") = both,
+                None => joined.push(level),
+            }
+        }
+        let row = joined.pop().unwrap_or(Level { x: 1, y: 1, ..Level::NONE });
+        let contiguous = |extent: i64, stride: i64| extent == 1 || stride == 1;
+        if row.axis.step != 1 || !contiguous(row.axis.x, row.x) || !contiguous(row.axis.y, row.y) {
+            return Err(Refusal::new(format!(
+                "takes rows that are contiguous in both tensors, they go in steps of {}, {} apart where they are padded \
+                 from and {} where they are padded to",
+                row.axis.step, row.x, row.y
+            )));
+        }
+        if joined.len() > ROW_LEVELS {
+            return Err(Refusal::new(format!(
+                "goes through up to {ROW_LEVELS} dimensions around the rows, there are {}",
+                joined.len()
+            )));
+        }
+        joined.reverse();
+        Ok(Geometry { around: joined, row })
+    }
+
+    /// Dimension `i` around the rows.
+    fn level(&self, i: usize) -> Level {
+        self.around.get(i).copied().unwrap_or(Level::NONE)
+    }
+
+    /// The dimensions around the rows, and these, as kernels go through them.
+    fn lines(&self, mode: PadMode) -> Result<([PadLine; ROW_LEVELS], PadLine), Refusal> {
+        let line = |axis: &PadAxis| {
+            let reason = || format!("counts positions to 2^29, given {axis:?}");
+            PadLine::new(axis, mode).ok_or_else(|| Refusal::new(reason()))
+        };
+        let mut lines = [PadLine::NONE; ROW_LEVELS];
+        for (to, level) in lines.iter_mut().zip(&self.around) {
+            *to = line(&level.axis)?;
+        }
+        Ok((lines, line(&self.row.axis)?))
+    }
+}
+
+fn steps_of_1(problem: &PadProblem) -> Result<(), Refusal> {
+    match problem.axes().enumerate().find(|(_, axis)| axis.step != 1) {
+        Some((i, axis)) => {
+            Err(Refusal::new(format!("computes backward of steps of 1, dimension {i} has {}", axis.step)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A refusal when a launch is prepared.
+fn unsupported(problem: &PadProblem, name: &str) -> impl FnOnce(Refusal) -> Error {
+    move |Refusal(reason)| Error::Unsupported { problem: problem.to_string(), reasons: vec![(name.to_owned(), reason)] }
+}
+
+/// A launch for runs with alpha 1 and beta 0, and the naive one for others.
+struct CopyOrNaive<T> {
+    fast: T,
+    general: Box<dyn Launch>,
+}
+
+impl<T: Launch> Launch for CopyOrNaive<T> {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        if call.alpha == 1.0 && call.beta == 0.0 {
+            self.fast.launch(stream, call)
+        } else {
+            self.general.launch(stream, call)
+        }
+    }
+}
+
+/// The value outside as it is stored, as often as it fits 8 bytes.
+fn repeated(problem: &PadProblem) -> u64 {
+    let (value, dtype) = (problem.value(), problem.x().dtype());
+    let desc = TensorDesc::packed(dtype, &[8 / dtype.size_bytes() as i64]).expect("8 bytes are legal");
+    // As the other algorithms have it, through the type that they compute in.
+    let value = if problem.computing() == DType::F32 { f64::from(value as f32) } else { value };
+    let mut storage = [0u64];
+    scatter(&desc, &vec![value; desc.n_elems() as usize], bytemuck::cast_slice_mut(&mut storage));
+    storage[0]
+}

@@ -25,3 +25,29 @@ macro_rules! pad_row_kernels {
         }
     };
 }
+
+/// The same of `packed`.
+#[macro_export]
+macro_rules! pad_packed_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (pad_packed_b1, 1),
+            (pad_packed_b2, 2),
+            (pad_packed_b4, 4),
+            (pad_packed_b8, 8),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel of `gradient`: symbol, pass, element type.
+#[macro_export]
+macro_rules! pad_gradient_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (pad_gradient_f32, backward, f32),
+            (pad_gradient_f64, backward, f64),
+            (pad_gradient_f16, backward, f16),
+            (pad_gradient_bf16, backward, bf16),
+        }
+    };
+}

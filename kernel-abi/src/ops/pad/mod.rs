@@ -22,12 +22,18 @@
 //!
 //! x and y have one rank and one element type, any of them; strides are free. Deterministic.
 
+mod gradient;
 mod kernels;
+mod line;
+mod packed;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
 mod rows;
 
+pub use gradient::PadGradientParams;
+pub use line::PadLine;
+pub use packed::PadPackedParams;
 pub use params::{PadAxis, PadParams};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::PadProblem;

@@ -1,6 +1,6 @@
 //! What host and kernels agree on for `rows`.
 
-use super::PadAxis;
+use super::PadLine;
 use crate::division::Divisor;
 
 /// Dimensions around the rows.
@@ -20,16 +20,16 @@ crate::abi_struct! {
         /// The same of y.
         pub y_strides: [i64; ROW_LEVELS],
         /// These dimensions.
-        pub axes: [PadAxis; ROW_LEVELS],
+        pub lines: [PadLine; ROW_LEVELS],
         /// The rows.
-        pub row: PadAxis,
-        /// Extents of y along the dimensions around, to divide by.
-        pub extents: [Divisor; ROW_LEVELS],
+        pub row: PadLine,
         /// Accesses to a row, wherever it begins.
         pub accesses: Divisor,
         /// Accesses to all rows.
         pub n_accesses: u32,
         /// A [`PadMode`](super::PadMode) as a number.
         pub mode: u32,
+        /// Nothing.
+        pub unused: u32,
     }
 }

@@ -1,8 +1,9 @@
 //! Padding kernels: the rows of `kernel_abi`'s `pad_…kernels!`.
 
-use super::{naive, rows};
+use super::{gradient, naive, packed, rows};
+use crate::math::element::{bf16, f16};
 use cuda_std::kernel;
-use kernel_abi::ops::pad::{PadParams as Params, PadRowsParams};
+use kernel_abi::ops::pad::{PadGradientParams, PadPackedParams, PadParams as Params, PadRowsParams};
 
 kernel_abi::pad_kernels!(naive_entries);
 
@@ -18,3 +19,29 @@ macro_rules! row_entries {
 }
 
 kernel_abi::pad_row_kernels!(row_entries);
+
+macro_rules! packed_entries {
+    ($(($symbol:ident, $bytes:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// As of the rows' kernels.
+        #[kernel(threads = 256, min_blocks = 6)]
+        pub unsafe fn $symbol(params: PadPackedParams) {
+            packed::copy::<$bytes, { 16 / $bytes }>(&params)
+        }
+    )* };
+}
+
+kernel_abi::pad_packed_kernels!(packed_entries);
+
+macro_rules! gradient_entries {
+    ($(($symbol:ident, $pass:ident, $t:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// As of the rows' kernels.
+        #[kernel(threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: PadGradientParams) {
+            gradient::gather::<$t, { 16 / size_of::<$t>() }>(&params)
+        }
+    )* };
+}
+
+kernel_abi::pad_gradient_kernels!(gradient_entries);

@@ -1,5 +1,7 @@
 //! Padding, formula in `kernel_abi::ops::pad`.
 
 mod entry;
+mod gradient;
 mod naive;
+mod packed;
 mod rows;

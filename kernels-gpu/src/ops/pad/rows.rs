@@ -16,19 +16,21 @@ pub unsafe fn copy<const BYTES: usize, const ELEMS: usize>(p: &PadRowsParams) {
     let (mut rest, piece) = p.accesses.div_rem(thread as u32);
     let (mut x, mut y, mut there) = (p.x, p.y, true);
     vector::for_each!(LEVEL < ROW_LEVELS, {
-        let (quotient, i) = p.extents.get_unchecked(LEVEL).div_rem(rest);
+        let line = p.lines.get_unchecked(LEVEL);
+        let (quotient, i) = line.y.div_rem(rest);
         rest = quotient;
-        let source = p.axes.get_unchecked(LEVEL).source(p.mode, i64::from(i));
+        let source = line.source(p.mode, i as i32);
         there &= source >= 0;
-        x = x.wrapping_add((source * *p.x_strides.get_unchecked(LEVEL)) as u64);
+        x = x.wrapping_add((i64::from(source) * *p.x_strides.get_unchecked(LEVEL)) as u64);
         y = y.wrapping_add((i64::from(i) * *p.y_strides.get_unchecked(LEVEL)) as u64);
     });
     // Pieces lie at multiples of 16 bytes: the first lacks what is before the row.
-    let first = i64::from(piece) * ELEMS as i64 - ((y & 15) / BYTES as u64) as i64;
+    let width = p.row.y.divisor as i32;
+    let first = piece as i32 * ELEMS as i32 - (y & 15) as i32 / BYTES as i32;
     let from = first - p.row.before;
-    let within = first >= 0 && first + ELEMS as i64 <= p.row.y;
-    let copied = there && from >= 0 && from + ELEMS as i64 <= p.row.x;
-    let at = x.wrapping_add((from * BYTES as i64) as u64);
+    let within = first >= 0 && first + ELEMS as i32 <= width;
+    let copied = there && from >= 0 && from + ELEMS as i32 <= p.row.x;
+    let at = x.wrapping_add((i64::from(from) * BYTES as i64) as u64);
     let whole = within && copied && at & 15 == 0;
     let mut words = chunks::load::<16>(at, whole);
     if !whole {
@@ -36,51 +38,26 @@ pub unsafe fn copy<const BYTES: usize, const ELEMS: usize>(p: &PadRowsParams) {
         let mut elements = [[0u32; 4]; ELEMS];
         let mut given = [false; ELEMS];
         vector::for_each!(I < ELEMS, {
-            let i = first + I as i64;
-            let source = if copied { from + I as i64 } else { p.row.source(p.mode, i) };
-            let exists = there && source >= 0 && i >= 0 && i < p.row.y;
+            let i = first + I as i32;
+            let source = if copied { from + I as i32 } else { p.row.source(p.mode, i) };
+            let exists = there && source >= 0 && i >= 0 && i < width;
             *given.get_unchecked_mut(I) = exists;
             *elements.get_unchecked_mut(I) =
-                chunks::load::<BYTES>(x.wrapping_add((source * BYTES as i64) as u64), exists);
+                chunks::load::<BYTES>(x.wrapping_add((i64::from(source) * BYTES as i64) as u64), exists);
         });
         vector::for_each!(I < ELEMS, {
             if *given.get_unchecked(I) {
-                put::<BYTES>(&mut words, I, elements.get_unchecked(I));
+                chunks::put::<BYTES>(&mut words, I, elements.get_unchecked(I));
             }
         });
     }
-    let to = y.wrapping_add((first * BYTES as i64) as u64);
+    let to = y.wrapping_add((i64::from(first) * BYTES as i64) as u64);
     chunks::store::<16>(to, words, within);
     if !within {
         vector::for_each!(I < ELEMS, {
-            let i = first + I as i64;
+            let i = first + I as i32;
             let to = to.wrapping_add((I * BYTES) as u64);
-            chunks::store::<BYTES>(to, get::<BYTES>(&words, I), i >= 0 && i < p.row.y);
+            chunks::store::<BYTES>(to, chunks::get::<BYTES>(&words, I), i >= 0 && i < width);
         });
-    }
-}
-
-/// Puts an element into a piece.
-#[inline(always)]
-unsafe fn put<const BYTES: usize>(words: &mut [u32; 4], i: usize, element: &[u32; 4]) {
-    if BYTES == 8 {
-        *words.get_unchecked_mut(2 * i) = element[0];
-        *words.get_unchecked_mut(2 * i + 1) = element[1];
-    } else if BYTES == 4 {
-        *words.get_unchecked_mut(i) = element[0];
-    } else {
-        let (word, shift) = (i * BYTES / 4, 8 * (i * BYTES % 4) as u32);
-        let mask = ((1u32 << (8 * BYTES)) - 1) << shift;
-        *words.get_unchecked_mut(word) = *words.get_unchecked(word) & !mask | element[0] << shift;
-    }
-}
-
-/// An element of a piece.
-#[inline(always)]
-unsafe fn get<const BYTES: usize>(words: &[u32; 4], i: usize) -> [u32; 4] {
-    if BYTES == 8 {
-        [*words.get_unchecked(2 * i), *words.get_unchecked(2 * i + 1), 0, 0]
-    } else {
-        [*words.get_unchecked(i * BYTES / 4) >> (8 * (i * BYTES % 4)), 0, 0, 0]
     }
 }
