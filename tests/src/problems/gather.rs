@@ -35,7 +35,8 @@ fn small() -> impl Strategy<Value = GatherProblem> {
 fn long_rows() -> impl Strategy<Value = GatherProblem> {
     let words = (prop::sample::select(GatherPass::ALL), any_dtype(), prop::bool::ANY, 1i64..3);
     let row = prop_oneof![(1i64..40).prop_map(|n| 8 * n), 1i64..100, Just(2056)];
-    let counts = prop_oneof![4 => (1i64..300, 1i64..60), 1 => (1i64..4, 1000i64..6000)];
+    let counts =
+        prop_oneof![4 => (1i64..300, 1i64..60), 1 => (1i64..4, 1000i64..6000), 1 => (33i64..70, 1000i64..2200)];
     let gap = prop::sample::select(&[0i64, 0, 8, 1][..]);
     (words, row, counts, gap).prop_map(|((pass, dtype, long, outer), row, (rows, n), gap)| {
         let row = if n > 1000 { row.min(16) } else { row };

@@ -1,6 +1,6 @@
 //! The ordered list of gathering algorithms.
 
-use super::{GatherProblem, cpu, naive, rows};
+use super::{GatherProblem, cpu, naive, ranges, rows};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::{BatchSplit, Share};
@@ -13,7 +13,7 @@ impl Operation for GatherProblem {
     const DTYPES: &'static [DType] = &DType::ALL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Rows), &rows::Rows, &naive::Naive]
+        &[&CpuAlgorithm(cpu::Rows), &rows::Rows, &ranges::Ranges, &naive::Naive]
     }
 
     fn batch_split(&self) -> Result<BatchSplit, Refusal> {

@@ -3,6 +3,7 @@
 mod algorithms;
 mod cpu;
 mod naive;
+mod ranges;
 mod rows;
 
 pub use kernel_abi::ops::gather::{GatherPass, GatherProblem};

@@ -15,7 +15,9 @@ use kernel_abi::{MAX_RANK, TensorParam};
 /// Blocks that keep the memory busy while others look for their indices, about.
 const BUSY_BLOCKS: i64 = 1056;
 /// Share of the memory's rate.
-const MEMORY_SHARE: f64 = 0.8;
+pub(super) const MEMORY_SHARE: f64 = 0.8;
+/// The same of indices that all blocks look through: they come from the cache, but each takes instructions.
+pub(super) const SEARCH_SHARE: f64 = 0.6;
 const LAST: usize = MAX_RANK - 1;
 
 /// Symbol, bytes an access.
@@ -57,13 +59,11 @@ impl Algorithm<GatherProblem> for Rows {
     }
 
     fn estimate_us(&self, problem: &GatherProblem, _: Config, context: &Context) -> f64 {
-        /// How much faster than memory the cache is, from which all blocks read the indices.
-        const CACHE: f64 = 3.0;
         let searches = match (problem.gather_pass(), Geometry::of(problem)) {
             (GatherPass::Backward, Ok(geometry)) => geometry.sum_grid(problem).blocks() as f64,
             _ => 0.0,
         };
-        let bytes = problem.bytes() / MEMORY_SHARE + searches * problem.indices().data_bytes() as f64 / CACHE;
+        let bytes = problem.bytes() / MEMORY_SHARE + searches * problem.indices().data_bytes() as f64 / SEARCH_SHARE;
         crate::select::cost::LAUNCH_US + bytes / context.info().bytes_per_us
     }
 
@@ -136,9 +136,9 @@ impl<T: crate::launch::KernelParams> Launch for RowsLaunch<T> {
 }
 
 /// How rows lie.
-struct Geometry {
+pub(super) struct Geometry {
     symbol: &'static str,
-    access_bytes: i64,
+    pub(super) access_bytes: i64,
     /// Accesses to a row.
     accesses: i64,
     /// x and y without the axis: the last dimension is the row, up to two stand before it.
@@ -146,22 +146,22 @@ struct Geometry {
 }
 
 /// How the rows of dx are shared out.
-struct SumGrid {
-    block_rows: i64,
-    row_blocks: i64,
+pub(super) struct SumGrid {
+    pub(super) block_rows: i64,
+    pub(super) row_blocks: i64,
     slabs: i64,
     outer: i64,
     threads_log2: u32,
 }
 
 impl SumGrid {
-    fn blocks(&self) -> i64 {
+    pub(super) fn blocks(&self) -> i64 {
         self.outer * self.row_blocks * self.slabs
     }
 }
 
 impl Geometry {
-    fn of(problem: &GatherProblem) -> Result<Self, Refusal> {
+    pub(super) fn of(problem: &GatherProblem) -> Result<Self, Refusal> {
         let (x, y, axis) = (problem.x(), problem.y(), problem.axis());
         let dtype = x.dtype();
         let backward = problem.gather_pass() == GatherPass::Backward;
@@ -214,7 +214,7 @@ impl Geometry {
         RowsTensor { address: 0, strides: [along, strides[LAST - 1], strides[LAST - 2]].map(|stride| stride * unit) }
     }
 
-    fn indices(problem: &GatherProblem) -> RowIndices {
+    pub(super) fn indices(problem: &GatherProblem) -> RowIndices {
         RowIndices {
             address: 0,
             stride: problem.indices().strides()[0],
@@ -249,7 +249,7 @@ impl Geometry {
         (params, blocks)
     }
 
-    fn sum_grid(&self, problem: &GatherProblem) -> SumGrid {
+    pub(super) fn sum_grid(&self, problem: &GatherProblem) -> SumGrid {
         let rows = problem.x().dims()[problem.axis()];
         let [inner, outermost] = self.outer();
         let threads_log2 = (self.accesses as u64).next_power_of_two().ilog2().min(ROWS_THREADS.ilog2());
@@ -259,7 +259,7 @@ impl Geometry {
         SumGrid { block_rows, row_blocks: (rows + block_rows - 1) / block_rows, slabs, outer, threads_log2 }
     }
 
-    fn sum_params(&self, problem: &GatherProblem, grid: &SumGrid) -> GatherSumParams {
+    pub(super) fn sum_params(&self, problem: &GatherProblem, grid: &SumGrid) -> GatherSumParams {
         let axis = problem.axis();
         GatherSumParams {
             indices: Self::indices(problem),

@@ -41,3 +41,29 @@ macro_rules! gather_sum_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel of `ranges` that sorts indices: symbol, step.
+#[macro_export]
+macro_rules! gather_range_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (gather_ranges_count, count),
+            (gather_ranges_fill, fill),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel of `ranges` that sums rows up: symbol, element type, elements an access.
+#[macro_export]
+macro_rules! gather_listed_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (gather_backward_listed_f32_v4, f32, 4),
+            (gather_backward_listed_f32_v1, f32, 1),
+            (gather_backward_listed_f16_v8, f16, 8),
+            (gather_backward_listed_f16_v1, f16, 1),
+            (gather_backward_listed_bf16_v8, bf16, 8),
+            (gather_backward_listed_bf16_v1, bf16, 1),
+        }
+    };
+}

@@ -14,11 +14,13 @@ mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+mod ranges;
 mod rows;
 
 pub use params::GatherParams;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::GatherProblem;
+pub use ranges::{CHUNK_STEP, GatherListedParams, GatherRangesParams, MAX_CHUNKS, MAX_RANGES};
 pub use rows::{
     GatherRowsParams, GatherSumParams, INDICES_AT_ONCE, LIST_ROWS, MAX_BLOCK_ROWS, ROWS_AT_ONCE, ROWS_THREADS,
     RowIndices, RowsTensor,

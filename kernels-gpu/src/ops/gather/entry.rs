@@ -1,9 +1,11 @@
 //! Gathering kernels: the rows of `kernel_abi`'s `gather_…kernels!`.
 
-use super::{naive, rows};
+use super::{naive, ranges, rows};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
-use kernel_abi::ops::gather::{GatherParams as Params, GatherRowsParams, GatherSumParams};
+use kernel_abi::ops::gather::{
+    GatherListedParams, GatherParams as Params, GatherRangesParams, GatherRowsParams, GatherSumParams,
+};
 
 kernel_abi::gather_kernels!(naive_entries);
 
@@ -28,9 +30,38 @@ macro_rules! sum_entries {
         pub unsafe fn $symbol(params: GatherSumParams) {
             let list = shared_array![u32; rows::N_LIST];
             let counts = shared_array![u32; rows::N_COUNTS];
-            rows::sum::<$dtype, $vec>(&params, list, counts)
+            rows::sum::<$dtype, $vec>(&params, None, list, counts)
         }
     )* };
 }
 
 kernel_abi::gather_sum_kernels!(sum_entries);
+
+macro_rules! range_entries {
+    ($(($symbol:ident, $step:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live indices and workspace, of the extents in `params`.
+        #[kernel(threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: GatherRangesParams) {
+            let totals = shared_array![u32; rows::N_WARPS];
+            ranges::$step(&params, totals)
+        }
+    )* };
+}
+
+kernel_abi::gather_range_kernels!(range_entries);
+
+macro_rules! listed_entries {
+    ($(($symbol:ident, $dtype:ident, $vec:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// As of the other sums, with the lists that the kernels before made.
+        #[kernel(threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: GatherListedParams) {
+            let list = shared_array![u32; rows::N_LIST];
+            let counts = shared_array![u32; rows::N_COUNTS];
+            rows::sum::<$dtype, $vec>(&params.sum, Some(&params.ranges), list, counts)
+        }
+    )* };
+}
+
+kernel_abi::gather_listed_kernels!(listed_entries);

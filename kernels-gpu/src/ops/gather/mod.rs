@@ -2,4 +2,5 @@
 
 mod entry;
 mod naive;
+mod ranges;
 mod rows;

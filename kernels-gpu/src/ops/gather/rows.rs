@@ -6,7 +6,7 @@
 //! Backward, a block has a range of rows of dx. It looks through all indices and lists those of its rows in shared
 //! memory, in order; sorts the list by rows, which keeps that order; and each row's threads add up the rows of dy that
 //! belong to it. A range that lists more than there is room for is halved; one row that does, goes through the list
-//! several times and keeps its sum in registers. Grid: exact, one-dimensional. Block: 256 threads.
+//! several times and keeps its sum in registers. Of `ranges`, it looks through the list of its range instead. Grid: exact, one-dimensional. Block: 256 threads.
 
 use super::naive::row_at;
 use crate::math::element::Element;
@@ -15,7 +15,8 @@ use crate::math::{chunks, vector};
 use cuda_std::thread::{block_idx_x, index_1d, lane_id, sync_threads, thread_idx_x, warp_idx};
 use cuda_std::warp;
 use kernel_abi::ops::gather::{
-    GatherRowsParams, GatherSumParams, INDICES_AT_ONCE, LIST_ROWS, ROWS_AT_ONCE, ROWS_THREADS, RowIndices,
+    GatherRangesParams, GatherRowsParams, GatherSumParams, INDICES_AT_ONCE, LIST_ROWS, ROWS_AT_ONCE, ROWS_THREADS,
+    RowIndices,
 };
 
 /// Words of shared memory for the list: which row of dy, and which row of dx it belongs to; then sorted.
@@ -24,13 +25,14 @@ pub const N_LIST: usize = 3 * LIST_ROWS;
 /// Words of shared memory for counts: of each row, and of each warp.
 pub const N_COUNTS: usize = ROWS_THREADS as usize + 1 + N_WARPS;
 
-const N_WARPS: usize = ROWS_THREADS as usize / 32;
+pub const N_WARPS: usize = ROWS_THREADS as usize / 32;
 
 /// Rows of dy read at once.
 const AHEAD: usize = 4;
 
+/// The row that index `n` means, or -1.
 #[inline(always)]
-unsafe fn row(indices: &RowIndices, n: u32) -> i64 {
+pub unsafe fn row(indices: &RowIndices, n: u32) -> i64 {
     row_at(indices.address, indices.stride, indices.bytes, indices.rows, i64::from(n))
 }
 
@@ -73,34 +75,81 @@ pub unsafe fn copy<const BYTES: usize>(p: &GatherRowsParams) {
     }
 }
 
-/// The list of a block in shared memory.
-struct List {
+/// What a block looks through: all indices, or those that were listed for a range of rows.
+pub struct Entries<'a> {
+    pub indices: &'a RowIndices,
+    pub ranges: Option<&'a GatherRangesParams>,
+}
+
+impl Entries<'_> {
+    /// The row that entry `n` means, of a range counted from its first.
+    #[inline(always)]
+    unsafe fn row(&self, n: u32) -> i64 {
+        match self.ranges {
+            Some(ranges) => i64::from(*self.listed(ranges).add(ranges.indices.n as usize + n as usize)),
+            None => row(self.indices, n),
+        }
+    }
+
+    /// Its place among the indices.
+    #[inline(always)]
+    unsafe fn source(&self, n: u32) -> u32 {
+        match self.ranges {
+            Some(ranges) => *self.listed(ranges).add(n as usize),
+            None => n,
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn listed(&self, ranges: &GatherRangesParams) -> *const u32 {
+        (ranges.workspace as *const u32).add(ranges.list() as usize)
+    }
+
+    /// The entries of a block's rows, and the row that those are counted from.
+    #[inline(always)]
+    unsafe fn of_block(&self, block: u32) -> (u32, u32, i64) {
+        match self.ranges {
+            Some(ranges) => {
+                let (range, _) = ranges.blocks.div_rem(block);
+                let starts = (ranges.workspace as *const u32).add(ranges.start(range) as usize);
+                (*starts, *starts.add(1), i64::from(range) * i64::from(ranges.range_rows))
+            }
+            None => (0, self.indices.n, 0),
+        }
+    }
+}
+
+/// The list of a block, in shared memory where it is sorted.
+pub struct List {
     /// Rows of dy in order.
-    sources: *mut u32,
-    /// The row of dx that each belongs to, from the range's first on.
-    targets: *mut u32,
+    pub sources: *mut u32,
+    /// The row of dx that each belongs to, from the first of those that are looked for on.
+    pub targets: *mut u32,
     /// Rows of dy by those.
-    sorted: *mut u32,
+    pub sorted: *mut u32,
     /// Where each row's sources end in that; before it 0.
-    ends: *mut u32,
-    totals: *mut u32,
+    pub ends: *mut u32,
+    /// A word for each warp.
+    pub totals: *mut u32,
+    /// How many it has room for.
+    pub room: u32,
 }
 
 impl List {
-    /// Lists indices from `start` on that mean one of `n_rows` rows from `first` on: how many, and where it stopped for want
-    /// of room.
+    /// Lists entries from `start` to `end` that mean one of `n_rows` rows from `first` on: how many, and where it stopped
+    /// for want of room.
     #[inline(always)]
-    unsafe fn collect(&self, indices: &RowIndices, first: i64, n_rows: u32, start: u32) -> (u32, u32) {
+    pub unsafe fn collect(&self, entries: &Entries, first: i64, n_rows: u32, start: u32, end: u32) -> (u32, u32) {
         const STEP: u32 = ROWS_THREADS * INDICES_AT_ONCE as u32;
         let (mut found, mut next) = (0, start);
-        while next < indices.n && found + STEP <= LIST_ROWS as u32 {
+        while next < end && found + STEP <= self.room {
             let mine = next + thread_idx_x() * INDICES_AT_ONCE as u32;
             let mut targets = [u32::MAX; INDICES_AT_ONCE];
             let mut count = 0;
             vector::for_each!(I < INDICES_AT_ONCE, {
                 let n = mine + I as u32;
-                if n < indices.n {
-                    let target = row(indices, n) - first;
+                if n < end {
+                    let target = entries.row(n) - first;
                     if target >= 0 && target < i64::from(n_rows) {
                         *targets.get_unchecked_mut(I) = target as u32;
                         count += 1;
@@ -122,7 +171,7 @@ impl List {
             vector::for_each!(I < INDICES_AT_ONCE, {
                 let target = *targets.get_unchecked(I);
                 if target != u32::MAX {
-                    *self.sources.add(at as usize) = mine + I as u32;
+                    *self.sources.add(at as usize) = entries.source(mine + I as u32);
                     *self.targets.add(at as usize) = target;
                     at += 1;
                 }
@@ -131,7 +180,7 @@ impl List {
             found += total;
             next += STEP;
         }
-        (found, if next < indices.n { next } else { indices.n })
+        (found, if next < end { next } else { end })
     }
 
     /// Sorts what was found by rows.
@@ -203,18 +252,26 @@ impl List {
 }
 
 /// dx from dy, `V` elements an access.
-pub unsafe fn sum<T: Element<Acc = f32>, const V: usize>(p: &GatherSumParams, list: *mut u32, counts: *mut u32) {
+#[inline(always)]
+pub unsafe fn sum<T: Element<Acc = f32>, const V: usize>(
+    p: &GatherSumParams,
+    ranges: Option<&GatherRangesParams>,
+    list: *mut u32,
+    counts: *mut u32,
+) {
+    let entries = Entries { indices: &p.indices, ranges };
     let list = List {
         sources: list,
         targets: list.add(LIST_ROWS),
         sorted: list.add(2 * LIST_ROWS),
         ends: counts,
         totals: counts.add(ROWS_THREADS as usize + 1),
+        room: LIST_ROWS as u32,
     };
     let (rest, slab) = p.slabs.div_rem(block_idx_x());
     let (outer, block) = p.row_blocks.div_rem(rest);
     let (outermost, inner) = p.inner.div_rem(outer);
-    let n = p.indices.n;
+    let (begin, n, base) = entries.of_block(block);
     let mut first = i64::from(block) * i64::from(p.block_rows);
     let end = first + i64::from(p.block_rows);
     let end = if end < p.indices.rows { end } else { p.indices.rows };
@@ -227,10 +284,10 @@ pub unsafe fn sum<T: Element<Acc = f32>, const V: usize>(p: &GatherSumParams, li
     let from = p.dy.offset(0, [inner, outermost]) + column;
     while first < end {
         let mut n_rows = (end - first) as u32;
-        let (mut found, mut next) = list.collect(&p.indices, first, n_rows, 0);
+        let (mut found, mut next) = list.collect(&entries, first - base, n_rows, begin, n);
         while next < n && n_rows > 1 {
             n_rows = n_rows.div_ceil(2);
-            (found, next) = list.collect(&p.indices, first, n_rows, 0);
+            (found, next) = list.collect(&entries, first - base, n_rows, begin, n);
         }
         list.sort(found, n_rows);
         let mut row = mine;
@@ -243,7 +300,7 @@ pub unsafe fn sum<T: Element<Acc = f32>, const V: usize>(p: &GatherSumParams, li
             }
             while next < n {
                 sync_threads();
-                (found, next) = list.collect(&p.indices, first, 1, next);
+                (found, next) = list.collect(&entries, first - base, 1, next, n);
                 list.sort(found, 1);
                 if works {
                     list.add::<T, V>(p.dy.address, p.dy.strides[0], from, row, &mut sum);
