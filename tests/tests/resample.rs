@@ -47,6 +47,22 @@ fn a_neighbour_of_next_to_no_weight_is_found() {
     }
 }
 
+/// To eight times the size, up to 17 elements of dy flow into one of dx; its 21 channels are no multiple of 16 bytes.
+#[test]
+fn enlargements_of_any_number_of_channels() {
+    for layout in ["", ":nhwc"] {
+        for dtype in ["bf16", "f32"] {
+            let (x, y) = (format!("1x21x2x9:{dtype}{layout}"), format!("1x21x9x65:{dtype}{layout}"));
+            for operands in [
+                format!("forward mode=linear coords=align_corners x={x} y={y}"),
+                format!("backward mode=linear coords=align_corners dy={y} dx={x}"),
+            ] {
+                check(&format!("resample:{operands}").parse::<ResampleProblem>().unwrap(), 3).unwrap();
+            }
+        }
+    }
+}
+
 #[test]
 fn refusals_name_argument_expected_and_given() {
     let text = |text: &str| text.parse::<ResampleProblem>().unwrap_err().to_string();

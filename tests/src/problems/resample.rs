@@ -64,7 +64,8 @@ fn together() -> impl Strategy<Value = ResampleProblem> {
     (words, desc(2), axes).prop_map(|((pass, dtype, n, c, last), desc, (rows, columns))| {
         let dims = |up: bool| {
             let extent = |(extent, (down, times)): (i64, (i64, i64))| extent * if up { times } else { down };
-            [n, if last { 8 * c } else { c }, extent(rows), extent(columns)]
+            // Some channels that lie together are no multiple of 16 bytes.
+            [n, if last && c % 3 != 0 { 8 * c } else { c }, extent(rows), extent(columns)]
         };
         let lie = |dims: [i64; 4]| {
             let desc = if last { TensorDesc::channels_last(dtype, &dims) } else { TensorDesc::packed(dtype, &dims) };

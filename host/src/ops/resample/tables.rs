@@ -1,5 +1,5 @@
 //! Resampling at the speed of memory: neighbours and weights of a tile once, then 16 bytes of channels a thread, or one
-//! position of several channels where columns lie together.
+//! position of several channels where columns lie together, or channels that are no multiple of 16 bytes.
 
 use super::{ResamplePass, ResampleProblem, naive};
 use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
@@ -61,9 +61,12 @@ impl Algorithm<ResampleProblem> for Tables {
         /// How much faster than memory the caches are, from which all neighbours but new ones come.
         const CACHES: f64 = 6.0;
         let (_, written) = ends(problem);
-        let neighbours = Geometry::of(problem).map_or(1.0, |geometry| geometry.neighbours);
-        let bytes = problem.bytes() / MEMORY_SHARE + neighbours * written.data_bytes() as f64 / CACHES;
-        crate::select::cost::LAUNCH_US + bytes / context.info().bytes_per_us
+        let Ok(geometry) = Geometry::of(problem) else { return f64::INFINITY };
+        let bytes = problem.bytes() / MEMORY_SHARE + geometry.neighbours * written.data_bytes() as f64 / CACHES;
+        // Channels that lie together and are taken one by one: each of a thread's is an access to the same bytes.
+        let singly = geometry.layout.vec == 1 && !lies_by_columns(written);
+        let factor = if singly { CHANNELS_AT_ONCE as f64 * crate::select::cost::UNTIMED } else { 1.0 };
+        crate::select::cost::LAUNCH_US + factor * bytes / context.info().bytes_per_us
     }
 
     fn prepare(&self, problem: &ResampleProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -110,6 +113,20 @@ fn most_neighbours(axis: &ResampleAxis, filter: &ResampleFilter, backward: bool)
     Some((candidates, heavy))
 }
 
+fn lies_by_columns(desc: &TensorDesc) -> bool {
+    let last = desc.rank() - 1;
+    desc.dims()[last] == 1 || desc.strides()[last] == 1
+}
+
+/// In multiples of 16 bytes, or one by one.
+fn layout(tensors: &[&TensorDesc]) -> Result<ChannelLayout, Refusal> {
+    let floats = matches!(tensors[0].dtype(), DType::F32 | DType::F16 | DType::BF16);
+    let by_channels = |desc: &&TensorDesc| desc.dims()[1] == 1 || desc.strides()[1] == 1;
+    ChannelLayout::of(tensors).or_else(|refusal| {
+        if floats && tensors.iter().all(by_channels) { Ok(ChannelLayout { vec: 1 }) } else { Err(refusal) }
+    })
+}
+
 struct Geometry {
     layout: ChannelLayout,
     row: &'static Row,
@@ -125,7 +142,7 @@ impl Geometry {
             return Err(Refusal::new("takes coordinates without a cropped region, given crop"));
         }
         let (from, to) = ends(problem);
-        let layout = ChannelLayout::of(&[from, to])?;
+        let layout = layout(&[from, to])?;
         let backward = problem.resample_pass() == ResamplePass::Backward;
         let shape = problem.shape();
         let span = |desc: &TensorDesc| (2..desc.rank()).map(|i| (desc.dims()[i] - 1) * desc.strides()[i]).sum::<i64>();
@@ -149,10 +166,10 @@ impl Geometry {
             return Err(Refusal::new(format!("has no kernel for {} of {} elements an access", to.dtype(), layout.vec)));
         };
         let [depth, height, width] = shape.axes.map(|axis| if backward { axis.image } else { axis.output });
-        let by_channels = layout.vec > 1;
+        let by_channels = layout.vec > 1 || !lies_by_columns(to);
         let channels = shape.c / layout.vec;
         let units =
-            if by_channels { channels } else { (channels + CHANNELS_AT_ONCE as i64 - 1) / CHANNELS_AT_ONCE as i64 };
+            if layout.vec > 1 { channels } else { (channels + CHANNELS_AT_ONCE as i64 - 1) / CHANNELS_AT_ONCE as i64 };
         let items = shape.n * units * depth * height * width;
         // Fewer a block where there are few in all; a table still serves some.
         let share = (items / BUSY_BLOCKS).clamp(i64::from(BLOCK), BLOCK_ITEMS);

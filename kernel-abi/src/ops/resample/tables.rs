@@ -4,8 +4,8 @@ use super::{ResampleAxis, ResampleFilter};
 use crate::ChannelTensor;
 use crate::division::Divisor;
 
-/// The most neighbours of a position along one axis.
-pub const MAX_NEIGHBOURS: i64 = 16;
+/// The most neighbours of a position along one axis: enough for the gradient of an enlargement to eight times the size.
+pub const MAX_NEIGHBOURS: i64 = 20;
 
 /// The most rows of a tile.
 pub const TILE_ROWS: i64 = 16;

@@ -1,6 +1,7 @@
 //! A tile of what is written a block: the neighbours of its plane, rows and columns with their weights go to shared
 //! memory once, in f64 before they are rounded; then each thread gathers 16 bytes of channels of a position, or the
-//! position of several channels, neighbouring threads on neighbouring columns.
+//! position of several channels, neighbouring threads on neighbouring columns; on neighbouring channels, where those lie
+//! closer together.
 //!
 //! Grid: exact, one-dimensional. Block: 256 threads.
 
@@ -132,18 +133,19 @@ pub unsafe fn gather<T: Element<Acc = f32>, const V: usize, const CHANNELS: usiz
         if p.backward != 0 { (axis.output, axis.image) } else { (axis.image, axis.output) }
     };
     let planes = tables.neighbours(0, extents(0).0);
+    let by_channels = V > 1 || p.to.strides[1] < p.to.strides[4];
     let mut item = thread_idx_x();
     while item < rows * columns * p.group.divisor {
         let (mut rest, mut c) = (item, 0);
-        if V > 1 {
+        if by_channels {
             (rest, c) = p.group.div_rem(rest);
         }
         let (rest, column) = p.tile_columns.div_rem(rest);
         let (rest, row) = p.tile_rows.div_rem(rest);
-        if V == 1 {
-            c = rest * CHANNELS as u32;
+        if !by_channels {
+            c = rest;
         }
-        let c = group * p.group.divisor * CHANNELS as u32 + c;
+        let c = (group * p.group.divisor + c) * CHANNELS as u32;
         let at = [first[0], first[1] + i64::from(row), first[2] + i64::from(column)];
         if c < p.channels && at[1] < extents(1).1 && at[2] < extents(2).1 {
             let rows_read = tables.neighbours(1 + row as usize, extents(1).0);
