@@ -359,7 +359,7 @@ impl Context {
             block: [32, 1, 1],
             shared_bytes: SHARED_BYTES,
             cluster: Some([blocks, 1, 1]),
-            programmatic: false,
+            ..LaunchConfig::default()
         };
         max_active_clusters(&function, &config).ok().filter(|&clusters| clusters > 0).map(u64::from)
     }

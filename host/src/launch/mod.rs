@@ -31,13 +31,16 @@ pub struct LaunchConfig {
     /// Blocks of a cluster (Hopper).
     pub cluster: Option<[u32; 3]>,
     /// Whether the kernel may start before its predecessor has ended; it must then wait for it itself (Hopper).
-    /// Those of portable modules do, so they may whatever stands here.
+    /// Those of portable modules do, so they may whatever stands here, but for `evenly`.
     pub programmatic: bool,
+    /// Whether its blocks are few and have much to do each. They start together when what was before is done: those
+    /// that start early crowd where blocks end first, and the others wait for them.
+    pub evenly: bool,
 }
 
 impl Default for LaunchConfig {
     fn default() -> Self {
-        LaunchConfig { grid: [1; 3], block: [1; 3], shared_bytes: 0, cluster: None, programmatic: false }
+        LaunchConfig { grid: [1; 3], block: [1; 3], shared_bytes: 0, cluster: None, programmatic: false, evenly: false }
     }
 }
 
@@ -64,7 +67,7 @@ impl LaunchConfig {
             attributes[n_attributes].value[..3].copy_from_slice(&cluster);
             n_attributes += 1;
         }
-        if self.programmatic || function.waits() {
+        if self.programmatic || function.waits() && !self.evenly {
             attributes[n_attributes].id = LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
             attributes[n_attributes].value[0] = 1;
             n_attributes += 1;

@@ -52,5 +52,5 @@ pub(crate) fn lies_alike<'a>(w: &TensorDesc, others: impl Iterator<Item = &'a Te
 /// The grid of a launch for a list of tensors.
 pub(crate) fn list_config(blocks: u32) -> LaunchConfig {
     const THREADS: u32 = 256;
-    LaunchConfig { grid: [blocks, 1, 1], block: [THREADS, 1, 1], ..LaunchConfig::default() }
+    LaunchConfig { grid: [blocks, 1, 1], block: [THREADS, 1, 1], evenly: true, ..LaunchConfig::default() }
 }

@@ -411,6 +411,7 @@ impl Product {
             shared_bytes: cut.shared.bytes(),
             cluster: None,
             programmatic: true,
+            evenly: false,
         };
         Ok(Product { function, config, view, cut, form, params })
     }

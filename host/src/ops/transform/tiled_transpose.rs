@@ -142,6 +142,7 @@ impl Transposition {
             shared_bytes: params.shared_bytes(),
             cluster: None,
             programmatic: self.programmatic,
+            evenly: false,
         };
         launch(&self.function, &config, stream, &params)
             .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })

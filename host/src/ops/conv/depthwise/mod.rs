@@ -89,7 +89,12 @@ fn launch_of(geometry: &Geometry, cut: &Cut, context: &Context) -> Result<Depthw
     let kernel = |symbol, n_blocks: u64, block| {
         Ok::<_, Error>(KernelLaunch {
             function: context.function(symbol)?,
-            config: LaunchConfig { grid: [n_blocks as u32, 1, 1], block: [block, 1, 1], ..LaunchConfig::default() },
+            config: LaunchConfig {
+                grid: [n_blocks as u32, 1, 1],
+                block: [block, 1, 1],
+                evenly: !geometry.channels_last,
+                ..LaunchConfig::default()
+            },
             params: cut.params,
             bind: bind(geometry.pass),
         })

@@ -110,6 +110,7 @@ impl Product {
                         shared_bytes: tile.smem_bytes(),
                         cluster: (tile.cluster > 1).then_some([tile.cluster, 1, 1]),
                         programmatic: true,
+                        evenly: false,
                     },
                     params: view.params(classes, tile, n_tiles as u32),
                     classes: classes.to_vec(),

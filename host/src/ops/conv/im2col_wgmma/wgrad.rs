@@ -349,6 +349,7 @@ impl SplitSum {
                 shared_bytes: tile.smem_bytes(),
                 cluster: (tile.cluster > 1).then_some([tile.cluster, 1, 1]),
                 programmatic: true,
+                evenly: false,
             },
             params: view.params(tile, cut),
             sum,

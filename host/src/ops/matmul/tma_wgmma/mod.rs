@@ -196,6 +196,7 @@ impl Product {
                 shared_bytes: tile.smem_bytes(),
                 cluster: (cluster > 1).then_some([cluster, 1, 1]),
                 programmatic: true,
+                evenly: false,
             },
         };
         let mut params = params(&maps, tile, split, n_clusters as u32);

@@ -239,7 +239,8 @@ impl Launch for ChannelwiseLaunch {
             let config = if *of_rows {
                 linear_grid(items * LANES, BLOCK)
             } else {
-                LaunchConfig { grid: [blocks, p.share.n_parts, 1], block: [BLOCK, 1, 1], ..LaunchConfig::default() }
+                let grid = [blocks, p.share.n_parts, 1];
+                LaunchConfig { grid, block: [BLOCK, 1, 1], evenly: true, ..LaunchConfig::default() }
             };
             run(function, &config, stream, p)?;
         }
