@@ -1,5 +1,8 @@
 //! What is added to portable PTX for devices of compute capability 9.0 and later.
 
+/// How a kernel's text begins, at a line's start.
+pub const ENTRY: &str = ".visible .entry ";
+
 /// What each kernel begins with: the kernel behind it on the stream may be launched, and what stands before it is done
 /// and can be seen.
 const BEGINNING: &str = "\tgriddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;\n";
@@ -22,7 +25,7 @@ pub fn waiting(ptx: &str) -> Option<String> {
             is_targeted = true;
             continue;
         }
-        in_head |= words.starts_with(".visible .entry ");
+        in_head |= words.starts_with(ENTRY);
         text.push_str(line);
         if in_head && words == "{" {
             text.push_str(BEGINNING);

@@ -3,8 +3,7 @@
 //! The driver compiles a whole text when it loads one, and a file holds all kernels of an operator: of some a program
 //! needs one in twenty. Given the one, the driver is done in a twentieth of the time.
 
-/// How an entry begins, at a line's start.
-const ENTRY: &str = ".visible .entry ";
+use cuda_loader::ptx::ENTRY;
 
 /// The text without the entries of other kernels: what stands outside of entries is kept, with functions and globals
 /// that any of them may use. None when the text has no such kernel.

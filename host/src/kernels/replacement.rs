@@ -2,11 +2,9 @@
 
 use super::EmbeddedModule;
 use crate::{Error, settings};
+use cuda_loader::ptx::ENTRY;
 use std::path::Path;
 use std::sync::OnceLock;
-
-/// How an entry begins, at a line's start.
-const ENTRY: &str = ".visible .entry ";
 
 /// The files of `OXIDNN_PTX_DIR`, read when they are first asked for; none when it is not set.
 ///

@@ -10,9 +10,9 @@ mod rows;
 pub use kernel_abi::ops::pad::{PadMode, PadPass, PadProblem};
 
 use crate::plan::{Call, Launch};
-use crate::select::Refusal;
+use crate::select::{Config, Refusal};
 use crate::tensor::scatter;
-use crate::{DType, Error, Stream, TensorDesc};
+use crate::{Context, DType, Error, Stream, TensorDesc};
 use kernel_abi::ops::pad::{PadAxis, PadLine, ROW_LEVELS};
 
 /// A dimension: its padding, and the elements between neighbours of x and of y.
@@ -134,6 +134,30 @@ fn steps_of_1(problem: &PadProblem) -> Result<(), Refusal> {
         }
         None => Ok(()),
     }
+}
+
+/// A row of the lists of kernels that move elements as bytes: symbol, bytes of an element.
+type CopyRow = (&'static str, usize);
+
+macro_rules! copy_rows {
+    ($(($symbol:ident, $bytes:literal)),* $(,)?) => { &[$((stringify!($symbol), $bytes)),*] };
+}
+use copy_rows;
+
+/// The config of such a kernel for a problem's elements, where `judged` finds that it is able.
+fn copying_kernel(
+    rows: &[CopyRow],
+    problem: &PadProblem,
+    context: &Context,
+    judged: impl FnOnce() -> Result<(), Refusal>,
+) -> Result<Vec<Config>, Refusal> {
+    if !context.is_gpu() {
+        return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
+    }
+    judged()?;
+    let bytes = problem.x().dtype().size_bytes();
+    let row = rows.iter().find(|row| row.1 == bytes);
+    row.map(|row| vec![Config(row.0)]).ok_or_else(|| Refusal::new(format!("has no kernel for {bytes} bytes")))
 }
 
 /// A refusal when a launch is prepared.

@@ -1,6 +1,6 @@
 //! Padding to a y without gaps: 16 bytes of it a thread, wherever its rows begin.
 
-use super::{CopyOrNaive, Geometry, PadProblem, naive, repeated, unsupported};
+use super::{CopyOrNaive, CopyRow, Geometry, PadProblem, copy_rows, copying_kernel, naive, repeated, unsupported};
 use crate::launch::{ACCESS_BYTES, KernelLaunch, covering_grid};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
@@ -13,13 +13,7 @@ const MEMORY_SHARE: f64 = 0.7;
 /// The same where elements outside are read one by one.
 const MIRRORED_SHARE: f64 = 0.5;
 
-/// Symbol, bytes of an element.
-type Row = (&'static str, usize);
-
-macro_rules! rows {
-    ($(($symbol:ident, $bytes:literal)),* $(,)?) => { &[$((stringify!($symbol), $bytes)),*] };
-}
-const KERNELS: &[Row] = kernel_abi::pad_packed_kernels!(rows);
+const KERNELS: &[CopyRow] = kernel_abi::pad_packed_kernels!(copy_rows);
 
 /// All modes and any element type forward; backward `constant` without steps, whose gradient is a window of dy.
 ///
@@ -32,13 +26,7 @@ impl Algorithm<PadProblem> for Packed {
     }
 
     fn configs(&self, problem: &PadProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
-        params(problem)?;
-        let bytes = problem.x().dtype().size_bytes();
-        let row = KERNELS.iter().find(|row| row.1 == bytes);
-        row.map(|row| vec![Config(row.0)]).ok_or_else(|| Refusal::new(format!("has no kernel for {bytes} bytes")))
+        copying_kernel(KERNELS, problem, context, || params(problem).map(drop))
     }
 
     fn workspace_bytes(&self, _: &PadProblem, _: Config) -> u64 {

@@ -1,6 +1,6 @@
 //! Padding at the speed of memory: rows that are contiguous in both tensors, 16 bytes of y a thread.
 
-use super::{CopyOrNaive, Geometry, PadProblem, naive, repeated, unsupported};
+use super::{CopyOrNaive, CopyRow, Geometry, PadProblem, copy_rows, copying_kernel, naive, repeated, unsupported};
 use crate::launch::{ACCESS_BYTES, KernelLaunch, covering_grid};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
@@ -14,13 +14,7 @@ const MEMORY_SHARE: f64 = 0.7;
 /// The same where elements are moved one by one, since rows do not lie alike to 16 bytes.
 const APART_SHARE: f64 = 0.2;
 
-/// Symbol, bytes of an element.
-type Row = (&'static str, usize);
-
-macro_rules! rows {
-    ($(($symbol:ident, $bytes:literal)),* $(,)?) => { &[$((stringify!($symbol), $bytes)),*] };
-}
-const KERNELS: &[Row] = kernel_abi::pad_row_kernels!(rows);
+const KERNELS: &[CopyRow] = kernel_abi::pad_row_kernels!(copy_rows);
 
 /// All modes and any element type forward; backward `constant` without steps, whose gradient is a window of dy.
 ///
@@ -33,13 +27,7 @@ impl Algorithm<PadProblem> for Rows {
     }
 
     fn configs(&self, problem: &PadProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
-        params(problem)?;
-        let bytes = problem.x().dtype().size_bytes();
-        let row = KERNELS.iter().find(|row| row.1 == bytes);
-        row.map(|row| vec![Config(row.0)]).ok_or_else(|| Refusal::new(format!("has no kernel for {bytes} bytes")))
+        copying_kernel(KERNELS, problem, context, || params(problem).map(drop))
     }
 
     fn workspace_bytes(&self, _: &PadProblem, _: Config) -> u64 {
