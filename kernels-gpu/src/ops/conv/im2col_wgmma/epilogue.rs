@@ -9,18 +9,18 @@ use cuda_std::thread::thread_idx_x;
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::{ldmatrix, memory, schedule, shared, warp};
 use kernel_abi::ops::conv::im2col_wgmma::{
-    ConvClass, ConvGatherParams, GatherPlace, OUT_ROWS, PANEL, PANEL_BYTES, access, position,
+    ConvClass, ConvGatherParams, ConvTile, GatherPlace, OUT_ROWS, PANEL, PANEL_BYTES, access, position,
 };
 
 /// Where a consumer's sums of a tile go.
 pub(super) struct Out<'a> {
     class: &'a ConvClass,
+    /// Its rows: by value, what is read through the reference is read again for every panel.
+    rows: u32,
     map: MapAddress,
     place: GatherPlace,
     /// Where the panels lie on their way out.
     panels: u32,
-    /// Whose turn it is among the buffers.
-    sent: u32,
     /// The first of the 16 rows of this warp.
     warp_row: u32,
     /// Its own row of the 16 that the warp writes at a time, and which 16 bytes of two.
@@ -33,22 +33,15 @@ pub(super) struct Out<'a> {
 
 impl<'a> Out<'a> {
     #[inline(always)]
-    pub(super) fn new(
-        at: Address,
-        class: &'a ConvClass,
-        place: GatherPlace,
-        consumer: u32,
-        panels: u32,
-        sent: u32,
-    ) -> Self {
+    pub(super) fn new(at: Address, class: &'a ConvClass, place: GatherPlace, consumer: u32, panels: u32) -> Self {
         let thread = thread_idx_x() % WARPGROUP;
         let warp_row = warp::uniform(thread / 32) * OUT_ROWS;
         Out {
             class,
+            rows: class.gemm_m,
             map: at.out_map(place.class),
             place,
             panels,
-            sent,
             warp_row,
             row: warp_row + thread % 16,
             half: thread % 32 / 16,
@@ -71,7 +64,7 @@ impl<'a> Out<'a> {
 #[inline(always)]
 pub(super) unsafe fn subtile<P: Product<R, S>, E: Half, const R: usize, const S: usize, const I: usize>(
     p: &ConvGatherParams,
-    d: &[f32; R],
+    d: &mut [f32; R],
     out: &Out<'_>,
     first_row: u32,
 ) {
@@ -79,15 +72,23 @@ pub(super) unsafe fn subtile<P: Product<R, S>, E: Half, const R: usize, const S:
     // were jumped to.
     let follows = follows::<P, R, S>(p);
     if p.beta == 0.0 && p.out_access <= access::IM2COL_3D && !follows {
-        plain_panel::<P, E, R, S, I, 0>(p, d, out, first_row);
-        if R > 32 {
-            plain_panel::<P, E, R, S, I, 1>(p, d, out, first_row);
+        if p.alpha != 1.0 {
+            let mut i = 0;
+            while i < R {
+                *d.get_unchecked_mut(i) *= p.alpha;
+                i += 1;
+            }
+        }
+        let together = const { together(P::TILE) };
+        plain_panels::<P, E, R, S, I, 0>(p, d, out, first_row);
+        if R > 32 && together < 2 {
+            plain_panels::<P, E, R, S, I, 1>(p, d, out, first_row);
         }
         if R > 64 {
-            plain_panel::<P, E, R, S, I, 2>(p, d, out, first_row);
+            plain_panels::<P, E, R, S, I, 2>(p, d, out, first_row);
         }
-        if R > 96 {
-            plain_panel::<P, E, R, S, I, 3>(p, d, out, first_row);
+        if R > 96 && together < 2 {
+            plain_panels::<P, E, R, S, I, 3>(p, d, out, first_row);
         }
     } else {
         panel::<P, E, R, S, I, 0>(p, d, out, first_row);
@@ -103,16 +104,23 @@ pub(super) unsafe fn subtile<P: Product<R, S>, E: Half, const R: usize, const S:
     }
 }
 
+/// Panels that leave together. To make them visible to the copy engine takes about as long as to write one; but where
+/// there are buffers for few, the first of them is on its way while the next is written.
+const fn together(tile: ConvTile) -> usize {
+    if tile.out_panels == 4 { 2 } else { 1 }
+}
+
 /// Whether the sums become more than a blend: only `fprop` has an epilogue.
 #[inline(always)]
 fn follows<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvGatherParams) -> bool {
     !P::B_IS_MN_MAJOR && P::TILE.has_epilogues() && p.epilogue.follows != 0
 }
 
-/// The buffer of panel `N` of instruction `I`: the buffers in turn.
+/// The buffer of panel `n` of instruction `I`: the buffers in turn. Every tile begins with the first.
 #[inline(always)]
-fn buffer<P: Product<R, S>, const R: usize, const S: usize, const I: usize, const N: usize>(out: &Out<'_>) -> u32 {
-    out.panels + (out.sent + (I * (R / 32) + N) as u32) % P::TILE.out_panels * PANEL_BYTES
+fn buffer<P: Product<R, S>, const R: usize, const S: usize, const I: usize>(out: &Out<'_>, n: usize) -> u32 {
+    const { assert!((S * (R / 32)).is_multiple_of(P::TILE.out_panels as usize)) };
+    out.panels + (I * (R / 32) + n) as u32 % P::TILE.out_panels * PANEL_BYTES
 }
 
 /// Waits until this warp's copy that last read the buffer in turn has done so: it was queued as many panels ago as
@@ -131,33 +139,53 @@ unsafe fn wait_for_buffer<P: Product<R, S>, const R: usize, const S: usize>(out:
     }
 }
 
-/// Panel `N` of the 64 rows of instruction `I`, scaled. Every warp sends the rows that it holds, and waits for nobody.
+/// The panels from `N` on that leave [`together`], of the 64 rows of instruction `I`. Every warp sends the rows that it
+/// holds, and waits for nobody.
+///
+/// One thread of the warp queues the copies, so that their addresses are computed once for all of them.
 ///
 /// # Safety
 /// As [`subtile`].
 #[inline(always)]
-unsafe fn plain_panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const I: usize, const N: usize>(
+unsafe fn plain_panels<P: Product<R, S>, E: Half, const R: usize, const S: usize, const I: usize, const N: usize>(
     p: &ConvGatherParams,
     d: &[f32; R],
     out: &Out<'_>,
     first_row: u32,
 ) {
-    let col = out.place.n + N as u32 * PANEL;
-    if col < p.gemm_n && first_row + out.warp_row < out.class.gemm_m {
-        let buffer = buffer::<P, R, S, I, N>(out);
-        wait_for_buffer::<P, R, S>(out);
-        warp::sync_warp();
-        plain_chunk::<E, R, N, 0>(p, d, out, buffer);
-        plain_chunk::<E, R, N, 1>(p, d, out, buffer);
-        plain_chunk::<E, R, N, 2>(p, d, out, buffer);
-        plain_chunk::<E, R, N, 3>(p, d, out, buffer);
-        fence_proxy_async_shared();
-        warp::sync_warp();
-        if out.leader {
-            store(p, out, first_row, buffer, col);
+    let n_panels = const { together(P::TILE) };
+    const { assert!((R / 32).is_multiple_of(together(P::TILE))) };
+    let leads = warp::elect();
+    if leads {
+        // The copies that read these buffers were queued as many groups ago as there are groups of buffers.
+        match P::TILE.out_panels as usize / n_panels {
+            2 => tma::wait_group_read::<1>(),
+            _ => tma::wait_group_read::<2>(),
         }
     }
-    if out.leader {
+    warp::sync_warp();
+    let mut n = N;
+    while n < N + n_panels {
+        let buffer = buffer::<P, R, S, I>(out, n);
+        plain_chunk::<E, R>(d, out, buffer, n, 0);
+        plain_chunk::<E, R>(d, out, buffer, n, 1);
+        plain_chunk::<E, R>(d, out, buffer, n, 2);
+        plain_chunk::<E, R>(d, out, buffer, n, 3);
+        n += 1;
+    }
+    fence_proxy_async_shared();
+    warp::sync_warp();
+    if leads {
+        if first_row + out.warp_row < out.rows {
+            let mut n = N;
+            while n < N + n_panels {
+                let col = out.place.n + n as u32 * PANEL;
+                if col < p.gemm_n {
+                    store(p, out, first_row, buffer::<P, R, S, I>(out, n), col);
+                }
+                n += 1;
+            }
+        }
         // Also where nothing was stored: the wait counts groups.
         tma::commit_group();
     }
@@ -175,7 +203,7 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
     first_row: u32,
 ) {
     let col = out.place.n + N as u32 * PANEL;
-    let buffer = buffer::<P, R, S, I, N>(out);
+    let buffer = buffer::<P, R, S, I>(out, N);
     if P::TILE.spreads() && !P::B_IS_MN_MAJOR && p.out_access == access::SPREAD {
         spread::<E, R, N, 0>(p, d, out, first_row, col);
         spread::<E, R, N, 1>(p, d, out, first_row, col);
@@ -329,19 +357,18 @@ fn packed<E: Half>(v: [f32; 8]) -> [u32; 4] {
     [E::pack(v[0], v[1]), E::pack(v[2], v[3]), E::pack(v[4], v[5]), E::pack(v[6], v[7])]
 }
 
-/// Brings [`scaled`] sums to their place in a panel whose rows are positions.
+/// Brings columns `16 j` to `16 j + 15` of panel `n` to their place in a panel whose rows are positions.
 ///
 /// # Safety
 /// As [`subtile`].
 #[inline(always)]
-unsafe fn plain_chunk<E: Half, const R: usize, const N: usize, const J: usize>(
-    p: &ConvGatherParams,
-    d: &[f32; R],
-    out: &Out<'_>,
-    buffer: u32,
-) {
-    let chunk = (2 * J as u32 + out.half) ^ (out.row % 8);
-    ldmatrix::store_x4(buffer + out.row * 128 + chunk * 16, packed::<E>(scaled::<R, N, J>(p, d)));
+unsafe fn plain_chunk<E: Half, const R: usize>(d: &[f32; R], out: &Out<'_>, buffer: u32, n: usize, j: usize) {
+    let pair = |i: usize| {
+        let at = 8 * (4 * n + j) + 2 * i;
+        E::pack(*d.get_unchecked(at), *d.get_unchecked(at + 1))
+    };
+    let chunk = (2 * j as u32 + out.half) ^ (out.row % 8);
+    ldmatrix::store_x4(buffer + out.row * 128 + chunk * 16, [pair(0), pair(1), pair(2), pair(3)]);
 }
 
 /// Brings [`scaled`] sums, blended with the prior values, to their place in a panel.

@@ -314,8 +314,6 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
     consumer: u32,
 ) {
     let tile = P::TILE;
-    let lane = thread_idx_x() % 32;
-    let mut sent = 0;
     let mut turn = 0;
     if tile.in_turns && consumer > 0 {
         // The first consumer begins.
@@ -329,16 +327,13 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
             ring.skip(tile.stages_of(n_panels));
         } else {
             let panels = ring.base + tile.panels_at() + consumer * tile.out_panels * PANEL_BYTES;
-            let out = Out::new(at, class, place, consumer, panels, sent);
+            let out = Out::new(at, class, place, consumer, panels);
             compute::<P, E, R, S>(p, &out, &mut ring, consumer, n_panels);
-            sent = (sent + (S * (R / 32)) as u32) % tile.out_panels;
         }
         turn ^= 1;
     }
     // Another kernel's blocks take the shared memory over as soon as this block ends.
-    if lane == 0 {
-        tma::wait_group_read::<0>();
-    }
+    tma::wait_group_read::<0>();
 }
 
 /// Computes one tile.
@@ -390,8 +385,8 @@ unsafe fn compute<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
         Ring::release(tile, freed, lane);
     }
     let row = out.first_row() + first_row;
-    subtile::<P, E, R, S, 0>(p, d.get_unchecked(0), out, row);
+    subtile::<P, E, R, S, 0>(p, d.get_unchecked_mut(0), out, row);
     if S > 1 {
-        subtile::<P, E, R, S, 1>(p, d.get_unchecked(S - 1), out, row + SUBTILE);
+        subtile::<P, E, R, S, 1>(p, d.get_unchecked_mut(S - 1), out, row + SUBTILE);
     }
 }
