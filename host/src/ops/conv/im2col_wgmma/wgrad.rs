@@ -296,7 +296,7 @@ pub(in crate::ops::conv) struct SplitSum {
 
 /// Threads that share the parts of a sum: each has a few, since what a part takes is its way from memory.
 fn sharers(parts: u64) -> u32 {
-    const EACH: u64 = 4;
+    const EACH: u64 = 2;
     const MOST: u64 = 16;
     (parts / EACH).clamp(1, MOST).next_power_of_two() as u32
 }
@@ -335,8 +335,8 @@ impl SplitSum {
         };
         let sharers = sharers(parts);
         let sum = if view.slots(tile, cut) > 0 {
-            let quads = view.tiles(tile) * cluster * u64::from(tile.partials() / 4);
-            let config = linear_grid((quads * u64::from(sharers)) as i64, SUM_THREADS);
+            let runs = view.tiles(tile) * cluster * u64::from(tile.sum_runs());
+            let config = linear_grid((runs * u64::from(sharers * SUM_THREADS)) as i64, SUM_THREADS);
             Some((context.function(sum)?, LaunchConfig { programmatic: true, ..config }))
         } else {
             None

@@ -209,13 +209,16 @@ crate::abi_struct! {
         pub tile_n: u32,
         /// Blocks of its cluster.
         pub cluster: u32,
-        /// Threads that share the parts of four sums: a power of two, at most [`SUM_THREADS`].
+        /// Threads that share the parts of a run of sums: a power of two, at most [`SUM_THREADS`].
         pub sharers: u32,
     }
 }
 
 /// Threads of a block of the kernels that add.
 pub const SUM_THREADS: u32 = 256;
+
+/// Quads of sums that a thread adds up, of columns that lie in one panel.
+pub const SUM_RUN: u32 = 4;
 
 /// Sums that a thread of a consumer holds.
 const fn sums_of_thread(tile: ConvTile) -> u32 {
@@ -227,7 +230,14 @@ impl ConvTile {
     pub const fn partials(self) -> u32 {
         sums_of_thread(self) * 128 * CONSUMERS
     }
+
+    /// Runs of [`SUM_RUN`] quads of a thread.
+    pub const fn sum_runs(self) -> u32 {
+        sums_of_thread(self) / (4 * SUM_RUN)
+    }
 }
+
+const _: () = assert!(SUM_THREADS == 128 * CONSUMERS);
 
 /// Quotient and remainder. Extents are at least 1; without the check, device code would carry a panic for 0.
 #[inline(always)]

@@ -103,7 +103,7 @@ macro_rules! sum_entries {
     ($(($symbol:ident, $dtype:ident)),* $(,)?) => { $(
         /// # Safety
         /// The host passes what it gave to the kernel that made the partial sums.
-        #[kernel(arch = "sm_90a", threads = 256, min_blocks = 2)]
+        #[kernel(arch = "sm_90a", threads = 256, min_blocks = 4)]
         pub unsafe fn $symbol(params: ConvWgradSumParams) {
             sum::run::<element!($dtype)>(&params)
         }

@@ -1,15 +1,22 @@
 //! Adds the partial sums of a split `wgrad`, in the order of the splits.
 //!
-//! Grid: one-dimensional. Block: 256; `sharers` threads share four sums, each takes every so manieth part. The partial
-//! sums lie as the threads of the first kernel held them, so that both kernels access them in runs of 16 bytes a thread.
+//! Grid: one-dimensional. Block: 256. A thread adds up [`SUM_RUN`] quads of one thread of the first kernel: where they
+//! belong takes more instructions than to add them, so it is found once for all of them, and for a whole block alike.
+//! `sharers` threads share a run, each takes every so manieth part. The partial sums lie as the threads of the first
+//! kernel held them, so that both kernels access them in runs of 16 bytes a thread. Shared memory: 16 KB.
 
-use super::wgrad::store_quad;
-use super::{Half, WARPGROUP};
+use super::Half;
+use super::wgrad::{QuadPlace, store_quad};
+use crate::math::vector;
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::{memory, schedule, shared_array};
 use kernel_abi::ops::conv::im2col_wgmma::{
-    CONSUMERS, ConvTile, ConvWgradParams, ConvWgradSumParams, SUM_THREADS, WGRAD_128X128, WgradPlace,
+    ConvTile, ConvWgradParams, ConvWgradSumParams, SUM_RUN, SUM_THREADS, WGRAD_128X128, WgradPlace,
 };
+use kernel_abi::ops::matmul::div_rem;
+
+/// A run as a length.
+const RUN: usize = SUM_RUN as usize;
 
 /// How the threads of a kind of kernels hold sums.
 pub(in crate::ops::conv) trait Quads {
@@ -21,6 +28,22 @@ pub(in crate::ops::conv) trait Quads {
     /// # Safety
     /// As [`run`].
     unsafe fn store(p: &ConvWgradParams, tile: ConvTile, place: WgradPlace, thread: u32, quad: u32, v: [f32; 4]);
+
+    /// Writes a run of them, from quad `first` on.
+    ///
+    /// # Safety
+    /// As [`run`].
+    #[inline(always)]
+    unsafe fn store_run(
+        p: &ConvWgradParams,
+        tile: ConvTile,
+        place: WgradPlace,
+        thread: u32,
+        first: u32,
+        v: &[[f32; 4]; RUN],
+    ) {
+        vector::for_each!(Q < RUN, { Self::store(p, tile, place, thread, first + Q as u32, v[Q]) });
+    }
 }
 
 impl<E: Half> Quads for E {
@@ -29,6 +52,20 @@ impl<E: Half> Quads for E {
     #[inline(always)]
     unsafe fn store(p: &ConvWgradParams, tile: ConvTile, place: WgradPlace, thread: u32, quad: u32, v: [f32; 4]) {
         store_quad::<E>(p, tile, place, thread, quad, v);
+    }
+
+    #[inline(always)]
+    unsafe fn store_run(
+        p: &ConvWgradParams,
+        tile: ConvTile,
+        place: WgradPlace,
+        thread: u32,
+        first: u32,
+        v: &[[f32; 4]; RUN],
+    ) {
+        if let Some(at) = QuadPlace::of(p, tile, place, thread, first) {
+            vector::for_each!(Q < RUN, { at.to_the_right(Q as u32).store::<E>(p, place, v[Q]) });
+        }
     }
 }
 
@@ -39,95 +76,105 @@ impl<E: Half> Quads for E {
 #[inline(always)]
 pub(in crate::ops::conv) unsafe fn run<E: Quads>(p: &ConvWgradSumParams) {
     schedule::launch_dependents();
-    schedule::wait_for_predecessors();
     let tile = ConvTile { gemm_m: p.tile_m, gemm_n: p.tile_n, cluster: p.cluster, ..E::TILE };
-    let threads = CONSUMERS * WARPGROUP;
-    let quads = tile.partials() / 4;
-    let n_quads = u64::from(p.wgrad.tiles() * tile.cluster) * u64::from(quads);
+    let sharers = p.sharers | u32::from(p.sharers == 0);
     // A power of two.
-    let shift = (SUM_THREADS / (p.sharers | u32::from(p.sharers == 0))).trailing_zeros();
-    let (share, own) = (thread_idx_x() >> shift, thread_idx_x() & ((1 << shift) - 1));
+    let slots = SUM_THREADS >> sharers.trailing_zeros();
+    let (share, own) = div_rem(thread_idx_x(), slots);
+    let pieces = tile.sum_runs() * sharers;
+    let n_pieces = p.wgrad.tiles() * tile.cluster * pieces;
     // What the threads that share sums have of them.
-    let parts = shared_array![[f32; 4]; SUM_THREADS as usize] as *mut [f32; 4];
-    let mut first = u64::from(block_idx_x()) << shift;
-    while first < n_quads {
-        let i = first + u64::from(own);
-        let place = Place::of(p, i, tile, quads).filter(|_| i < n_quads);
-        let mut sum = [0.0f32; 4];
-        if let Some(place) = &place {
-            sum = place.sum(p, quads, share);
-        }
-        if p.sharers > 1 {
-            let each = parts.add(thread_idx_x() as usize);
-            *each = sum;
-            sync_threads();
-            let mut other = 1;
-            while other < p.sharers && share == 0 {
-                add(&mut sum, *each.add((other << shift) as usize));
-                other += 1;
+    let parts = shared_array![[f32; 4]; (SUM_RUN * SUM_THREADS) as usize] as *mut [f32; 4];
+    let mut piece = block_idx_x();
+    let mut block = Block::of(p, piece, pieces, tile);
+    // All of the above may run beside the kernel before this one.
+    schedule::wait_for_predecessors();
+    while piece < n_pieces {
+        if block.has_several() {
+            let first = block.rest / sharers * SUM_RUN;
+            let thread = block.rest % sharers * slots + own;
+            let sums = block.sums(p, tile, (first, thread), (share, sharers));
+            let mut at = p.wgrad.place(tile, block.tile);
+            at.m += block.rank * tile.gemm_m;
+            if sharers == 1 {
+                E::store_run(&p.wgrad, tile, at, thread, first, &sums);
+            } else {
+                let each = parts.add(thread_idx_x() as usize);
+                vector::for_each!(Q < RUN, { *each.add(Q * SUM_THREADS as usize) = sums[Q] });
+                sync_threads();
+                let mut quad = share;
+                while quad < SUM_RUN {
+                    let mut sum = [0.0; 4];
+                    let mut other = 0;
+                    while other < sharers {
+                        add(&mut sum, *parts.add((quad * SUM_THREADS + other * slots + own) as usize));
+                        other += 1;
+                    }
+                    E::store(&p.wgrad, tile, at, thread, first + quad, sum);
+                    quad += sharers;
+                }
+                sync_threads();
             }
-            sync_threads();
         }
-        if let (Some(place), 0) = (place, share) {
-            let (quad, thread) = (place.quad / threads, place.quad % threads);
-            let mut at = p.wgrad.place(tile, place.tile);
-            at.m += place.rank * tile.gemm_m;
-            E::store(&p.wgrad, tile, at, thread, quad, sum);
-        }
-        first += u64::from(grid_dim_x()) << shift;
+        piece += grid_dim_x();
+        block = Block::of(p, piece, pieces, tile);
     }
 }
 
-/// Four sums of a tile that has several parts.
-struct Place {
+/// The sums of one block of the first kernel.
+struct Block {
     tile: u32,
     rank: u32,
-    /// Which of the tile's.
-    quad: u32,
     /// Who has the first part, and one behind who has the last.
     parts: (u32, u32),
+    /// Which piece of them.
+    rest: u32,
 }
 
-impl Place {
-    /// The sums with number `i` among those of all tiles; none where they are in dw already.
+impl Block {
+    /// That of piece number `piece`, when each has so many pieces.
     #[inline(always)]
-    fn of(p: &ConvWgradSumParams, i: u64, tile: ConvTile, quads: u32) -> Option<Self> {
-        let block = i.checked_div(quads.into())? as u32;
-        let quad = (i - u64::from(block) * u64::from(quads)) as u32;
-        let index = block.checked_div(tile.cluster)?;
-        let parts = p.wgrad.parts_of(index);
-        (parts.1 > parts.0 + 1).then_some(Place { tile: index, rank: block - index * tile.cluster, quad, parts })
+    fn of(p: &ConvWgradSumParams, piece: u32, pieces: u32, tile: ConvTile) -> Self {
+        let (block, rest) = div_rem(piece, pieces);
+        let (index, rank) = div_rem(block, tile.cluster);
+        Block { tile: index, rank, parts: p.wgrad.parts_of(index), rest }
     }
 
-    /// The sum of every `sharers`th part, from the one with number `share` on.
+    /// Whether there is something to add up; else the sums are in dw already.
+    #[inline(always)]
+    fn has_several(&self) -> bool {
+        self.parts.1 > self.parts.0 + 1
+    }
+
+    /// The sums of a run of a thread: of every `sharers`th part, from the one with number `share` on.
     ///
     /// # Safety
     /// As [`run`].
     #[inline(always)]
-    unsafe fn sum(&self, p: &ConvWgradSumParams, quads: u32, share: u32) -> [f32; 4] {
+    unsafe fn sums(
+        &self,
+        p: &ConvWgradSumParams,
+        tile: ConvTile,
+        (quad, thread): (u32, u32),
+        (share, sharers): (u32, u32),
+    ) -> [[f32; 4]; RUN] {
         let (first, end) = self.parts;
+        let step = SUM_THREADS as usize;
+        let own = p.wgrad.partials + u64::from(quad * SUM_THREADS + thread) * 16;
         let load = |part: u32| {
             let slot = p.wgrad.slot_of(self.tile, part, first) * p.cluster + self.rank;
-            let at = u64::from(slot) * u64::from(quads) + u64::from(self.quad);
-            memory::load_x4((p.wgrad.partials + at * 16) as *const u32).map(f32::from_bits)
+            let at = (own + u64::from(slot) * u64::from(tile.partials() * 4)) as *const [u32; 4];
+            let quad = |i: usize| memory::load_x4(at.add(i * step) as *const u32).map(f32::from_bits);
+            [quad(0), quad(1), quad(2), quad(3)]
         };
-        let mut sum = [0.0f32; 4];
+        let mut sums = [[0.0f32; 4]; RUN];
         let mut part = first + share;
-        // Four loads under way at a time: what this takes is their latency.
-        while part + 3 * p.sharers < end {
-            let four = [0, 1, 2, 3].map(|i| load(part + i * p.sharers));
-            let [a, b, c, d] = four;
-            add(&mut sum, a);
-            add(&mut sum, b);
-            add(&mut sum, c);
-            add(&mut sum, d);
-            part += 4 * p.sharers;
-        }
         while part < end {
-            add(&mut sum, load(part));
-            part += p.sharers;
+            let some = load(part);
+            vector::for_each!(Q < RUN, { add(&mut sums[Q], some[Q]) });
+            part += sharers;
         }
-        sum
+        sums
     }
 }
 

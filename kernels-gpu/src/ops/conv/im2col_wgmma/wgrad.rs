@@ -318,49 +318,82 @@ pub(super) unsafe fn store_quad<E: Half>(
     quad: u32,
     v: [f32; 4],
 ) {
-    let consumer = thread / WARPGROUP;
-    let thread = thread % WARPGROUP;
-    let mut row = place.m + thread / 32 * 16 + thread % 32 / 4;
-    let mut col = 8 * quad + thread % 4 * 2;
-    if tile.shares_columns() {
-        col += consumer * tile.consumer_columns();
-    } else {
-        row += consumer * SUBTILE;
+    if let Some(at) = QuadPlace::of(p, tile, place, thread, quad) {
+        at.store::<E>(p, place, v);
     }
-    let panel = place.panel + col / PANEL;
-    if panel >= p.n_panels {
-        return;
-    }
-    let (tap, c) = p.tap_and_channel(panel, PANEL);
-    let c = c + col % PANEL;
-    if c >= p.group_c {
-        return;
-    }
-    let mut tap = (tap[0] * p.taps[1] + tap[1]) * p.taps[2] + tap[2];
-    if p.flip != 0 {
-        tap = p.taps[0] * p.taps[1] * p.taps[2] - 1 - tap;
-    }
-    if p.packed_c != 0 {
-        store_packed::<E>(p, place, row, tap, c, v);
-        return;
-    }
-    let mut half = 0;
-    while half < 2 {
-        if row < p.group_k {
-            let k = i64::from(place.group * p.group_k + row);
-            let offset = k * p.k_stride + i64::from(tap) * p.tap_stride + i64::from(c);
-            let to = (p.dw as *mut u16).offset(offset as isize) as *mut u32;
-            let mut low = p.alpha * *v.get_unchecked(2 * half);
-            let mut high = p.alpha * *v.get_unchecked(2 * half + 1);
-            if p.beta != 0.0 {
-                let prior = *to;
-                low += p.beta * E::unpack(prior as u16);
-                high += p.beta * E::unpack((prior >> 16) as u16);
-            }
-            *to = E::pack(low, high);
+}
+
+/// Where four sums of a thread belong: the first of two rows eight apart, a tap, and the first of two channels.
+#[derive(Clone, Copy)]
+pub(super) struct QuadPlace {
+    row: u32,
+    tap: u32,
+    c: u32,
+}
+
+impl QuadPlace {
+    /// That of a thread's quad, unless its panel is behind the last.
+    #[inline(always)]
+    pub(super) fn of(p: &ConvWgradParams, tile: ConvTile, place: WgradPlace, thread: u32, quad: u32) -> Option<Self> {
+        let consumer = thread / WARPGROUP;
+        let thread = thread % WARPGROUP;
+        let mut row = place.m + thread / 32 * 16 + thread % 32 / 4;
+        let mut col = 8 * quad + thread % 4 * 2;
+        if tile.shares_columns() {
+            col += consumer * tile.consumer_columns();
+        } else {
+            row += consumer * SUBTILE;
         }
-        row += 8;
-        half += 1;
+        let panel = place.panel + col / PANEL;
+        if panel >= p.n_panels {
+            return None;
+        }
+        let (tap, c) = p.tap_and_channel(panel, PANEL);
+        let mut tap = (tap[0] * p.taps[1] + tap[1]) * p.taps[2] + tap[2];
+        if p.flip != 0 {
+            tap = p.taps[0] * p.taps[1] * p.taps[2] - 1 - tap;
+        }
+        Some(QuadPlace { row, tap, c: c + col % PANEL })
+    }
+
+    /// That of the thread's quad so many further, in the same panel.
+    #[inline(always)]
+    pub(super) fn to_the_right(self, quads: u32) -> Self {
+        QuadPlace { c: self.c + 8 * quads, ..self }
+    }
+
+    /// Writes the sums, but for those of rows and channels that are not there.
+    ///
+    /// # Safety
+    /// As [`run`].
+    #[inline(always)]
+    pub(super) unsafe fn store<E: Half>(self, p: &ConvWgradParams, place: WgradPlace, v: [f32; 4]) {
+        let QuadPlace { mut row, tap, c } = self;
+        if c >= p.group_c {
+            return;
+        }
+        if p.packed_c != 0 {
+            store_packed::<E>(p, place, row, tap, c, v);
+            return;
+        }
+        let mut half = 0;
+        while half < 2 {
+            if row < p.group_k {
+                let k = i64::from(place.group * p.group_k + row);
+                let offset = k * p.k_stride + i64::from(tap) * p.tap_stride + i64::from(c);
+                let to = (p.dw as *mut u16).offset(offset as isize) as *mut u32;
+                let mut low = p.alpha * *v.get_unchecked(2 * half);
+                let mut high = p.alpha * *v.get_unchecked(2 * half + 1);
+                if p.beta != 0.0 {
+                    let prior = *to;
+                    low += p.beta * E::unpack(prior as u16);
+                    high += p.beta * E::unpack((prior >> 16) as u16);
+                }
+                *to = E::pack(low, high);
+            }
+            row += 8;
+            half += 1;
+        }
     }
 }
 
