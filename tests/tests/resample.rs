@@ -63,6 +63,28 @@ fn enlargements_of_any_number_of_channels() {
     }
 }
 
+/// Rows of several tiles of columns, the last of which may have an odd number.
+#[test]
+fn wide_rows() {
+    for dtype in ["bf16", "f32"] {
+        let head = "mode=nearest coords=asymmetric round=floor";
+        for (mode, x, y) in [
+            (head, [19, 160], [38, 320]),
+            (head, [5, 131], [10, 262]),
+            ("mode=linear coords=half_pixel", [18, 136], [9, 272]),
+            ("mode=linear coords=half_pixel", [4, 131], [8, 393]),
+            ("mode=linear coords=align_corners", [3, 33], [9, 259]),
+            ("mode=cubic coords=half_pixel", [3, 261], [3, 131]),
+        ] {
+            let tensor = |[rows, columns]: [i32; 2]| format!("2x3x{rows}x{columns}:{dtype}");
+            let (x, y) = (tensor(x), tensor(y));
+            for operands in [format!("forward {mode} x={x} y={y}"), format!("backward {mode} dy={y} dx={x}")] {
+                check(&format!("resample:{operands}").parse::<ResampleProblem>().unwrap(), 5).unwrap();
+            }
+        }
+    }
+}
+
 #[test]
 fn refusals_name_argument_expected_and_given() {
     let text = |text: &str| text.parse::<ResampleProblem>().unwrap_err().to_string();

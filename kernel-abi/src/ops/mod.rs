@@ -104,6 +104,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     resample::ResampleAxis::LAYOUT_HASH,
     resample::ResampleFilter::LAYOUT_HASH,
     resample::ResampleParams::LAYOUT_HASH,
+    resample::ResampleSeparableParams::LAYOUT_HASH,
     resample::ResampleTableParams::LAYOUT_HASH,
     sgd::SgdListParams::LAYOUT_HASH,
     sgd::SgdParams::LAYOUT_HASH,

@@ -3,6 +3,7 @@
 mod algorithms;
 mod cpu;
 mod naive;
+mod separable;
 mod tables;
 
 pub use kernel_abi::ops::resample::{

@@ -11,6 +11,7 @@ use kernel_abi::ops::resample::{
     CHANNELS_AT_ONCE, Coordinates, MAX_NEIGHBOURS, ResampleAxis, ResampleFilter, ResampleTableParams, TILE_COLUMNS,
     TILE_ROWS,
 };
+use std::ops::Range;
 
 const BLOCK: u32 = 256;
 /// Columns of a tile where channels lie together: several of them fill a block.
@@ -89,18 +90,20 @@ impl Algorithm<ResampleProblem> for Tables {
 }
 
 /// What is read and what is written.
-fn ends(problem: &ResampleProblem) -> (&TensorDesc, &TensorDesc) {
+pub(super) fn ends(problem: &ResampleProblem) -> (&TensorDesc, &TensorDesc) {
     match problem.resample_pass() {
         ResamplePass::Forward => (problem.x(), problem.y()),
         ResamplePass::Backward => (problem.y(), problem.x()),
     }
 }
 
-/// How many neighbours positions of an axis have at most: that are looked at, and that weigh something. None where they
-/// are beyond the room of a table, or further outside than it can count.
-fn most_neighbours(axis: &ResampleAxis, filter: &ResampleFilter, backward: bool) -> Option<(i64, i64)> {
-    let (mut candidates, mut heavy) = (1, 1);
-    for at in 0..if backward { axis.image } else { axis.output } {
+/// The neighbours of a position that are looked at, and those among them outside of which none weighs something.
+pub(super) type Neighbours = [Range<i64>; 2];
+
+/// The neighbours of all positions of an axis. None where they are beyond the room of a table, or further outside than it
+/// can count.
+pub(super) fn neighbours(axis: &ResampleAxis, filter: &ResampleFilter, backward: bool) -> Option<Vec<Neighbours>> {
+    let of_position = |at: i64| {
         let (begin, end) = axis.neighbours(filter, backward, at);
         if end - begin > MAX_NEIGHBOURS || begin.abs().max(end.abs()) > MAX_PLACE {
             return None;
@@ -108,9 +111,14 @@ fn most_neighbours(axis: &ResampleAxis, filter: &ResampleFilter, backward: bool)
         let weighs = |from: &i64| axis.weight_of(filter, backward, at, *from) as f32 != 0.0;
         let first = (begin..end).find(weighs).unwrap_or(end);
         let last = (first..end).rfind(weighs).unwrap_or(first);
-        (candidates, heavy) = (candidates.max(end - begin), heavy.max(last + 1 - first));
-    }
-    Some((candidates, heavy))
+        Some([begin..end, first..if first < end { last + 1 } else { end }])
+    };
+    (0..if backward { axis.image } else { axis.output }).map(of_position).collect()
+}
+
+/// How many they are at most: that are looked at, and that weigh something; at least 1.
+pub(super) fn most(neighbours: &[Neighbours]) -> [i64; 2] {
+    [0, 1].map(|which| neighbours.iter().map(|n| n[which].end - n[which].start).fold(1, i64::max))
 }
 
 fn lies_by_columns(desc: &TensorDesc) -> bool {
@@ -149,9 +157,10 @@ impl Geometry {
         if let Some(desc) = [from, to].into_iter().find(|desc| span(desc) >= i64::from(i32::MAX)) {
             return Err(Refusal::new(format!("counts to 2^31 - 1 within an image's channel, given {desc}")));
         }
+        let neighbours_of = |axis| neighbours(axis, &shape.filter, backward);
         let (mut candidates, mut neighbours, mut columns) = (1, 1.0, 1);
         for (i, axis) in shape.axes.iter().enumerate() {
-            let Some((looked_at, heavy)) = most_neighbours(axis, &shape.filter, backward) else {
+            let Some([looked_at, heavy]) = neighbours_of(axis).map(|found| most(&found)) else {
                 return Err(Refusal::new(format!(
                     "takes up to {MAX_NEIGHBOURS} neighbours along an axis, axis {i} of depth, height and width has more, or \
                      ones far outside, from {} to {}",
@@ -214,6 +223,6 @@ impl Geometry {
     }
 }
 
-fn ceil(number: i64, divisor: i64) -> i64 {
+pub(super) fn ceil(number: i64, divisor: i64) -> i64 {
     (number + divisor - 1) / divisor
 }

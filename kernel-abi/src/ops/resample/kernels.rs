@@ -43,3 +43,22 @@ macro_rules! resample_table_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel of `separable`: symbol, element type, elements of 16 bytes, neighbours along
+/// an axis, blocks of a multiprocessor.
+#[macro_export]
+macro_rules! resample_separable_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (resample_separable_f32_x1, f32, 4, 1, 3),
+            (resample_separable_f32_x2, f32, 4, 2, 4),
+            (resample_separable_f32_x4, f32, 4, 4, 4),
+            (resample_separable_f16_x1, f16, 8, 1, 3),
+            (resample_separable_f16_x2, f16, 8, 2, 4),
+            (resample_separable_f16_x4, f16, 8, 4, 4),
+            (resample_separable_bf16_x1, bf16, 8, 1, 3),
+            (resample_separable_bf16_x2, bf16, 8, 2, 4),
+            (resample_separable_bf16_x4, bf16, 8, 4, 4),
+        }
+    };
+}

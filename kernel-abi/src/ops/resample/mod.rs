@@ -44,6 +44,7 @@ mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+mod separable;
 mod tables;
 
 pub use axis::{ResampleAxis, ResampleFilter, Taps, cubic, floor};
@@ -52,6 +53,10 @@ pub use desc::ResampleDesc;
 pub use params::ResampleParams;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{ResampleProblem, ResampleShape};
+pub use separable::{
+    COLUMNS_AT_ONCE, ResampleSeparableParams, SEPARABLE_CANDIDATES, SEPARABLE_COLUMNS, SEPARABLE_NEIGHBOURS,
+    SEPARABLE_POSITIONS, SEPARABLE_SUMS, place_in_line,
+};
 pub use tables::{CHANNELS_AT_ONCE, MAX_NEIGHBOURS, ResampleTableParams, TABLE_POSITIONS, TILE_COLUMNS, TILE_ROWS};
 
 /// Which pass.

@@ -1,9 +1,10 @@
-//! Resampling kernels: the rows of `resample_kernels!` and `resample_table_kernels!`.
+//! Resampling kernels: the rows of `resample_kernels!`, `resample_table_kernels!` and
+//! `resample_separable_kernels!`.
 
-use super::{naive, tables};
+use super::{naive, separable, tables};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
-use kernel_abi::ops::resample::{ResampleParams as Params, ResampleTableParams};
+use kernel_abi::ops::resample::{ResampleParams as Params, ResampleSeparableParams, ResampleTableParams};
 
 kernel_abi::resample_kernels!(naive_entries);
 
@@ -21,3 +22,17 @@ macro_rules! table_entries {
 }
 
 kernel_abi::resample_table_kernels!(table_entries);
+
+macro_rules! separable_entries {
+    ($(($symbol:ident, $dtype:ident, $vec:literal, $neighbours:literal, $blocks:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`, and says truly what lies at multiples of
+        /// what.
+        #[kernel(threads = 256, min_blocks = $blocks)]
+        pub unsafe fn $symbol(params: ResampleSeparableParams) {
+            separable::resample::<$dtype, $vec, $neighbours, { separable::reads($neighbours) }>(&params)
+        }
+    )* };
+}
+
+kernel_abi::resample_separable_kernels!(separable_entries);

@@ -2,4 +2,5 @@
 
 mod entry;
 mod naive;
+mod separable;
 mod tables;

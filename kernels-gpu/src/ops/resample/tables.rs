@@ -12,7 +12,7 @@ use cuda_std::thread::{block_idx_x, thread_idx_x};
 use cuda_std::{math, thread};
 use kernel_abi::ops::resample::{CHANNELS_AT_ONCE, MAX_NEIGHBOURS, ResampleTableParams, TABLE_POSITIONS};
 
-const THREADS: u32 = 256;
+pub(super) const THREADS: u32 = 256;
 
 /// Weights: those of a position stand `TABLE_POSITIONS` apart, so that neighbouring threads read neighbouring words.
 pub const N_WEIGHTS: usize = MAX_NEIGHBOURS as usize * TABLE_POSITIONS;
@@ -25,31 +25,31 @@ pub const fn channels_at_once(v: usize) -> usize {
     if v > 1 { 1 } else { CHANNELS_AT_ONCE }
 }
 
-/// The tables in shared memory.
-struct Tables {
-    weights: *mut f32,
-    bounds: *mut i32,
+/// The tables in shared memory, with room for some positions.
+pub(super) struct Tables<const POSITIONS: usize> {
+    pub(super) weights: *mut f32,
+    pub(super) bounds: *mut i32,
 }
 
 /// The neighbours of a position along an axis.
-struct Neighbours {
+pub(super) struct Neighbours {
     position: usize,
     begin: i32,
     /// The last position that there is.
     last: i32,
-    first: i32,
-    end: i32,
+    pub(super) first: i32,
+    pub(super) end: i32,
 }
 
-impl Tables {
+impl<const POSITIONS: usize> Tables<POSITIONS> {
     #[inline(always)]
-    unsafe fn weight(&self, position: usize, which: i32) -> *mut f32 {
-        self.weights.add(which as usize * TABLE_POSITIONS + position)
+    pub(super) unsafe fn weight(&self, position: usize, which: i32) -> *mut f32 {
+        self.weights.add(which as usize * POSITIONS + position)
     }
 
     #[inline(always)]
-    unsafe fn neighbours(&self, position: usize, extent: i64) -> Neighbours {
-        let bound = |which: usize| *self.bounds.add(which * TABLE_POSITIONS + position);
+    pub(super) unsafe fn neighbours(&self, position: usize, extent: i64) -> Neighbours {
+        let bound = |which: usize| *self.bounds.add(which * POSITIONS + position);
         Neighbours { position, begin: bound(0), last: extent as i32 - 1, first: bound(1), end: bound(2) }
     }
 }
@@ -57,7 +57,7 @@ impl Tables {
 impl Neighbours {
     /// Where a neighbour is read.
     #[inline(always)]
-    fn inside(&self, which: i32) -> i32 {
+    pub(super) fn inside(&self, which: i32) -> i32 {
         let at = self.begin + which;
         if at < 0 {
             0
@@ -71,7 +71,11 @@ impl Neighbours {
 
 /// Fills the tables for the tile that begins at a position.
 #[inline(always)]
-unsafe fn fill(p: &ResampleTableParams, tables: &Tables, first: [i64; 3]) {
+pub(super) unsafe fn fill<const POSITIONS: usize>(
+    p: &ResampleTableParams,
+    tables: &Tables<POSITIONS>,
+    first: [i64; 3],
+) {
     let backward = p.backward != 0;
     let (rows, columns) = (p.tile_rows.divisor, p.tile_columns.divisor);
     let n_positions = 1 + rows + columns;
@@ -108,10 +112,17 @@ unsafe fn fill(p: &ResampleTableParams, tables: &Tables, first: [i64; 3]) {
         while first < end && *tables.weight(position, end - 1) == 0.0 {
             end -= 1;
         }
-        *tables.bounds.add(TABLE_POSITIONS + position) = first;
-        *tables.bounds.add(2 * TABLE_POSITIONS + position) = end;
+        *tables.bounds.add(POSITIONS + position) = first;
+        *tables.bounds.add(2 * POSITIONS + position) = end;
     }
     thread::sync_threads();
+}
+
+/// Extents of an axis: of what is read, of what is written.
+#[inline(always)]
+pub(super) fn extents(p: &ResampleTableParams, a: usize) -> (i64, i64) {
+    let axis = &p.axes[a];
+    if p.backward != 0 { (axis.output, axis.image) } else { (axis.image, axis.output) }
 }
 
 /// y from x, or dx from dy: `V` elements an access, `CHANNELS` of these and `COLUMNS` neighbours under way at once.
@@ -120,7 +131,7 @@ pub unsafe fn gather<T: Element<Acc = f32>, const V: usize, const CHANNELS: usiz
     weights: *mut f32,
     bounds: *mut i32,
 ) {
-    let tables = Tables { weights, bounds };
+    let tables = Tables::<TABLE_POSITIONS> { weights, bounds };
     let (rest, along) = p.tiles_along.div_rem(block_idx_x());
     let (rest, down) = p.tiles_down.div_rem(rest);
     let (rest, plane) = p.planes.div_rem(rest);
@@ -128,10 +139,7 @@ pub unsafe fn gather<T: Element<Acc = f32>, const V: usize, const CHANNELS: usiz
     let (rows, columns) = (p.tile_rows.divisor, p.tile_columns.divisor);
     let first = [i64::from(plane), i64::from(down * rows), i64::from(along * columns)];
     fill(p, &tables, first);
-    let extents = |a: usize| {
-        let axis = &p.axes[a];
-        if p.backward != 0 { (axis.output, axis.image) } else { (axis.image, axis.output) }
-    };
+    let extents = |a: usize| self::extents(p, a);
     let planes = tables.neighbours(0, extents(0).0);
     let by_channels = V > 1 || p.to.strides[1] < p.to.strides[4];
     let mut item = thread_idx_x();
@@ -169,7 +177,7 @@ pub unsafe fn gather<T: Element<Acc = f32>, const V: usize, const CHANNELS: usiz
 #[inline(always)]
 unsafe fn sum<T: Element<Acc = f32>, const V: usize, const CHANNELS: usize, const COLUMNS: usize>(
     p: &ResampleTableParams,
-    tables: &Tables,
+    tables: &Tables<TABLE_POSITIONS>,
     [planes, rows, columns]: [&Neighbours; 3],
     n: i64,
     c: u32,
