@@ -130,3 +130,11 @@ crate::abi_struct! {
         pub channels_per_parameter: Divisor,
     }
 }
+
+impl ChannelwiseParams {
+    /// Whether every channel is a row with parameters of its own, of which all parts have some.
+    #[inline(always)]
+    pub const fn finishes_channels(&self) -> bool {
+        self.share.by_image == 0 && self.channels_per_row.divisor == 1 && self.channels_per_parameter.divisor == 1
+    }
+}

@@ -7,6 +7,7 @@
 //! thread, parts of the rows along the grid's y; the parts are added by `row_registers`' kernel.
 
 use super::row_registers::{anew, parameters, row_sums, store, store_statistics};
+use crate::math::approximate::inverse_sqrt;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, widened};
 use cuda_std::guarded;
@@ -75,7 +76,7 @@ unsafe fn statistics<T: Element<Acc = f32>, const E: usize>(p: &NormRowsParams, 
         mean = whole;
     }
     let [squares] = row_sums::<THREADS, 1>([squares]);
-    (mean, 1.0 / cuda_std::math::sqrt_f32(squares * p.share + p.epsilon))
+    (mean, inverse_sqrt(squares * p.share + p.epsilon))
 }
 
 /// y and statistics.

@@ -7,6 +7,7 @@
 //! Forward, the grid has a place for each row. Backward, blocks go on to further rows, which they load while they work on
 //! the one before if registers allow: the threads keep to their columns, for which they add up dscale and dbias on the way; [`column_sums`] adds up those of all blocks.
 
+use crate::math::approximate::inverse_sqrt;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, put, widened};
 use cuda_std::memory::{X4, store_x4};
@@ -300,7 +301,7 @@ unsafe fn statistics<
         }
     });
     let [squares] = row_sums::<THREADS, 1>([squares]);
-    (mean, 1.0 / cuda_std::math::sqrt_f32(squares * p.share + p.epsilon))
+    (mean, inverse_sqrt(squares * p.share + p.epsilon))
 }
 
 #[inline(always)]

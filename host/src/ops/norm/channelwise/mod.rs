@@ -234,7 +234,13 @@ impl Launch for ChannelwiseLaunch {
             (p.shift, p.tilt, p.partials) = (rows(2), rows(3), rows(4));
         }
         (p.alpha, p.beta) = (call.alpha as f32, call.beta as f32);
-        let items = i64::from(p.n_rows) + i64::from(p.share.channels);
+        // Rows and parameters, where these are not the same.
+        let channels = i64::from(p.share.channels);
+        let items = if p.finishes_channels() {
+            channels
+        } else {
+            i64::from(p.n_rows) + channels / i64::from(p.channels_per_parameter.divisor)
+        };
         for (function, of_rows) in &self.kernels {
             let config = if *of_rows {
                 linear_grid(items * LANES, BLOCK)

@@ -11,6 +11,14 @@ use kernel_abi::ops::norm::channelwise::{BLOCK, Share, tensor};
 pub(super) const VECTOR_BYTES: i64 = 16;
 /// Blocks of a multiprocessor that keep it busy: two or three times those that are there together.
 const BLOCKS_PER_UNIT: i64 = 6;
+/// Those that are there together: forward, and of passes that keep more registers.
+const FORWARD_TOGETHER: i64 = 3;
+const TOGETHER: i64 = 2;
+/// Vectors of a thread up to which blocks are no more than are there together: what each begins and ends with takes as
+/// long as some of them.
+const ONE_WAVE_VECTORS: i64 = 64;
+/// Share of the blocks there together that must have something to do.
+const BUSY_SHARE: f64 = 0.85;
 /// Vectors of a thread that are worth a part.
 const PART_VECTORS: i64 = 4;
 /// The most channels of a warp's vectors.
@@ -97,7 +105,9 @@ impl Layout {
         let cut = if whole {
             Cut::whole(&shape, by_image)
         } else {
-            Cut::new(&shape, by_image, rows_along_images, along_channels, lanes(best), best, blocks(best), context)
+            let together = if problem.norm_pass() == NormPass::Forward { FORWARD_TOGETHER } else { TOGETHER };
+            let wanted = parts_wanted(&shape, best, blocks(best), together, context);
+            Cut::new(&shape, by_image, rows_along_images, along_channels, lanes(best), best, wanted)
         };
         if cut.n_parts() > MAX_PARTS {
             return Err(Refusal::new(format!("takes up to {MAX_PARTS} parts, given {}", cut.n_parts())));
@@ -134,6 +144,21 @@ impl Layout {
     }
 }
 
+/// How many parts keep the device busy, of a vector of `run` elements, of so many blocks, `together` on a multiprocessor.
+fn parts_wanted(shape: &Shape, run: i64, blocks: i64, together: i64, context: &Context) -> i64 {
+    let n_units = context.info().n_units as i64;
+    let wave = n_units * together;
+    let vectors = shape.images * shape.positions * shape.channels / run;
+    let parts = |waves: i64| (waves * wave / blocks).max(1);
+    let most = BLOCKS_PER_UNIT / together;
+    if vectors > ONE_WAVE_VECTORS * wave * i64::from(BLOCK) {
+        return parts(most);
+    }
+    // As few waves as leave few places empty.
+    let busy = |waves: &i64| (parts(*waves) * blocks) as f64 >= BUSY_SHARE * (waves * wave) as f64;
+    parts((1..most).find(busy).unwrap_or(most))
+}
+
 /// Division of positive numbers that rounds up.
 fn div_ceil(number: i64, by: i64) -> i64 {
     (number + by - 1) / by
@@ -148,7 +173,6 @@ struct Cut {
 }
 
 impl Cut {
-    #[allow(clippy::too_many_arguments)]
     fn new(
         shape: &Shape,
         by_image: bool,
@@ -156,10 +180,8 @@ impl Cut {
         along_channels: bool,
         lanes: i64,
         run: i64,
-        blocks: i64,
-        context: &Context,
+        wanted: i64,
     ) -> Self {
-        let wanted = (context.info().n_units as i64 * BLOCKS_PER_UNIT / blocks).max(1);
         let rows = i64::from(BLOCK) / lanes;
         let image_step = if rows_along_images { rows } else { 1 };
         let image_parts = if by_image { shape.images } else { div_ceil(shape.images, image_step).min(wanted) };
@@ -167,7 +189,7 @@ impl Cut {
         let image_parts = div_ceil(shape.images, part_images);
         // What a block's threads take of an image at a time.
         let step = if along_channels { rows } else { lanes * run };
-        let chunks = div_ceil(wanted, image_parts);
+        let chunks = (wanted / image_parts).max(1);
         let least = div_ceil(shape.positions, chunks).max(step * PART_VECTORS);
         let part_positions = div_ceil(least, step) * step;
         let part_positions = part_positions.min(shape.positions);

@@ -1,10 +1,10 @@
 //! Gradients: sums of parts, what rows and parameters make of them, and dx.
 
-use super::forward::{PARTS, in_block, pair, parts_of_row};
-use super::place::{LANES, Place, join_block, parameter, set_parameter, store};
+use super::forward::{FINISHED, PARTS, in_block, join_parts, pair, parts_of_row};
+use super::place::{LANES, Place, SLOTS, join_block, parameter, set_parameter, store};
 use crate::math::element::Element;
 use crate::math::vector::{for_each, widened};
-use cuda_std::thread::{grid_threads_1d, index_1d, lane_id, sync_threads, thread_idx_x};
+use cuda_std::thread::{block_idx_x, grid_dim_x, grid_threads_1d, index_1d, lane_id, sync_threads, thread_idx_x};
 use cuda_std::{shared_array, warp};
 use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, tensor};
 
@@ -37,7 +37,7 @@ unsafe fn part_sums<T: Element<Acc = f32>, const V: usize, const N: usize, const
     place: &Place,
     tensors: [usize; N],
 ) -> [f32; 2] {
-    let slots = shared_array![f32; 2 * 8 * BLOCK as usize];
+    let slots = shared_array![f32; 2 * 8 * SLOTS];
     let mut sums = [[0.0f32; 2]; V];
     place.walk::<T, V, N, K, false, _>(
         p,
@@ -93,9 +93,34 @@ pub unsafe fn gradient_sums<T: Element<Acc = f32>, const V: usize>(p: &Channelwi
     }
 }
 
+/// The same where every channel is a row: a block some channels.
+#[inline(always)]
+unsafe fn finish_gradients_of_channels<T: Element<Acc = f32>>(p: &ChannelwiseParams) {
+    let slots = shared_array![f32; 2 * SLOTS];
+    let mut first = block_idx_x() * FINISHED;
+    while first < p.share.channels {
+        let add = #[inline(always)]
+        |a: [f32; 2], b: [f32; 2]| [a[0] + b[0], a[1] + b[1]];
+        let [g, gx] = join_parts::<2>(p, first, slots, |pair, _| pair, add);
+        let channel = first + thread_idx_x();
+        if thread_idx_x() < FINISHED && channel < p.share.channels {
+            let share =
+                parameter::<T>(p.scale, p.parameters_are_wide, p.parameter_strides[0], channel, 1.0) * p.row_share;
+            *(p.shift as *mut f32).add(channel as usize) = share * g;
+            *(p.tilt as *mut f32).add(channel as usize) = share * gx;
+            blend::<T>(p, p.dscale, p.parameter_strides[2], channel, gx);
+            blend::<T>(p, p.dbias, p.parameter_strides[3], channel, g);
+        }
+        first += grid_dim_x() * FINISHED;
+    }
+}
+
 /// Σ h / m and Σ h x̂ / m of every row, dscale and dbias of every channel. A warp a row, then a warp a channel.
 #[inline(always)]
 pub unsafe fn finish_gradients<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
+    if p.finishes_channels() {
+        return finish_gradients_of_channels::<T>(p);
+    }
     let s = &p.share;
     let (wide, strides) = (p.parameters_are_wide, &p.parameter_strides);
     let n_warps = (grid_threads_1d() / u64::from(LANES)) as u32;

@@ -1,10 +1,11 @@
 //! Statistics of rows, and y.
 
-use super::place::{LANES, Place, join_block, parameter, set_parameter, store};
+use super::place::{LANES, Place, SLOTS, join_block, parameter, set_parameter, store};
+use crate::math::approximate::inverse_sqrt;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, widened};
-use cuda_std::math::{max_nan_f32, min_nan_f32};
-use cuda_std::thread::{grid_threads_1d, index_1d, lane_id, sync_threads, thread_idx_x};
+use cuda_std::math::{max_nan_f32, min_nan_f32, reciprocal_approx};
+use cuda_std::thread::{block_idx_x, grid_dim_x, grid_threads_1d, index_1d, lane_id, sync_threads, thread_idx_x};
 use cuda_std::{guarded, shared_array, warp};
 use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, tensor};
 
@@ -14,11 +15,15 @@ type Moments = [f32; 3];
 /// Those of both together.
 #[inline(always)]
 fn join(a: Moments, b: Moments) -> Moments {
-    let n = a[0] + b[0];
     if b[0] == 0.0 {
         return a;
     }
-    let (difference, share) = (b[1] - a[1], b[0] / n);
+    if a[0] == 0.0 {
+        return b;
+    }
+    let n = a[0] + b[0];
+    // A share of a difference need not be exact to the last bit.
+    let (difference, share) = (b[1] - a[1], b[0] * reciprocal_approx(n));
     [n, a[1] + difference * share, a[2] + b[2] + difference * difference * a[0] * share]
 }
 
@@ -29,7 +34,7 @@ const WITH_Z: usize = 2;
 /// The moments of a part: thread t has those of channel t of the block's. All threads of the block call it.
 #[inline(always)]
 unsafe fn part_moments<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams, place: &Place) -> Moments {
-    let slots = shared_array![f32; 3 * 8 * BLOCK as usize];
+    let slots = shared_array![f32; 3 * 8 * SLOTS];
     // Sums of differences from the thread's first elements: squares of large numbers would lose the digits of small ones.
     let mut origin = [0.0f32; V];
     let mut sums = [0.0f32; V];
@@ -54,12 +59,13 @@ unsafe fn part_moments<T: Element<Acc = f32>, const V: usize>(p: &ChannelwisePar
         },
     );
     let n = count as f32;
+    let each = 1.0 / n;
     let moments = #[inline(always)]
     |i: usize| -> Moments {
         if count == 0 {
             return [0.0; 3];
         }
-        let mean = *sums.get_unchecked(i) / n;
+        let mean = *sums.get_unchecked(i) * each;
         let spread = *squares.get_unchecked(i) - *sums.get_unchecked(i) * mean;
         [n, *origin.get_unchecked(i) + mean, if spread < 0.0 { 0.0 } else { spread }]
     };
@@ -91,9 +97,68 @@ pub unsafe fn statistics<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseP
     }
 }
 
+/// Channels of a block, and the parts of each that a thread has under way, where every channel is a row.
+pub const FINISHED: u32 = 8;
+const FINISHED_PARTS: usize = 8;
+
+/// What all parts of some channels have together: thread t ends with that of channel `first + t`. Neighbouring threads
+/// read neighbouring channels. All threads of the block call it.
+#[inline(always)]
+pub unsafe fn join_parts<const N: usize>(
+    p: &ChannelwiseParams,
+    first: u32,
+    slots: *mut f32,
+    from: impl Fn([f32; 2], u32) -> [f32; N],
+    join: impl Fn([f32; N], [f32; N]) -> [f32; N],
+) -> [f32; N] {
+    const STEP: u32 = BLOCK / FINISHED;
+    let s = &p.share;
+    let channel = first + thread_idx_x() % FINISHED;
+    let second = u64::from(s.n_parts) * u64::from(s.channels);
+    let mut own = [0.0; N];
+    let mut part = thread_idx_x() / FINISHED;
+    while part < s.n_parts {
+        let mut loaded = [[0.0f32; 2]; FINISHED_PARTS];
+        for_each!(J < FINISHED_PARTS, {
+            let part = part + J as u32 * STEP;
+            let there = part < s.n_parts && channel < s.channels;
+            *loaded.get_unchecked_mut(J) = pair(p, u64::from(part * s.channels + channel), second, there);
+        });
+        for_each!(J < FINISHED_PARTS, {
+            let part = part + J as u32 * STEP;
+            if part < s.n_parts {
+                own = join(own, from(*loaded.get_unchecked(J), part));
+            }
+        });
+        part += FINISHED_PARTS as u32 * STEP;
+    }
+    // What was read before is read no more.
+    sync_threads();
+    join_block::<1, N>(slots, FINISHED, [own], join)
+}
+
+/// The same where every channel is a row: a block some channels.
+#[inline(always)]
+unsafe fn finish_statistics_of_channels<T: Element<Acc = f32>>(p: &ChannelwiseParams) {
+    let slots = shared_array![f32; 3 * SLOTS];
+    let mut first = block_idx_x() * FINISHED;
+    while first < p.share.channels {
+        let moments = |[mean, squares]: [f32; 2], part: u32| [p.share.part_elems(part) as f32, mean, squares];
+        let own = join_parts::<3>(p, first, slots, moments, join);
+        let channel = first + thread_idx_x();
+        if thread_idx_x() < FINISHED && channel < p.share.channels {
+            finish_row::<T>(p, channel, own);
+        }
+        first += grid_dim_x() * FINISHED;
+    }
+}
+
 /// Mean and inverse standard deviation of every row, and running statistics. A warp a row.
 #[inline(always)]
 pub unsafe fn finish_statistics<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
+    if p.finishes_channels() {
+        return finish_statistics_of_channels::<T>(p);
+    }
     let s = &p.share;
     let n_warps = (grid_threads_1d() / u64::from(LANES)) as u32;
     let second = u64::from(s.n_parts) * u64::from(s.channels);
@@ -155,7 +220,7 @@ pub unsafe fn pair(p: &ChannelwiseParams, at: u64, second: u64, there: bool) -> 
 #[inline(always)]
 unsafe fn finish_row<T: Element<Acc = f32>>(p: &ChannelwiseParams, row: u32, [_, mean, squares]: Moments) -> [f32; 2] {
     let variance = squares * p.row_share;
-    let inv_std = 1.0 / cuda_std::math::sqrt_f32(variance + p.epsilon);
+    let inv_std = inverse_sqrt(variance + p.epsilon);
     *(p.mean as *mut f32).add(row as usize) = mean;
     *(p.inv_std as *mut f32).add(row as usize) = inv_std;
     if p.running_mean != 0 {
@@ -232,7 +297,7 @@ pub unsafe fn infer<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams
         let mut inv_std = place.parameters::<T, V>(p, p.running_var, wide, stride, 0.0);
         for_each!(I < V, {
             let variance = inv_std.get_unchecked_mut(I);
-            *variance = 1.0 / cuda_std::math::sqrt_f32(*variance + p.epsilon);
+            *variance = inverse_sqrt(*variance + p.epsilon);
         });
         (place.parameters::<T, V>(p, p.running_mean, wide, stride, 0.0), inv_std)
     });

@@ -316,11 +316,17 @@ pub unsafe fn set_parameter<T: Element<Acc = f32>>(address: u64, is_wide: u32, s
     }
 }
 
+/// Banks between the elements of a vector.
+const PADDING: u32 = 4;
+
+/// Shared memory that [`join_block`] takes for one element of a vector and one of its numbers.
+pub const SLOTS: usize = ((BLOCK / LANES) * (LANES + PADDING)) as usize;
+
 /// Joins what all threads with the same channels have: thread t ends with that of channel t of the block's `apart · V`, in
 /// a fixed order. All threads of the block call it, once.
 ///
 /// # Safety
-/// `slots` are `N · V · BLOCK` numbers of shared memory.
+/// `slots` are `N · V` times [`SLOTS`] numbers of shared memory.
 #[inline(always)]
 pub unsafe fn join_block<const V: usize, const N: usize>(
     slots: *mut f32,
@@ -345,11 +351,16 @@ pub unsafe fn join_block<const V: usize, const N: usize>(
         distance /= 2;
     }
     let channels = apart * V as u32;
-    let at = |warp: u32, channel: u32, i: usize| slots.add((warp * channels + channel) as usize * N + i);
+    // The same element of all lanes side by side, and elements a few banks apart: no two threads of a warp, here and
+    // where channels are read one after another, meet in a bank.
+    let pitch = apart + PADDING;
+    let at = |warp: u32, lane: u32, element: u32, i: usize| {
+        slots.add((((warp * N as u32 + i as u32) * V as u32 + element) * pitch + lane) as usize)
+    };
     if lane < apart {
         for_each!(I < V, {
             for_each!(M < N, {
-                *at(thread / LANES, lane * V as u32 + I as u32, M) = *values.get_unchecked(I).get_unchecked(M);
+                *at(thread / LANES, lane, I as u32, M) = *values.get_unchecked(I).get_unchecked(M);
             });
         });
     }
@@ -360,7 +371,7 @@ pub unsafe fn join_block<const V: usize, const N: usize>(
         |warp: u32| {
             let mut values = [0.0; N];
             for_each!(M < N, {
-                *values.get_unchecked_mut(M) = *at(warp, thread, M);
+                *values.get_unchecked_mut(M) = *at(warp, thread / V as u32, thread % V as u32, M);
             });
             values
         };
