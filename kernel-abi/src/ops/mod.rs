@@ -42,6 +42,8 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::fft::ConvFftTilesParams::LAYOUT_HASH,
     conv::fft::ConvFftFilterParams::LAYOUT_HASH,
     conv::bf16x3_wgmma::ConvPartsGatherParams::LAYOUT_HASH,
+    conv::bf16x3_wgmma::ConvFilterSource::LAYOUT_HASH,
+    conv::bf16x3_wgmma::ConvPartsDirectParams::LAYOUT_HASH,
     conv::bf16x3_wgmma::ConvFilterPartsParams::LAYOUT_HASH,
     conv::bf16x3_wgmma::ConvPackF32Params::LAYOUT_HASH,
     conv::cp_async_mma::CpAsyncMmaParams::LAYOUT_HASH,

@@ -167,7 +167,8 @@ fn parts_are_as_exact_as_scalar_arithmetic() {
             };
             let scalar = error("naive");
             let of_pass = if problem.conv_pass() == ConvPass::Wgrad { "bf16x3_wgmma_split" } else { "bf16x3_wgmma" };
-            for name in [of_pass, "tf32x3_mma"] {
+            let direct = algorithms(&context, &problem).into_iter().find(|&name| name == "bf16x3_wgmma_direct");
+            for name in [of_pass, "tf32x3_mma"].into_iter().chain(direct) {
                 let parts = error(name);
                 println!("{problem}: relative L2 error of {name} {parts:.2e}, of naive {scalar:.2e}");
                 assert!(parts <= 1.1 * scalar, "{problem}: {parts:e} of {name} against {scalar:e}");

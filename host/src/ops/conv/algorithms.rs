@@ -32,6 +32,7 @@ impl Operation for ConvProblem {
             &kmajor_wgmma::KMajorWgmma,
             &bf16x3_wgmma::Gather,
             &bf16x3_wgmma::Wgrad,
+            &bf16x3_wgmma::Direct,
             &winograd::Winograd(winograd::Tile::F4),
             &winograd::Winograd(winograd::Tile::F2),
             &depthwise::Depthwise,

@@ -7,9 +7,11 @@
 //! `fprop` and `dgrad` gather f32 as it lies; threads take it apart on its way from shared memory to the tensor cores.
 //! The filter is taken apart before, into `[part][row][tap][channels]`: rows are channels that are written, channels
 //! those that are summed over, of each group for itself and filled up with zeros to whole panels. Within each 16
-//! channels they stand in the order of [`part_channel`].
+//! channels they stand in the order of [`part_channel`]. Or a warpgroup of each block reads it as it lies and takes it
+//! apart for every tile anew, which needs no workspace.
 
 use super::im2col_wgmma::{ConvGatherParams, ConvTile, MAX_SHARED_BYTES};
+use crate::division::Divisor;
 
 /// Elements of f32 in a row of shared memory.
 pub const PARTS_PANEL: u32 = 32;
@@ -46,6 +48,14 @@ tiles! {
     PARTS_GATHER_256X16 = [256 x 16, stages 5, parts 3, converted 0];
     /// For 64 channels and fewer positions.
     PARTS_GATHER_128X64 = [128 x 64, stages 7, parts 3, converted 0];
+    /// [`PARTS_GATHER_128X128`] where the filter is taken apart in the block.
+    PARTS_DIRECT_128X128 = [128 x 128, stages 6, parts 0, converted 4];
+    /// [`PARTS_GATHER_256X64`] likewise.
+    PARTS_DIRECT_256X64 = [256 x 64, stages 4, parts 0, converted 4];
+    /// [`PARTS_GATHER_256X16`] likewise.
+    PARTS_DIRECT_256X16 = [256 x 16, stages 5, parts 0, converted 4];
+    /// [`PARTS_GATHER_128X64`] likewise.
+    PARTS_DIRECT_128X64 = [128 x 64, stages 7, parts 0, converted 5];
     /// `wgrad`, many channels.
     PARTS_WGRAD_128X128 = [128 x 128, stages 5, parts 1, converted 2];
     /// For 64 columns.
@@ -68,7 +78,48 @@ crate::abi_struct! {
     }
 }
 
-const _: () = assert!(size_of::<ConvPartsGatherParams>() <= 4096);
+crate::abi_struct! {
+    /// A filter as kernels read it that take it apart themselves: rows are channels that are written, and the sum runs
+    /// over the others. Distances are in elements.
+    pub struct ConvFilterSource {
+        /// The filter.
+        pub from: u64,
+        /// Distance between groups of rows.
+        pub group_stride: i64,
+        /// Distance between rows of a group, or channels that are written, where columns are positions and channels.
+        pub row_stride: i64,
+        /// Distance between channels of the sum.
+        pub channel_stride: i64,
+        /// Distance between neighbouring taps of all axes counted in a row.
+        pub tap_stride: i64,
+        /// Bytes that a thread loads at a time: 16 where four channels of the sum lie so, else 4.
+        pub load_bytes: u32,
+        /// 1 when neighbouring threads take neighbouring rows, else neighbouring channels of the sum.
+        pub rows_first: u32,
+        /// Where columns are positions and channels: distances between taps along H and W.
+        pub tap_strides: [i64; 2],
+        /// Position a meets, at position i of the window, the tap `(base + a - i · step) / dilation`, if that is one.
+        pub base: [i32; 2],
+        /// See `base`.
+        pub step: [i32; 2],
+        /// See `base`.
+        pub dilation: [Divisor; 2],
+        /// Taps along H and W.
+        pub taps: [u32; 2],
+    }
+}
+
+crate::abi_struct! {
+    /// Launch parameters of the kernels for `fprop` and `dgrad` that take the filter apart themselves.
+    pub struct ConvPartsDirectParams {
+        /// As for the others, but for the filter's map.
+        pub gather: ConvPartsGatherParams,
+        /// The filter.
+        pub filter: ConvFilterSource,
+    }
+}
+
+const _: () = assert!(size_of::<ConvPartsDirectParams>() <= 4096);
 
 crate::abi_struct! {
     /// Launch parameters of the kernel that takes filters apart.

@@ -472,6 +472,19 @@ macro_rules! conv_bf16x3_gather_kernels {
     };
 }
 
+/// The same for those that take the filter apart themselves.
+#[macro_export]
+macro_rules! conv_bf16x3_direct_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convbf16x3_direct_f32_128x128_sm90, PARTS_DIRECT_128X128),
+            (convbf16x3_direct_f32_256x64_sm90, PARTS_DIRECT_256X64),
+            (convbf16x3_direct_f32_128x64_sm90, PARTS_DIRECT_128X64),
+            (convbf16x3_direct_f32_256x16_sm90, PARTS_DIRECT_256X16),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per f32 kernel of `wgrad` on bf16 tensor cores: symbol, tile.
 #[macro_export]
 macro_rules! conv_bf16x3_wgrad_kernels {

@@ -15,7 +15,8 @@ use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Stream};
 use kernel_abi::ops::conv::ConvPackSpreadParams;
 use kernel_abi::ops::conv::bf16x3_wgmma::{
-    ConvFilterPartsParams, ConvPartsGatherParams, PART_CHUNK, PARTS, PARTS_PANEL,
+    ConvFilterPartsParams, ConvFilterSource, ConvPartsDirectParams, ConvPartsGatherParams, PART_CHUNK, PARTS,
+    PARTS_PANEL,
 };
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, MAX_CLASSES, access};
 
@@ -75,14 +76,14 @@ impl Algorithm<ConvProblem> for Gather {
 pub(super) struct PartsView {
     pub(super) images: Images,
     pub(super) view: View,
-    filter: FilterParts,
+    pub(super) filter: FilterParts,
     /// Distance between channels of the tensor that is written.
     pub(super) channel_stride: i64,
 }
 
 /// How the filter is taken apart, but for addresses.
 #[derive(Clone, Copy, Debug)]
-enum FilterParts {
+pub(super) enum FilterParts {
     /// Rows and taps as they are.
     Plain(ConvFilterPartsParams),
     /// Of a strided `dgrad` of few channels: rows are positions of a step of the stride, with their channels.
@@ -114,6 +115,11 @@ impl FilterParts {
 
 impl PartsView {
     pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+        PartsView::with(problem, Images::rows(problem))
+    }
+
+    /// With a filter's row and the channels as one in these images, if any.
+    pub(super) fn with(problem: &ConvProblem, rows: Option<Images>) -> Result<Self, Refusal> {
         check_problem(problem)?;
         let shape = problem.shape();
         let fprop = problem.conv_pass() == ConvPass::Fprop;
@@ -123,7 +129,6 @@ impl PartsView {
         {
             return Ok(view);
         }
-        let rows = Images::rows(problem);
         let (classes, step) = match &rows {
             Some(_) => row_classes(problem),
             None => classes(problem),
@@ -235,7 +240,7 @@ impl PartsView {
     }
 
     /// Whether the tile is no wider than it needs to be.
-    fn fits(&self, tile: ConvTile) -> bool {
+    pub(super) fn fits(&self, tile: ConvTile) -> bool {
         let columns = self.view.group_written;
         let fits = match tile.gemm_n {
             16 => columns <= 32,
@@ -260,7 +265,7 @@ impl PartsView {
     }
 
     /// Time of the products.
-    fn products_us(&self, tile: ConvTile, context: &Context) -> f64 {
+    pub(super) fn products_us(&self, tile: ConvTile, context: &Context) -> f64 {
         /// Cycles from a tile's last product to its last store, in which its consumers do not compute.
         const EPILOGUE: f64 = 700.0;
         let stage = parts_cycles(tile, tile.gemm_n);
@@ -394,18 +399,29 @@ pub(in crate::ops::conv) struct Product {
     tile: ConvTile,
     parts: Vec<Part>,
     view: PartsView,
+    /// The filter, where the kernel takes it apart itself, but for its address.
+    source: Option<ConvFilterSource>,
 }
 
 impl Product {
     /// The product of a problem that [`Gather`] takes.
     pub(in crate::ops::conv) fn new(problem: &ConvProblem, config: Config, context: &Context) -> Result<Self, Error> {
         let view = PartsView::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
-        let tile = tile_of(config);
-        let function = context.function(config.0)?;
+        Product::of(view, None, (config.0, tile_of(config)), context)
+    }
+
+    /// The product of a view by this kernel.
+    pub(super) fn of(
+        view: PartsView,
+        source: Option<ConvFilterSource>,
+        (symbol, tile): (&'static str, ConvTile),
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let function = context.function(symbol)?;
         function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
         let n_units = (context.info().n_units as u64).max(1);
         let parts = view.launches(tile, n_units);
-        Ok(Product { function, tile, parts, view })
+        Ok(Product { function, tile, parts, view, source })
     }
 
     /// Time of a problem's products, and the bytes of its filter's parts.
@@ -414,29 +430,41 @@ impl Product {
         Some((view.products_us(tile_of(config), context), view.filter_bytes()))
     }
 
-    /// Queues the products: `[read, filter_parts, written]` are where the operands lie.
+    /// Queues the products: `[read, filter, written]` are where the operands lie, of the filter its parts where the kernel
+    /// does not take it apart itself.
     pub(in crate::ops::conv) fn launch(
         &self,
         stream: &Stream,
-        [read, filter_parts, written]: [u64; 3],
+        [read, filter, written]: [u64; 3],
         [alpha, beta]: [f64; 2],
     ) -> Result<(), Error> {
         let (Some(gpu_stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
             return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
         };
         let view = &self.view;
-        let b_map = view.filter_map(context, filter_parts, self.tile)?;
+        let b_map = match self.source {
+            None => Some(view.filter_map(context, filter, self.tile)?),
+            Some(_) => None,
+        };
         for part in &self.parts {
             let mut params = part.params;
             for (map, class) in params.gather.a_maps.iter_mut().zip(&part.classes) {
                 *map = view.view.a_map(context, class, self.tile, read)?;
             }
-            params.gather.b_map = b_map;
+            params.gather.b_map = b_map.unwrap_or(params.gather.b_map);
             params.gather.out = written;
             (params.gather.alpha, params.gather.beta) = (alpha as f32, beta as f32);
             params.store_bytes = if view.stores_pairs(written) { 8 } else { 4 };
-            launch(&self.function, &part.config, gpu_stream, &params)
-                .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
+            let launched = match self.source {
+                None => launch(&self.function, &part.config, gpu_stream, &params),
+                Some(source) => {
+                    let load_bytes = if filter.is_multiple_of(16) { source.load_bytes } else { 4 };
+                    let filter = ConvFilterSource { from: filter, load_bytes, ..source };
+                    let params = ConvPartsDirectParams { gather: params, filter };
+                    launch(&self.function, &part.config, gpu_stream, &params)
+                }
+            };
+            launched.map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
         }
         Ok(())
     }

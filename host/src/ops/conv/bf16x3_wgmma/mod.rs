@@ -6,12 +6,16 @@
 //! strides no multiples of 16 bytes, are first copied to channels-last; those of few channels with a filter's row and
 //! the channels as one. Results may lie anyhow.
 //!
+//! Images that can be gathered as they lie need no workspace: then the filter may be taken apart inside the kernels too.
+//!
 //! [`im2col_wgmma`]: super::im2col_wgmma
 
+mod direct;
 mod gather;
 mod images;
 mod wgrad;
 
+pub(super) use direct::Direct;
 pub(super) use gather::{Gather, Product};
 pub(super) use wgrad::Wgrad;
 
@@ -113,6 +117,20 @@ fn check_address(name: &'static str, address: u64) -> Result<(), Error> {
          {address:#x}"
     );
     Err(Error::bad(ConvProblem::OP, name, reason))
+}
+
+/// The distance between neighbouring taps when all lie one behind the other.
+fn taps_in_a_row(taps: [i64; 3], strides: [i64; 3]) -> Option<i64> {
+    let mut innermost = None;
+    let mut expected = None;
+    for (&taps, &stride) in taps.iter().zip(&strides).rev().filter(|(taps, _)| **taps > 1) {
+        if expected.is_some_and(|expected| expected != stride) {
+            return None;
+        }
+        innermost.get_or_insert(stride);
+        expected = Some(stride * taps);
+    }
+    Some(innermost.unwrap_or(0))
 }
 
 /// The name of the tensor that is gathered.

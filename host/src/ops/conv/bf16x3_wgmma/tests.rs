@@ -1,5 +1,6 @@
 //! What is planned, on the CPU.
 
+use super::direct;
 use super::gather::PartsView;
 use super::wgrad::Sides;
 use crate::ops::conv::ConvProblem;
@@ -71,6 +72,26 @@ fn refusals_name_the_numbers() {
     assert!(Sides::of(&gap).map(|_| ()).unwrap_err().0.contains("one behind the other"));
 }
 
+/// A filter that is read as it lies: by four channels of the sum where they lie so, else one by one.
+#[test]
+fn filters_are_read_as_they_lie() {
+    let source = |text: &str| direct::planned(&problem(text)).unwrap().1;
+    let fprop = source("conv:fprop pad=1 groups=2 x=2x64x7x5:f32:nhwc w=8x32x3x3:f32:nhwc");
+    assert_eq!((fprop.load_bytes, fprop.rows_first, fprop.channel_stride), (16, 0, 1));
+    assert_eq!((fprop.group_stride, fprop.row_stride, fprop.tap_stride), (4 * 288, 288, 32));
+    let dgrad = source("conv:dgrad pad=1 groups=2 dx=2x68x7x5:f32:nhwc w=64x34x3x3:f32:nhwc");
+    assert_eq!((dgrad.load_bytes, dgrad.rows_first, dgrad.channel_stride), (4, 1, 306));
+    assert_eq!((dgrad.group_stride, dgrad.row_stride, dgrad.tap_stride), (32 * 306, 1, 34));
+    let spread = source("conv:dgrad pad=3 stride=2 dx=2x3x31x29:f32:nhwc w=64x3x7x7:f32:nhwc");
+    assert_eq!((spread.rows_first, spread.channel_stride, spread.tap_strides), (1, 147, [21, 3]));
+    assert_eq!((spread.step, spread.taps), ([2; 2], [7; 2]));
+    let refusal = |text: &str| direct::planned(&problem(text)).map(|_| ()).unwrap_err().0;
+    assert!(refusal("conv:fprop x=1x8x4x4:f32 w=8x8x1x1:f32").contains("needs x channels-last"));
+    assert!(refusal("conv:fprop x=1x6x4x4:f32:nhwc w=8x6x1x1:f32").contains("a multiple of 4 elements"));
+    let gap = "conv:fprop pad=1 x=2x16x7x5:f32:nhwc w=8x16x3x2:f32:s160x1x48x16";
+    assert!(refusal(gap).contains("taps one behind the other"));
+}
+
 /// Whatever is legal is planned or refused, without overflow.
 #[test]
 fn odd_problems_are_planned_or_refused() {
@@ -101,7 +122,10 @@ fn odd_problems_are_planned_or_refused() {
             legal += 1;
             let parts = match pass {
                 "wgrad" => Sides::of(&problem).is_ok(),
-                _ => PartsView::of(&problem).is_ok(),
+                _ => {
+                    let _ = direct::planned(&problem);
+                    PartsView::of(&problem).is_ok()
+                }
             };
             planned += u32::from(parts) + u32::from(crate::ops::conv::ffma::planned(&problem).is_ok());
         }

@@ -1,7 +1,7 @@
 //! `wgrad`.
 
 use super::images::Images;
-use super::{check, check_groups, check_problem, side};
+use super::{check, check_groups, check_problem, side, taps_in_a_row};
 use crate::driver::{Function, TmaType};
 use crate::ops::conv::im2col_wgmma::{Filter, SplitSum, WgradView, Window, check_window, five, unsupported};
 use crate::ops::conv::{ConvMode, ConvPass, ConvProblem};
@@ -153,20 +153,6 @@ impl Sides {
     pub(super) fn partials_at(&self) -> u64 {
         self.x.bytes() + self.dy.bytes()
     }
-}
-
-/// The distance between neighbouring taps when all lie one behind the other.
-fn taps_in_a_row(taps: [i64; 3], strides: [i64; 3]) -> Option<i64> {
-    let mut innermost = None;
-    let mut expected = None;
-    for (&taps, &stride) in taps.iter().zip(&strides).rev().filter(|(taps, _)| **taps > 1) {
-        if expected.is_some_and(|expected| expected != stride) {
-            return None;
-        }
-        innermost.get_or_insert(stride);
-        expected = Some(stride * taps);
-    }
-    Some(innermost.unwrap_or(0))
 }
 
 /// Copies where they are needed, then the product.

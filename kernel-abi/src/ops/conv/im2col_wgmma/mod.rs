@@ -31,7 +31,8 @@ pub struct ConvTile {
     /// Whether consumers compute whole tiles in turns, so that one's result is on its way out while the other
     /// computes, instead of sharing each tile.
     pub in_turns: bool,
-    /// Parts of the second operand that are loaded: 1, or 3 of f32 (see [`super::bf16x3_wgmma`]).
+    /// Parts of the second operand that are loaded: 1, or 3 of f32 (see [`super::bf16x3_wgmma`]), or none where threads
+    /// read it themselves.
     pub parts: u32,
     /// Buffers for the parts of a second operand that is taken apart in shared memory; 0 where it is loaded as it is
     /// multiplied.
@@ -146,7 +147,7 @@ impl ConvTile {
 
     /// Elements of the sum of one stage, where it is loaded in parts.
     pub const fn stage_k(self) -> u32 {
-        if self.parts > 1 { self.panel_k } else { GEMM_K }
+        if self.parts == 1 { GEMM_K } else { self.panel_k }
     }
 
     /// Bytes of the first operand's tile in one stage.
@@ -184,9 +185,16 @@ impl ConvTile {
         self.barriers_at() + 2 * 8 * (self.stages + self.converted) + ALIGN
     }
 
-    /// Bytes of a buffer of parts: three bf16 for every f32 of the second operand's tile.
+    /// Bytes of a buffer of parts: three bf16 for every f32 of the second operand's tile, of 32 terms of the sum.
     pub const fn converted_bytes(self) -> u32 {
-        self.b_bytes() / 4 * 3 * ELEMENT_BYTES
+        self.gemm_n * (ROW_BYTES / 4) * 3 * ELEMENT_BYTES
+    }
+
+    /// Into how many teams the warpgroup that reads and takes apart a filter falls, which take its stages in turn: a
+    /// thread of a team has 16 channels of a column at a time.
+    pub const fn filter_teams(self) -> u32 {
+        let pieces = self.gemm_n * (self.panel_k / 16);
+        if self.parts > 0 || pieces >= 128 { 1 } else { 128 / pieces }
     }
 
     /// Threads of a block: those of [`THREADS`], and a warpgroup that takes operands apart.

@@ -1,7 +1,7 @@
-//! f32 kernels on bf16 tensor cores: the rows of `conv_bf16x3_gather_kernels!`, `conv_bf16x3_wgrad_kernels!` and
-//! `conv_bf16x3_side_kernels!`.
+//! f32 kernels on bf16 tensor cores: the rows of `conv_bf16x3_gather_kernels!`, `conv_bf16x3_direct_kernels!`,
+//! `conv_bf16x3_wgrad_kernels!` and `conv_bf16x3_side_kernels!`.
 
-use super::{PartsProduct, gather, pack, wgrad};
+use super::{PartsProduct, direct, gather, pack, wgrad};
 use crate::ops::conv::im2col_wgmma::gather::Address;
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, param_tensor_map};
@@ -19,6 +19,20 @@ macro_rules! gather_entries {
             product!(This, $tile);
             let at = Address(param_tensor_map!($symbol, 0).0);
             gather::run::<This, { ($tile.gemm_n / 2) as usize }, { $tile.subtiles() as usize }>(&params, at)
+        }
+    )* };
+}
+
+macro_rules! direct_entries {
+    ($(($symbol:ident, $tile:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes maps and extents of live tensors in `params`.
+        #[kernel(arch = "sm_90a", threads = 512, min_blocks = 1, tensor_maps = 17)]
+        pub unsafe fn $symbol(params: ConvPartsDirectParams) {
+            struct This;
+            product!(This, $tile);
+            let at = Address(param_tensor_map!($symbol, 0).0);
+            direct::run::<This, { ($tile.gemm_n / 2) as usize }, { $tile.subtiles() as usize }>(&params, at)
         }
     )* };
 }
@@ -63,6 +77,18 @@ macro_rules! product {
     ($this:ident, PARTS_GATHER_256X16) => {
         product!(@of $this, PARTS_GATHER_256X16, 16, 8, 0, 2);
     };
+    ($this:ident, PARTS_DIRECT_128X128) => {
+        product!(@of $this, PARTS_DIRECT_128X128, 128, 64, 0, 2);
+    };
+    ($this:ident, PARTS_DIRECT_256X64) => {
+        product!(@of $this, PARTS_DIRECT_256X64, 64, 32, 0, 2);
+    };
+    ($this:ident, PARTS_DIRECT_128X64) => {
+        product!(@of $this, PARTS_DIRECT_128X64, 64, 32, 0, 2);
+    };
+    ($this:ident, PARTS_DIRECT_256X16) => {
+        product!(@of $this, PARTS_DIRECT_256X16, 16, 8, 0, 2);
+    };
     ($this:ident, PARTS_WGRAD_128X128) => {
         product!(@of $this, PARTS_WGRAD_128X128, 128, 64, 1, 128);
     };
@@ -105,5 +131,6 @@ macro_rules! product {
 }
 
 kernel_abi::conv_bf16x3_gather_kernels!(gather_entries);
+kernel_abi::conv_bf16x3_direct_kernels!(direct_entries);
 kernel_abi::conv_bf16x3_wgrad_kernels!(wgrad_entries);
 kernel_abi::conv_bf16x3_side_kernels!(side_entries);

@@ -1,9 +1,10 @@
 //! `fprop` and `dgrad`: see [`kernel_abi::ops::conv::im2col_wgmma`] for the product.
 //!
 //! Grid, block and shared memory are those of `im2col_wgmma`; a stage is `[rows][32 of the sum]` of f32, and the
-//! filter's parts behind each other, `[columns][32 of the sum]` each.
+//! filter's parts behind each other, `[columns][32 of the sum]` each. Where the filter is taken apart in the block, its
+//! parts lie in buffers of their own: see [`direct`](super::direct).
 
-use super::{PartsProduct, add, fragments};
+use super::{Buffer, PartsProduct, add, fragments};
 use crate::ops::conv::im2col_wgmma::gather::{Address, Panel, Tiles, k_panels};
 use crate::ops::conv::im2col_wgmma::{PRODUCER_REGISTERS, Ring, WARPGROUP, warpgroup};
 use cuda_std::memory::X2;
@@ -53,7 +54,11 @@ pub(super) unsafe fn run<P: PartsProduct<R>, const R: usize, const S: usize>(p: 
 /// # Safety
 /// As [`run`]; one thread.
 #[inline(always)]
-unsafe fn produce<P: PartsProduct<R>, const R: usize>(p: &ConvPartsGatherParams, at: Address, mut ring: Ring) {
+pub(super) unsafe fn produce<P: PartsProduct<R>, const R: usize>(
+    p: &ConvPartsGatherParams,
+    at: Address,
+    mut ring: Ring,
+) {
     let tile = P::TILE;
     let p = &p.gather;
     let mut tiles = Tiles::new(tile);
@@ -86,7 +91,9 @@ unsafe fn produce<P: PartsProduct<R>, const R: usize>(p: &ConvPartsGatherParams,
                     tma::load_im2col_5d(ring.a(), a_map, bar, [c, w, h, d, n as i32], offsets)
                 }
             }
-            tma::load_4d(ring.b(), at.b_map(), bar, [panel.channel as i32, panel.linear_tap, row, 0]);
+            if tile.parts > 0 {
+                tma::load_4d(ring.b(), at.b_map(), bar, [panel.channel as i32, panel.linear_tap, row, 0]);
+            }
             panel.advance(&class, tile.panel_k);
             ring.advance();
             i += 1;
@@ -112,7 +119,7 @@ unsafe fn load(at: u32) -> [[u32; 4]; 6] {
 /// # Safety
 /// As [`run`]; all threads of one warpgroup.
 #[inline(always)]
-unsafe fn consume<P: PartsProduct<R>, const R: usize, const S: usize>(
+pub(super) unsafe fn consume<P: PartsProduct<R>, const R: usize, const S: usize>(
     p: &ConvPartsGatherParams,
     at: Address,
     mut ring: Ring,
@@ -124,6 +131,7 @@ unsafe fn consume<P: PartsProduct<R>, const R: usize, const S: usize>(
     let in_eight = part_row(lane / 4);
     let row = consumer * S as u32 * SUBTILE + thread / 32 * 16 + in_eight;
     let in_tile = row * ROW_BYTES + ((lane % 4) ^ in_eight) * 16;
+    let mut buffer = Buffer::FIRST;
     let mut tiles = Tiles::new(tile);
     while tiles.is_left(&p.gather) {
         let (place, class) = tiles.next(&p.gather, at, tile);
@@ -132,10 +140,16 @@ unsafe fn consume<P: PartsProduct<R>, const R: usize, const S: usize>(
         let mut panel = 0;
         while panel < n_panels {
             mbarrier::wait(ring.full(), ring.parity);
-            // Rows of 64 bytes.
-            let b = descriptor(ring.b(), 16, 8 * 64, Swizzle::B64);
-            let mut d: [f32; R] = core::mem::zeroed();
             let mut a = load(ring.a() + in_tile);
+            let b = if tile.converted > 0 {
+                mbarrier::wait(ring.parts_full(buffer.index), buffer.parity);
+                buffer.at(&ring)
+            } else {
+                ring.b()
+            };
+            // Rows of 64 bytes.
+            let b = descriptor(b, 16, 8 * 64, Swizzle::B64);
+            let mut d: [f32; R] = core::mem::zeroed();
             P::multiply(&mut d, &a, b);
             if S > 1 {
                 let mut lower: [f32; R] = core::mem::zeroed();
@@ -143,13 +157,14 @@ unsafe fn consume<P: PartsProduct<R>, const R: usize, const S: usize>(
                 P::multiply(&mut lower, &a_lower, b);
                 P::finish(&mut d, &mut a);
                 P::finish(&mut lower, &mut a_lower);
-                Ring::release(tile, ring.empty(), lane);
+                release(&ring, buffer, lane);
                 add(sums.get_unchecked_mut(S - 1), &lower);
             } else {
                 P::finish(&mut d, &mut a);
-                Ring::release(tile, ring.empty(), lane);
+                release(&ring, buffer, lane);
             }
             add(sums.get_unchecked_mut(0), &d);
+            buffer.advance(tile);
             ring.advance();
             panel += 1;
         }
@@ -157,6 +172,18 @@ unsafe fn consume<P: PartsProduct<R>, const R: usize, const S: usize>(
         if S > 1 {
             rows::<R, S>(p, class, place, place.m + row + SUBTILE, sums.get_unchecked(S - 1));
         }
+    }
+}
+
+/// Signals that this warp has read a stage, and its filter's parts.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn release(ring: &Ring, buffer: Buffer, lane: u32) {
+    Ring::release(ring.tile, ring.empty(), lane);
+    if ring.tile.converted > 0 && lane == 0 {
+        mbarrier::arrive(ring.parts_empty(buffer.index));
     }
 }
 

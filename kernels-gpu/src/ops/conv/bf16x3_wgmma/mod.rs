@@ -3,17 +3,19 @@
 //!
 //! Built as `im2col_wgmma`, from which rings, tiles and classes come. The copy engine gathers f32 as it lies. The first
 //! operand goes through the consumers' registers, which take it apart on its way; the second comes in parts: those of a
-//! filter are made by a small kernel before, those of `wgrad`'s images by a warpgroup of the same block. Tensor cores cut
-//! sums off instead of rounding them: each 32 terms begin anew, small products first, and are added in f32 arithmetic.
+//! filter are made by a small kernel before, or by a warpgroup of the same block that reads the filter as it lies, those
+//! of `wgrad`'s images by a warpgroup that reads what the copy engine gathered. Tensor cores cut sums off instead of rounding them: each 32 terms begin anew, small products first, and are added in f32 arithmetic.
 //!
 //! Results are stored by threads, so they may lie anyhow.
 
+mod direct;
 mod entry;
 mod gather;
 mod pack;
 mod wgrad;
 
-use cuda_std::{convert, warp};
+use crate::ops::conv::im2col_wgmma::Ring;
+use cuda_std::{convert, shared, warp};
 use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
 
 /// The product instructions of one kernel. A thread holds `R` sums of 64 rows.
@@ -41,6 +43,32 @@ trait PartsProduct<const R: usize> {
 const LOADER_REGISTERS: u32 = 40;
 const CONVERTER_REGISTERS: u32 = 80;
 const CONSUMER_REGISTERS: u32 = 192;
+
+/// Which buffer of parts one role stands at.
+#[derive(Clone, Copy)]
+struct Buffer {
+    index: u32,
+    parity: u32,
+}
+
+impl Buffer {
+    const FIRST: Buffer = Buffer { index: 0, parity: 0 };
+
+    #[inline(always)]
+    fn advance(&mut self, tile: ConvTile) {
+        self.index += 1;
+        if self.index == tile.converted {
+            self.index = 0;
+            self.parity ^= 1;
+        }
+    }
+
+    /// Its address.
+    #[inline(always)]
+    fn at(self, ring: &Ring) -> u32 {
+        ring.base + ring.tile.converted_at() + self.index * ring.tile.converted_bytes()
+    }
+}
 
 /// What the bits of numbers that are not finite have all of.
 const EXPONENT: u32 = 0x7f80_0000;
@@ -71,6 +99,24 @@ pub(super) fn apart_any(low: u32, high: u32) -> [u32; 3] {
     };
     let (low, high) = (one(low), one(high));
     [low[0] | high[0] << 16, low[1] | high[1] << 16, low[2] | high[2] << 16]
+}
+
+/// Takes eight neighbours apart, and writes their parts to shared memory, `part_bytes` from each other.
+///
+/// # Safety
+/// All threads of the warp call it; the addresses are those of room for 16 bytes, and multiples of 16.
+#[inline(always)]
+unsafe fn store_eight([a, b, c, d, e, f, g, h]: [u32; 8], to: u32, part_bytes: u32) {
+    let special = |x: u32| x & EXPONENT == EXPONENT;
+    let any = special(a) | special(b) | special(c) | special(d) | special(e) | special(f) | special(g) | special(h);
+    let [p0, p1, p2, p3] = if warp::any(any) {
+        [apart_any(a, b), apart_any(c, d), apart_any(e, f), apart_any(g, h)]
+    } else {
+        [apart(a, b), apart(c, d), apart(e, f), apart(g, h)]
+    };
+    shared::store_x4(to, [p0[0], p1[0], p2[0], p3[0]]);
+    shared::store_x4(to + part_bytes, [p0[1], p1[1], p2[1], p3[1]]);
+    shared::store_x4(to + 2 * part_bytes, [p0[2], p1[2], p2[2], p3[2]]);
 }
 
 /// Takes the eight pairs of a thread's fragments apart: `pairs[step][i]` is register i of a step's fragment, its lower

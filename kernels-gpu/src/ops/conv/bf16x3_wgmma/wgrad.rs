@@ -9,7 +9,7 @@
 //! transposed. Sums are split and added as `im2col_wgmma` does it.
 
 use super::{
-    CONSUMER_REGISTERS, CONVERTER_REGISTERS, EXPONENT, LOADER_REGISTERS, PartsProduct, add, apart, apart_any, fragments,
+    Buffer, CONSUMER_REGISTERS, CONVERTER_REGISTERS, LOADER_REGISTERS, PartsProduct, add, fragments, store_eight,
 };
 use crate::ops::conv::im2col_wgmma::{Ring, SWIZZLE_PERIOD, WARPGROUP, warpgroup};
 use cuda_std::barrier::fence_proxy_async_shared;
@@ -58,30 +58,6 @@ pub(super) unsafe fn run<P: PartsProduct<R>, const R: usize>(p: &ConvWgradParams
     } else {
         schedule::acquire_registers::<CONSUMER_REGISTERS>();
         consume::<P, R>(p, ring, warpgroup - 2);
-    }
-}
-
-/// Which buffer of parts one role stands at.
-#[derive(Clone, Copy)]
-struct Buffer {
-    index: u32,
-    parity: u32,
-}
-
-impl Buffer {
-    #[inline(always)]
-    fn advance(&mut self, tile: ConvTile) {
-        self.index += 1;
-        if self.index == tile.converted {
-            self.index = 0;
-            self.parity ^= 1;
-        }
-    }
-
-    /// Its address.
-    #[inline(always)]
-    fn at(self, ring: &Ring) -> u32 {
-        ring.base + ring.tile.converted_at() + self.index * ring.tile.converted_bytes()
     }
 }
 
@@ -184,7 +160,7 @@ unsafe fn convert(p: &ConvWgradParams, tile: ConvTile, mut ring: Ring) {
     let from = panel * PANEL_BYTES + row + ((2 * eight) ^ position) * 16;
     // Two panels of f32 make one of a part.
     let to = panel / 2 * PANEL_BYTES + row + ((panel % 2 * 4 + eight) ^ position) * 16;
-    let mut buffer = Buffer { index: 0, parity: 0 };
+    let mut buffer = Buffer::FIRST;
     let mut index = block_idx_x();
     while index < p.tiles() * p.splits {
         let (mut block, end) = p.k_range(p.place(tile, index).split);
@@ -195,7 +171,8 @@ unsafe fn convert(p: &ConvWgradParams, tile: ConvTile, mut ring: Ring) {
             let mut i = 0;
             while i < rows / 8 {
                 let at = i * 8 * ROW_BYTES;
-                eight_channels(from + at, to + at, tile.gemm_n * PARTS_PANEL * 2);
+                let ([a, b, c, d], [e, f, g, h]) = (shared::load_x4(from + at), shared::load_x4((from + at) ^ 16));
+                store_eight([a, b, c, d, e, f, g, h], to + at, tile.gemm_n * PARTS_PANEL * 2);
                 i += 1;
             }
             // The products read through another proxy.
@@ -211,25 +188,6 @@ unsafe fn convert(p: &ConvWgradParams, tile: ConvTile, mut ring: Ring) {
         }
         index += grid_dim_x();
     }
-}
-
-/// Takes eight neighbours apart, and writes their parts, `apart_bytes` from each other.
-///
-/// # Safety
-/// As [`convert`].
-#[inline(always)]
-unsafe fn eight_channels(from: u32, to: u32, part_bytes: u32) {
-    let ([a, b, c, d], [e, f, g, h]) = (shared::load_x4(from), shared::load_x4(from ^ 16));
-    let special = |x: u32| x & EXPONENT == EXPONENT;
-    let any = special(a) | special(b) | special(c) | special(d) | special(e) | special(f) | special(g) | special(h);
-    let [p0, p1, p2, p3] = if warp::any(any) {
-        [apart_any(a, b), apart_any(c, d), apart_any(e, f), apart_any(g, h)]
-    } else {
-        [apart(a, b), apart(c, d), apart(e, f), apart(g, h)]
-    };
-    shared::store_x4(to, [p0[0], p1[0], p2[0], p3[0]]);
-    shared::store_x4(to + part_bytes, [p0[1], p1[1], p2[1], p3[1]]);
-    shared::store_x4(to + 2 * part_bytes, [p0[2], p1[2], p2[2], p3[2]]);
 }
 
 /// A thread's fragments: of two channels of dy, neighbours, and of 32 positions, of which its own begin at `at`.
@@ -266,7 +224,7 @@ unsafe fn consume<P: PartsProduct<R>, const R: usize>(p: &ConvWgradParams, mut r
     let chunk = row % PARTS_PANEL / 4 + pair / 2;
     let in_tile = row / PARTS_PANEL * PANEL_BYTES + position * ROW_BYTES + (chunk ^ position) * 16 + pair % 2 * 8;
     let columns = if tile.shares_columns() { consumer * tile.consumer_columns() / 64 * PANEL_BYTES } else { 0 };
-    let mut buffer = Buffer { index: 0, parity: 0 };
+    let mut buffer = Buffer::FIRST;
     let mut index = block_idx_x();
     while index < p.tiles() * p.splits {
         let place = p.place(tile, index);

@@ -49,7 +49,7 @@ impl Address {
 
     /// A class.
     #[inline(always)]
-    pub(super) unsafe fn class<'a>(self, index: u32) -> &'a ConvClass {
+    pub(in crate::ops::conv) unsafe fn class<'a>(self, index: u32) -> &'a ConvClass {
         &*((self.0 + offset_of!(ConvGatherParams, classes) as u64) as *const ConvClass).add(index as usize)
     }
 }

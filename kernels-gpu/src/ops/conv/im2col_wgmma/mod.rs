@@ -160,9 +160,9 @@ impl Ring {
     }
 
     /// Arrivals that free a stage: one a warp of the consumers of every block that the stage's loads reach, and of those
-    /// that take the second operand apart.
+    /// that take a second operand apart that is loaded.
     const fn releases(tile: ConvTile) -> u32 {
-        4 * tile.sharers() * tile.cluster + if tile.converted > 0 { 4 } else { 0 }
+        4 * tile.sharers() * tile.cluster + if tile.converted > 0 && tile.parts > 0 { 4 } else { 0 }
     }
 
     /// Makes the barriers ready, and waits for the kernels before.
@@ -181,7 +181,7 @@ impl Ring {
             }
             let mut i = 0;
             while i < self.tile.converted {
-                mbarrier::init(self.parts_full(i), 4);
+                mbarrier::init(self.parts_full(i), 4 / self.tile.filter_teams());
                 mbarrier::init(self.parts_empty(i), 4 * self.tile.sharers());
                 i += 1;
             }

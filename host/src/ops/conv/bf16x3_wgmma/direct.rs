@@ -1,0 +1,151 @@
+//! `fprop` and `dgrad` without a workspace: the filter is taken apart inside the kernel, for every tile anew.
+
+use super::gather::{FilterParts, PartsView, Product};
+use super::{check, check_address, check_problem, read_name, taps_in_a_row};
+use crate::ops::conv::im2col_wgmma::{Positions, unsupported};
+use crate::ops::conv::{ConvPass, ConvProblem};
+use crate::plan::{Call, Launch};
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, Error, Stream};
+use kernel_abi::division::Divisor;
+use kernel_abi::ops::conv::bf16x3_wgmma::ConvFilterSource;
+use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
+
+macro_rules! rows {
+    ($(($symbol:ident, $tile:ident)),* $(,)?) => {
+        &[$((stringify!($symbol), kernel_abi::ops::conv::bf16x3_wgmma::$tile)),*]
+    };
+}
+
+const KERNELS: &[(&str, ConvTile)] = kernel_abi::conv_bf16x3_direct_kernels!(rows);
+
+/// `fprop` and `dgrad` of f32 images that can be gathered as they lie.
+pub(in crate::ops::conv) struct Direct;
+
+fn row(config: Config) -> (&'static str, ConvTile) {
+    *KERNELS.iter().find(|row| row.0 == config.0).expect("configs come from the kernel list")
+}
+
+impl Algorithm<ConvProblem> for Direct {
+    fn name(&self) -> &'static str {
+        "bf16x3_wgmma_direct"
+    }
+
+    fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        if problem.conv_pass() == ConvPass::Wgrad {
+            return Err(Refusal::new("computes fprop and dgrad, the pass is wgrad"));
+        }
+        check(problem, context)?;
+        let (view, _) = planned(problem)?;
+        Ok(KERNELS.iter().filter(|row| view.fits(row.1)).map(|row| Config(row.0)).collect())
+    }
+
+    fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {
+        0
+    }
+
+    fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
+        /// What the warpgroup that takes the filter apart takes of the others' time.
+        const SHARE: f64 = 1.04;
+        let Ok((view, _)) = planned(problem) else { return f64::INFINITY };
+        let streaming = crate::select::cost::streaming_us(problem, context);
+        streaming.max(SHARE * view.products_us(row(config).1, context))
+    }
+
+    fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let (view, source) = planned(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let product = Product::of(view, Some(source), row(config), context)?;
+        Ok(Box::new(DirectLaunch { product, read_name: read_name(problem) }))
+    }
+}
+
+/// A problem as the kernels see it, and its filter but for the address.
+pub(super) fn planned(problem: &ConvProblem) -> Result<(PartsView, ConvFilterSource), Refusal> {
+    check_problem(problem)?;
+    let read = if problem.conv_pass() == ConvPass::Fprop { problem.x() } else { problem.y() };
+    Positions::of(read_name(problem), read, false)?;
+    let view = PartsView::with(problem, None)?;
+    let source = source(&view)?;
+    Ok((view, source))
+}
+
+/// The filter of a view.
+fn source(view: &PartsView) -> Result<ConvFilterSource, Refusal> {
+    let quads = |strides: &[i64], channel_stride: i64| {
+        let all = strides.iter().fold(view.view.group_read, |all, stride| all | stride);
+        if channel_stride == 1 && all % 4 == 0 { 16 } else { 4 }
+    };
+    let none = ConvFilterSource {
+        from: 0,
+        group_stride: 0,
+        row_stride: 0,
+        channel_stride: 0,
+        tap_stride: 0,
+        load_bytes: 4,
+        rows_first: 0,
+        tap_strides: [0; 2],
+        base: [0; 2],
+        step: [0; 2],
+        dilation: [Divisor::default(); 2],
+        taps: [0; 2],
+    };
+    match &view.filter {
+        FilterParts::Plain(filter) => {
+            let given = filter.tap_strides;
+            let tap_stride = taps_in_a_row(filter.taps, given).ok_or_else(|| {
+                Refusal::new(format!("needs w with taps one behind the other, their strides are {given:?}"))
+            })?;
+            let channel_stride = filter.strides[1];
+            // Where rows of all groups lie one behind the other, they are taken apart as those of one.
+            let in_a_row = filter.group_rows == filter.rows;
+            let group_stride = if in_a_row { view.view.group_written * filter.row_stride } else { filter.group_stride };
+            Ok(ConvFilterSource {
+                group_stride,
+                row_stride: filter.row_stride,
+                channel_stride,
+                tap_stride,
+                load_bytes: quads(&[group_stride, filter.row_stride, tap_stride], channel_stride),
+                rows_first: filter.rows_first,
+                ..none
+            })
+        }
+        FilterParts::Spread(filter) => {
+            let [channel_stride, row_stride, r, s] = filter.strides;
+            let narrow = |name: &str, values: [i64; 2]| {
+                // Sums of a few of them stay below 2^31.
+                const MOST: i64 = 1 << 28;
+                match values.iter().all(|value| (-MOST..MOST).contains(value)) {
+                    true => Ok(values.map(|value| value as i32)),
+                    false => Err(Refusal::new(format!("takes a {name} below {MOST}, given {values:?}"))),
+                }
+            };
+            let dilation = narrow("dilation", filter.dilation)?;
+            Ok(ConvFilterSource {
+                row_stride,
+                channel_stride,
+                load_bytes: quads(&[row_stride, r, s], channel_stride),
+                rows_first: u32::from(row_stride < channel_stride),
+                tap_strides: [r, s],
+                base: narrow("padding", filter.base)?,
+                step: narrow("stride", filter.per_window.map(|step| -step))?,
+                dilation: dilation.map(|dilation| Divisor::new(dilation as u32)),
+                taps: narrow("filter", filter.filter)?.map(|taps| taps as u32),
+                ..none
+            })
+        }
+    }
+}
+
+/// The product of operands as they lie.
+struct DirectLaunch {
+    product: Product,
+    read_name: &'static str,
+}
+
+impl Launch for DirectLaunch {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let addresses = [0, 1, 2].map(|operand| call.address(operand));
+        check_address(self.read_name, addresses[0])?;
+        self.product.launch(stream, addresses, [call.alpha, call.beta])
+    }
+}
