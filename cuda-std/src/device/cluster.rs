@@ -106,6 +106,27 @@ pub unsafe fn load_x4(mapped: u32) -> [u32; 4] {
     [a, b, c, d]
 }
 
+/// Loads 16 bytes from what corresponds to `address` in block `rank`, zeros where `condition` is 0:
+/// `@p ld.shared::cluster.v4.b32`. One predicated instruction where an `if` would be a branch, behind which nothing else
+/// is under way.
+///
+/// # Safety
+/// Unless `condition` is 0, as [`load_x4`] at [`map_address`]`(address, rank)`.
+#[inline(always)]
+pub unsafe fn load_x4_if(address: u32, rank: u32, condition: u32) -> [u32; 4] {
+    let (a, b, c, d): (u32, u32, u32, u32);
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("{{ .reg .pred p; .reg .b32 mapped; setp.ne.b32 p, {condition}, 0;",
+             "mov.b32 {0}, 0; mov.b32 {1}, 0; mov.b32 {2}, 0; mov.b32 {3}, 0;",
+             "@p mapa.shared::cluster.u32 mapped, {address}, {rank};",
+             "@p ld.shared::cluster.v4.b32 {{{0}, {1}, {2}, {3}}}, [mapped]; }}",
+             out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d, address = in(reg32) address,
+             rank = in(reg32) rank, condition = in(reg32) condition, options(nostack));
+    };
+    [a, b, c, d]
+}
+
 /// Stores to a mapped address: `st.shared::cluster.b32`.
 ///
 /// # Safety

@@ -9,7 +9,7 @@ use super::tma_wgmma::launch::Step;
 use super::tma_wgmma::maps::{InputMap, Major, Matrix, narrow};
 use super::tma_wgmma::model::Work;
 use super::tma_wgmma::raster_rows;
-use super::tma_wgmma::variants::Split;
+use super::tma_wgmma::variants::Way;
 use crate::driver::TmaType;
 use crate::launch::{LaunchConfig, linear_grid};
 use crate::plan::{Call, Launch};
@@ -99,7 +99,7 @@ impl Sides {
         let reach = |extent: i64| i64::from(F32_PARTS) * (extent + i64::from(TILE.gemm_k));
         let _ = (narrow("gemm_m in parts", reach(c.rows))?, narrow("gemm_n in parts", reach(c.cols))?);
         let _ = narrow("gemm_k in parts", reach(a.cols))?;
-        let n_tiles = TILE.n_tiles(c.rows as u64, c.cols as u64, problem.n_batch() as u64);
+        let n_tiles = TILE.n_tiles(0, [c.rows as u64, c.cols as u64, problem.n_batch() as u64]);
         let _ = narrow("the number of tiles", n_tiles as i64)?;
         Ok(Sides {
             exchanged,
@@ -148,7 +148,7 @@ impl Sides {
             gemm_k: self.gemm_k,
             n_batch: self.n_batch(),
             batch_dims: self.batch_dims,
-            raster_rows: raster_rows(TILE, n_units),
+            raster_rows: raster_rows(TILE, 0, n_units),
             a_batch_steps: self.a.batch_steps,
             alpha: 1.0,
             b_batch_steps: self.b.batch_steps,
@@ -164,6 +164,7 @@ impl Sides {
             outer_blocks: self.gemm_k.div_ceil(TILE.gemm_k),
             a_outer_batch: 0,
             b_outer_batch: 0,
+            sharers_log2: 0,
             bias_along_rows: 0,
             epilogue: FusedEpilogueParam::NONE,
             z_batch_strides: [0; 3],
@@ -201,7 +202,7 @@ impl Algorithm<MatmulProblem> for Bf16x3Wgmma {
         let blocks = sides.gemm_k.div_ceil(TILE.gemm_k) * PART_PAIRS.len() as u32;
         let products = Work {
             tile: TILE,
-            split: Split::Whole,
+            way: Way::PLAIN,
             gemm_m: sides.gemm_m.into(),
             gemm_n: sides.gemm_n.into(),
             gemm_k: u64::from(blocks) * u64::from(TILE.gemm_k),
@@ -226,7 +227,7 @@ impl Algorithm<MatmulProblem> for Bf16x3Wgmma {
         let function = context.function(config.0)?;
         function.set_max_dynamic_shared(TILE.smem_bytes() as usize)?;
         let n_units = (context.info().n_units as u64).max(1);
-        let n_tiles = TILE.n_tiles(sides.gemm_m.into(), sides.gemm_n.into(), sides.n_batch().into());
+        let n_tiles = TILE.n_tiles(0, [sides.gemm_m.into(), sides.gemm_n.into(), sides.n_batch().into()]);
         let grid = n_tiles.div_ceil(n_tiles.div_ceil(n_units));
         let step = Step {
             function,

@@ -7,7 +7,7 @@ use super::MatmulProblem;
 use super::tma_wgmma::maps::{Matrix, narrow};
 use super::tma_wgmma::model::Work;
 use super::tma_wgmma::raster_rows;
-use super::tma_wgmma::variants::Split;
+use super::tma_wgmma::variants::Way;
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch, scales_only, store_params};
 use crate::ops::transform::Copying;
@@ -97,7 +97,7 @@ impl Algorithm<MatmulProblem> for KMajorWgmma {
         // A row of 128 bytes takes as long whatever it holds.
         let work = Work {
             tile: row(config).tile,
-            split: Split::Whole,
+            way: Way::PLAIN,
             gemm_m: sides.gemm_m.into(),
             gemm_n: sides.gemm_n.into(),
             gemm_k: sides.k_units.into(),
@@ -205,7 +205,7 @@ impl Sides {
     }
 
     fn n_tiles(&self, tile: MatmulTile) -> u64 {
-        tile.n_tiles(self.gemm_m.into(), self.gemm_n.into(), self.n_batch().into())
+        tile.n_tiles(0, [self.gemm_m.into(), self.gemm_n.into(), self.n_batch().into()])
     }
 
     /// Whether the tile is no wider than it needs to be.
@@ -226,7 +226,7 @@ impl Sides {
             gemm_k: self.k_units,
             n_batch: self.n_batch(),
             batch_dims: self.batch_dims,
-            raster_rows: raster_rows(tile, n_units),
+            raster_rows: raster_rows(tile, 0, n_units),
             a_batch_steps: self.a.batch_steps,
             alpha: 1.0,
             b_batch_steps: self.b.batch_steps,
@@ -242,6 +242,7 @@ impl Sides {
             outer_blocks: blocks,
             a_outer_batch: 0,
             b_outer_batch: 0,
+            sharers_log2: 0,
             bias_along_rows: 0,
             epilogue: FusedEpilogueParam::NONE,
             z_batch_strides: [0; 3],

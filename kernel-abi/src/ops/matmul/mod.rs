@@ -43,8 +43,8 @@ pub use problem::{MatmulDesc, MatmulProblem};
 pub use raster::{Place, Raster, div_rem};
 pub use tiles::{
     CP_ASYNC_64X64, CP_ASYNC_128X128, FFMA_64X64, FFMA_128X128, MatmulBlockTile, MatmulTile, NAIVE_TILE, TILE_64X16,
-    TILE_64X32, TILE_64X64, TILE_128X16, TILE_128X32, TILE_128X64, TILE_128X128, TILE_128X256, TILE_128X256_C2,
-    TILE_192X192,
+    TILE_64X32, TILE_64X64, TILE_64X128, TILE_128X16, TILE_128X32, TILE_128X64, TILE_128X128, TILE_128X256,
+    TILE_128X256_C2, TILE_192X128, TILE_192X192,
 };
 
 /// The most batch dimensions a problem may have.

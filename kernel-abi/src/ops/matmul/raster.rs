@@ -29,7 +29,11 @@ impl Raster {
     /// The tiles of a problem for clusters of Hopper's kernels.
     #[inline(always)]
     pub const fn new(tile: MatmulTile, p: &MatmulTmaParams) -> Self {
-        Self::over([tile.cluster_rows(), tile.gemm_n], [p.gemm_m, p.gemm_n], p.batch_dims, p.raster_rows)
+        let log2 = tile.sharers_log2(p.sharers_log2);
+        // A shift, where the compiler would see a division by what may be 0.
+        let m_blocks = (p.gemm_m.div_ceil(tile.gemm_m) + (1 << log2) - 1) >> log2;
+        let blocks = [m_blocks, p.gemm_n.div_ceil(tile.gemm_n)];
+        Self::of_blocks([tile.gemm_m << log2, tile.gemm_n], blocks, p.batch_dims, p.raster_rows)
     }
 
     /// The tiles of these rows and columns in matrices of those; `group_rows` rows of tiles are walked together.
@@ -40,7 +44,16 @@ impl Raster {
         batch_dims: [u32; MAX_BATCH_DIMS],
         group_rows: u32,
     ) -> Self {
-        let (m_blocks, n_blocks) = (gemm_m.div_ceil(tile_m), gemm_n.div_ceil(tile_n));
+        Self::of_blocks([tile_m, tile_n], [gemm_m.div_ceil(tile_m), gemm_n.div_ceil(tile_n)], batch_dims, group_rows)
+    }
+
+    #[inline(always)]
+    const fn of_blocks(
+        [tile_m, tile_n]: [u32; 2],
+        [m_blocks, n_blocks]: [u32; 2],
+        batch_dims: [u32; MAX_BATCH_DIMS],
+        group_rows: u32,
+    ) -> Self {
         let n_tiles = m_blocks * n_blocks * batch_dims[0] * batch_dims[1] * batch_dims[2];
         Raster { tile_m, tile_n, m_blocks, n_blocks, group_rows, batch_dims, n_tiles }
     }
@@ -68,9 +81,14 @@ impl Raster {
     }
 }
 
-/// Quotient and remainder. Extents are at least 1; without the check, device code would carry a panic for 0.
+/// Quotient and remainder. Extents are at least 1; without the check, device code would carry a panic for 0. Of one
+/// matrix, and of few tiles, most quotients are 0, and take no division: they stand one after the other before the first
+/// load.
 #[inline(always)]
 pub const fn div_rem(a: u32, b: u32) -> (u32, u32) {
+    if a < b {
+        return (0, a);
+    }
     match a.checked_div(b) {
         Some(quotient) => (quotient, a - quotient * b),
         None => (0, 0),
@@ -112,6 +130,7 @@ mod tests {
             outer_blocks: 1,
             a_outer_batch: 0,
             b_outer_batch: 0,
+            sharers_log2: 0,
             bias_along_rows: 0,
             epilogue: crate::epilogue::FusedEpilogueParam::NONE,
             z_batch_strides: [0; 3],

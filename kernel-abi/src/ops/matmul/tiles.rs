@@ -11,7 +11,8 @@ pub struct MatmulTile {
     pub gemm_k: u32,
     /// Tiles of a and b that are loaded ahead.
     pub stages: u32,
-    /// Blocks of a cluster: neighbours along the rows that share b's tile, of which each loads a part for all.
+    /// Blocks of a cluster: neighbours along the rows that share b's tile, of which each loads a part for all; 1 where a
+    /// launch decides.
     pub cluster: u32,
 }
 
@@ -21,7 +22,7 @@ macro_rules! tiles {
         pub const $name: MatmulTile = MatmulTile { gemm_m: $m, gemm_n: $n, gemm_k: 64, stages: $s, cluster: $c };
         const _: () = assert!($name.smem_bytes() <= MAX_SHARED_BYTES);
         const _: () = assert!($name.consumer_rows() == 64);
-        const _: () = assert!(!$name.splits_in_clusters() || $name.sums_bytes() <= $name.panels_at());
+        const _: () = assert!(!$name.forms_clusters() || $name.sums_bytes() <= $name.panels_at());
     )* };
 }
 
@@ -32,6 +33,8 @@ tiles! {
     TILE_128X256 = [128 x 256, stages 4, cluster 1];
     /// For large problems whose last round of tiles it fills better: as few bytes a product, by three consumers.
     TILE_192X192 = [192 x 192, stages 4, cluster 1];
+    /// For problems with somewhat more tiles of 128 x 128 than multiprocessors.
+    TILE_192X128 = [192 x 128, stages 5, cluster 1];
     /// For problems with few tiles.
     TILE_128X128 = [128 x 128, stages 6, cluster 1];
     /// For products with up to 64 columns, or with few tiles.
@@ -40,12 +43,14 @@ tiles! {
     TILE_128X32 = [128 x 32, stages 8, cluster 1];
     /// For products with up to 16 columns.
     TILE_128X16 = [128 x 16, stages 8, cluster 1];
-    /// For products with very few tiles of 128 rows: those of 64, by one consumer.
-    TILE_64X64 = [64 x 64, stages 8, cluster 1];
+    /// For products with very few tiles of 128 rows and up to 128 columns: those of 64, by one consumer.
+    TILE_64X128 = [64 x 128, stages 8, cluster 1];
+    /// The same with up to 64 columns; as many stages as there is room for, since blocks are short, and memory far.
+    TILE_64X64 = [64 x 64, stages 12, cluster 1];
     /// The same with up to 32 columns.
-    TILE_64X32 = [64 x 32, stages 8, cluster 1];
+    TILE_64X32 = [64 x 32, stages 12, cluster 1];
     /// The same with up to 16 columns.
-    TILE_64X16 = [64 x 16, stages 8, cluster 1];
+    TILE_64X16 = [64 x 16, stages 12, cluster 1];
 }
 
 /// Rows and columns that a block of the naive kernel computes at a time.
@@ -186,19 +191,32 @@ impl MatmulTile {
         self.barriers_at() + 2 * 8 * self.stages + Self::ALIGN
     }
 
-    /// Rows of c that a cluster computes at a time.
-    pub const fn cluster_rows(self) -> u32 {
-        self.gemm_m * self.cluster
+    /// Rows of c that the blocks compute at a time which share b's tile.
+    #[inline(always)]
+    pub const fn shared_rows(self, sharers_log2: u32) -> u32 {
+        self.gemm_m << self.sharers_log2(sharers_log2)
     }
 
-    /// Columns of b that each block of a cluster loads.
-    pub const fn b_part(self) -> u32 {
-        self.gemm_n / self.cluster
+    /// The logarithm of how many blocks share b's tile, where a launch has them share it with that of `log2`.
+    #[inline(always)]
+    pub const fn sharers_log2(self, log2: u32) -> u32 {
+        if self.forms_clusters() { log2 } else { self.cluster.trailing_zeros() }
     }
 
-    /// Bytes of that part.
-    pub const fn b_part_bytes(self) -> u32 {
-        self.b_bytes() / self.cluster
+    /// Whether so many blocks may share b's tile: each loads whole periods of the swizzle, of 8 rows.
+    pub const fn may_share(self, log2: u32) -> bool {
+        log2 == 0 || (self.forms_clusters() && self.gemm_n >> log2 >= 8)
+    }
+
+    /// Columns and indices of k that each of the blocks loads which share b's tile: columns where k is contiguous, and
+    /// whole panels of wide tiles; else a part of each panel.
+    #[inline(always)]
+    pub const fn b_part(self, sharers_log2: u32, b_is_mn_major: bool) -> [u32; 2] {
+        if b_is_mn_major && self.forms_clusters() {
+            [self.gemm_n, self.gemm_k >> sharers_log2]
+        } else {
+            [self.gemm_n >> sharers_log2, self.gemm_k]
+        }
     }
 
     /// Bytes of the sums of all consumers, which blocks that share a tile exchange through the memory of the stages.
@@ -206,9 +224,9 @@ impl MatmulTile {
         self.gemm_m * self.gemm_n * 4
     }
 
-    /// Whether several blocks may each sum a part of k and add up through shared memory: their clusters must be free
-    /// for it, and whoever holds many sums has no register left.
-    pub const fn splits_in_clusters(self) -> bool {
+    /// Whether a launch may form clusters: of blocks that sum a part of k each and add up through shared memory, and of
+    /// blocks that share b's tile. Their clusters must be free for it, and whoever holds many sums has no register left.
+    pub const fn forms_clusters(self) -> bool {
         self.cluster == 1 && self.gemm_n <= 128
     }
 
@@ -217,9 +235,9 @@ impl MatmulTile {
         self.consumers() < 3
     }
 
-    /// Tiles that clusters compute at a time, of all matrices of a product.
-    pub const fn n_tiles(self, gemm_m: u64, gemm_n: u64, n_batch: u64) -> u64 {
-        gemm_m.div_ceil(self.cluster_rows() as u64) * gemm_n.div_ceil(self.gemm_n as u64) * n_batch
+    /// Tiles of all blocks that share b's, of all matrices of a product.
+    pub const fn n_tiles(self, sharers_log2: u32, [gemm_m, gemm_n, n_batch]: [u64; 3]) -> u64 {
+        gemm_m.div_ceil(self.shared_rows(sharers_log2) as u64) * gemm_n.div_ceil(self.gemm_n as u64) * n_batch
     }
 }
 

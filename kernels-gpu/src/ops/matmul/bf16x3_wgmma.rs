@@ -9,8 +9,8 @@
 //! Grid, block and shared memory are those of `tma_wgmma` without clusters; the output is stored by threads.
 
 use super::tma_wgmma::{
-    CONSUMER_REGISTERS, Maps, PANEL_BYTES, PRODUCER_REGISTERS, Product, Ring, SWIZZLE_PERIOD, Unit, Units, WARPGROUP,
-    begin, coordinates, load, release,
+    CONSUMER_REGISTERS, Maps, PANEL_BYTES, PRODUCER_REGISTERS, Product, Ring, SWIZZLE_PERIOD, Sharers, Unit, Units,
+    WARPGROUP, begin, coordinates, load, release,
 };
 use crate::math::index::{div_rem, for_each_index};
 use cuda_std::memory::{X2, X4};
@@ -25,16 +25,17 @@ use kernel_abi::ops::matmul::{F32_PARTS, MatmulPackParams, MatmulTmaParams, PART
 /// As `tma_wgmma::run`; the maps are those of parts.
 #[inline(always)]
 pub(super) unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: Maps) {
-    let (ring, warpgroup) = begin(P::TILE, &maps, false);
-    let raster = Raster::new(P::TILE, p);
+    let (ring, warpgroup) = begin(P::TILE, &maps, false, Sharers::ALONE);
+    schedule::wait_for_predecessors();
+    let units = Units::new(Raster::new(P::TILE, p), P::TILE, Sharers::ALONE);
     if warpgroup == 0 {
         schedule::release_registers::<PRODUCER_REGISTERS>();
         if thread_idx_x() == 0 {
-            produce::<P, R>(p, &maps, raster, ring);
+            produce::<P, R>(p, &maps, units, ring);
         }
     } else {
         schedule::acquire_registers::<CONSUMER_REGISTERS>();
-        consume::<P, R>(p, raster, ring, warpgroup - 1);
+        consume::<P, R>(p, units, ring, warpgroup - 1);
     }
 }
 
@@ -55,9 +56,8 @@ const PAIRS: [u32; 2] = {
 /// # Safety
 /// As [`run`]; one thread.
 #[inline(always)]
-unsafe fn produce<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: &Maps, raster: Raster, mut ring: Ring) {
+unsafe fn produce<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: &Maps, mut units: Units, mut ring: Ring) {
     let tile = P::TILE;
-    let mut units = Units::new(raster, tile);
     while units.is_left(p) {
         let Unit { place, first_k, k_blocks, .. } = units.next(p);
         let a_batch = coordinates(place.batch, p.a_batch_steps);
@@ -74,8 +74,8 @@ unsafe fn produce<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: &Map
                 let b_rows = (PAIRS[1] >> pair) % 4 * p.b_part_rows;
                 let (a_mn, a_k) = of_part(P::A_IS_MN_MAJOR, place.m, k, a_rows);
                 let (b_mn, b_k) = of_part(P::B_IS_MN_MAJOR, place.n, k, b_rows);
-                load(P::A_IS_MN_MAJOR, tile.gemm_m, 1, a, maps.a, bar, a_mn, a_k, a_batch);
-                load(P::B_IS_MN_MAJOR, tile.gemm_n, 1, b, maps.b, bar, b_mn, b_k, b_batch);
+                load(P::A_IS_MN_MAJOR, tile.gemm_m, Sharers::ALONE, a, maps.a, bar, a_mn, a_k, a_batch);
+                load(P::B_IS_MN_MAJOR, tile.gemm_n, Sharers::ALONE, b, maps.b, bar, b_mn, b_k, b_batch);
                 ring.advance();
                 pair += 4;
             }
@@ -95,11 +95,10 @@ fn of_part(is_mn_major: bool, mn: u32, k: u32, rows: u32) -> (u32, u32) {
 /// # Safety
 /// As [`run`]; all threads of one warpgroup.
 #[inline(always)]
-unsafe fn consume<P: Product<R>, const R: usize>(p: &MatmulTmaParams, raster: Raster, mut ring: Ring, consumer: u32) {
+unsafe fn consume<P: Product<R>, const R: usize>(p: &MatmulTmaParams, mut units: Units, mut ring: Ring, consumer: u32) {
     let tile = P::TILE;
     let leading = |mn_major: bool| if mn_major { PANEL_BYTES } else { 16 };
     let lane = thread_idx_x() % 32;
-    let mut units = Units::new(raster, tile);
     while units.is_left(p) {
         let Unit { place, k_blocks, .. } = units.next(p);
         let k_blocks = warp::uniform(k_blocks);
@@ -118,7 +117,7 @@ unsafe fn consume<P: Product<R>, const R: usize>(p: &MatmulTmaParams, raster: Ra
                 // One stage's products stay queued; those before are done and have read their stage.
                 wgmma_wait!(d = &mut d, registers = 0, pending = 1);
                 if pair > 0 {
-                    release(tile, freed, lane);
+                    release(Sharers::ALONE, freed, lane);
                 }
                 freed = ring.empty();
                 ring.advance();
@@ -128,7 +127,7 @@ unsafe fn consume<P: Product<R>, const R: usize>(p: &MatmulTmaParams, raster: Ra
                 }
             }
             P::finish(&mut d);
-            release(tile, freed, lane);
+            release(Sharers::ALONE, freed, lane);
             let mut i = 0;
             while i < R {
                 *sums.get_unchecked_mut(i) += *d.get_unchecked(i);

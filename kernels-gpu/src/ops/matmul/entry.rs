@@ -7,8 +7,8 @@ use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::matmul::{
     CP_ASYNC_64X64, CP_ASYNC_128X128, FFMA_64X64, FFMA_128X128, MatmulBlockParams, MatmulBlockTile, MatmulPackParams,
-    MatmulParams, MatmulPartialsParams, MatmulTile, MatmulTmaParams, TILE_64X16, TILE_64X32, TILE_64X64, TILE_128X16,
-    TILE_128X32, TILE_128X64, TILE_128X128, TILE_128X256, TILE_128X256_C2, TILE_192X192,
+    MatmulParams, MatmulPartialsParams, MatmulTile, MatmulTmaParams, TILE_64X16, TILE_64X32, TILE_64X64, TILE_64X128,
+    TILE_128X16, TILE_128X32, TILE_128X64, TILE_128X128, TILE_128X256, TILE_128X256_C2, TILE_192X128, TILE_192X192,
 };
 
 macro_rules! naive_entries {
@@ -47,13 +47,22 @@ macro_rules! tma_wgmma_entries {
     ($(($symbol:ident, $dtype:ident, $tile:ident, $cluster:tt, $a:ident, $b:ident)),* $(,)?) => { $(
         tma_wgmma_entries!(@tile $tile, $cluster, $symbol, $dtype, $tile, $a, $b);
     )* };
-    (@tile TILE_192X192, 1, $symbol:ident, $($row:ident),*) => {
+    (@tile TILE_192X192, 1, $($row:ident),*) => {
+        tma_wgmma_entries!(@three_consumers $($row),*);
+    };
+    (@tile TILE_192X128, 1, $($row:ident),*) => {
+        tma_wgmma_entries!(@three_consumers $($row),*);
+    };
+    (@three_consumers $symbol:ident, $($row:ident),*) => {
         /// # Safety
         /// The host passes maps and extents of live matrices in `params`.
         #[kernel(arch = "sm_90a", threads = 512, min_blocks = 1, tensor_maps = 3)]
         pub unsafe fn $symbol(params: MatmulTmaParams) {
             tma_wgmma_entries!(@body $symbol, params, $($row),*)
         }
+    };
+    (@tile TILE_64X128, 1, $($row:ident),*) => {
+        tma_wgmma_entries!(@one_consumer $($row),*);
     };
     (@tile TILE_64X64, 1, $($row:ident),*) => {
         tma_wgmma_entries!(@one_consumer $($row),*);
@@ -113,6 +122,12 @@ macro_rules! product {
     };
     ($this:ident, $dtype:ident, TILE_192X192, $a:ident, $b:ident) => {
         product!($this, $dtype, TILE_192X192, 192, 96, $a, $b);
+    };
+    ($this:ident, $dtype:ident, TILE_192X128, $a:ident, $b:ident) => {
+        product!($this, $dtype, TILE_192X128, 128, 64, $a, $b);
+    };
+    ($this:ident, $dtype:ident, TILE_64X128, $a:ident, $b:ident) => {
+        product!($this, $dtype, TILE_64X128, 128, 64, $a, $b);
     };
     ($this:ident, $dtype:ident, TILE_64X64, $a:ident, $b:ident) => {
         product!($this, $dtype, TILE_64X64, 64, 32, $a, $b);

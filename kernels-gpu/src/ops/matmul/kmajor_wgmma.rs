@@ -5,8 +5,8 @@
 //! each. Results are stored by threads, so they may lie anyhow.
 
 use super::tma_wgmma::{
-    CONSUMER_REGISTERS, Maps, PANEL_BYTES, PRODUCER_REGISTERS, Ring, SWIZZLE_PERIOD, Unit, Units, WARPGROUP, begin,
-    coordinates, load, release,
+    CONSUMER_REGISTERS, Maps, PANEL_BYTES, PRODUCER_REGISTERS, Ring, SWIZZLE_PERIOD, Sharers, Unit, Units, WARPGROUP,
+    begin, coordinates, load, release,
 };
 use crate::math::kmajor::{Product, STAGING_BYTES, elements, kmajor_product, store};
 use cuda_std::thread::thread_idx_x;
@@ -21,16 +21,17 @@ use kernel_abi::ops::matmul::{MatmulKMajorParams, MatmulTile, Place, Raster, TIL
 /// bytes of shared memory.
 #[inline(always)]
 unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulKMajorParams, maps: Maps, tile: MatmulTile) {
-    let (ring, warpgroup) = begin(tile, &maps, false);
-    let raster = Raster::new(tile, &p.product);
+    let (ring, warpgroup) = begin(tile, &maps, false, Sharers::ALONE);
+    schedule::wait_for_predecessors();
+    let units = Units::new(Raster::new(tile, &p.product), tile, Sharers::ALONE);
     if warpgroup == 0 {
         schedule::release_registers::<PRODUCER_REGISTERS>();
         if thread_idx_x() == 0 {
-            produce::<P, R>(p, &maps, Units::new(raster, tile), ring, tile);
+            produce::<P, R>(p, &maps, units, ring, tile);
         }
     } else {
         schedule::acquire_registers::<CONSUMER_REGISTERS>();
-        consume::<P, R>(p, Units::new(raster, tile), ring, tile, warpgroup - 1);
+        consume::<P, R>(p, units, ring, tile, warpgroup - 1);
     }
 }
 
@@ -56,8 +57,8 @@ unsafe fn produce<P: Product<R>, const R: usize>(
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
             mbarrier::arrive_expect_bytes(ring.full(), tile.loaded_bytes(false));
             let (a, b, bar) = (ring.a(), ring.a() + tile.a_bytes(), ring.full());
-            load(false, tile.gemm_m, 1, a, maps.a, bar, place.m, k, a_batch);
-            load(false, tile.gemm_n, 1, b, maps.b, bar, place.n, k, b_batch);
+            load(false, tile.gemm_m, Sharers::ALONE, a, maps.a, bar, place.m, k, a_batch);
+            load(false, tile.gemm_n, Sharers::ALONE, b, maps.b, bar, place.n, k, b_batch);
             ring.advance();
             block += 1;
         }
@@ -93,7 +94,7 @@ unsafe fn consume<P: Product<R>, const R: usize>(
             let b = descriptor(ring.a() + tile.a_bytes(), 16, SWIZZLE_PERIOD, Swizzle::B128);
             P::multiply(&mut d, a, b, u32::from(block > 0));
             if block > 0 {
-                release(tile, freed, lane);
+                release(Sharers::ALONE, freed, lane);
             }
             freed = ring.empty();
             ring.advance();
@@ -103,7 +104,7 @@ unsafe fn consume<P: Product<R>, const R: usize>(
             }
         }
         P::finish(&mut d);
-        release(tile, freed, lane);
+        release(Sharers::ALONE, freed, lane);
         let rows = [row_address(p, place, place.m + row), row_address(p, place, place.m + row + 8)];
         store::<P, R>(&p.store, rows, place.n, p.product.gemm_n, &d, staging);
     }

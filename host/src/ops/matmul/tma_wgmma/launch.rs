@@ -1,6 +1,6 @@
 //! The launches of one run: copies of inputs where need be, the products, the sum of slices where they are split.
 
-use super::maps::{InputMap, Maps};
+use super::maps::{InputMap, Major, Maps};
 use super::pack::Pack;
 use super::{ALIGN_BYTES, MatmulProblem};
 use crate::driver::{Function, GpuStream};
@@ -130,7 +130,9 @@ impl TmaLaunch {
         let mut params = self.params;
         let (tile, kind) = (self.tile, maps.data_type);
         params.a_map = maps.a.encode(context, kind, inputs[0], tile.gemm_m, tile.gemm_k)?;
-        params.b_map = maps.b.encode(context, kind, inputs[1], tile.b_part(), tile.gemm_k)?;
+        let sharers_log2 = tile.sharers_log2(params.sharers_log2);
+        let [columns, depth] = tile.b_part(sharers_log2, maps.b.major == Major::Mn);
+        params.b_map = maps.b.encode(context, kind, inputs[1], columns, depth)?;
         let c = addresses[2];
         params.c.address = c;
         params.store_bytes = maps.c.store_bytes(c);

@@ -7,7 +7,8 @@
 //! tensor map where one describes it, else by stores of threads.
 //!
 //! Where there are fewer tiles than multiprocessors, the sums are split into slices: among the blocks of a cluster, or
-//! through the workspace, where a second kernel adds them up. Both add in a fixed order.
+//! through the workspace, where a second kernel adds them up. Both add in a fixed order. Blocks of a cluster may also load
+//! b's tile together, so that the cache delivers it once.
 
 mod epilogue;
 pub(super) mod launch;
@@ -31,7 +32,7 @@ use kernel_abi::ops::matmul::{
 use launch::{Layout, Step, TmaLaunch, partial_bytes};
 use maps::{InputMap, Maps};
 use model::Work;
-use variants::{KERNELS, Row, Split, Variant};
+use variants::{KERNELS, Row, Split, Variant, Way};
 
 /// Warp-specialized and persistent, for 16-bit types.
 pub(super) struct TmaWgmma;
@@ -42,8 +43,11 @@ pub(super) const ALIGN_BYTES: u64 = 16;
 /// The fewest blocks of k that are worth a slice.
 const MIN_SLICE_BLOCKS: u32 = 2;
 
-/// Slices through the workspace that are offered for a kernel: the best by estimate.
+/// Of slices in clusters, of slices through the workspace, and of blocks that share what they load, how many variants of
+/// a kernel are offered: the best by estimate.
+const OFFERED_CLUSTERS: usize = 2;
 const OFFERED_SPLITS: usize = 2;
+const OFFERED_SHARES: usize = 3;
 
 impl Algorithm<MatmulProblem> for TmaWgmma {
     fn name(&self) -> &'static str {
@@ -112,14 +116,14 @@ impl Product {
         })
     }
 
-    /// What a tile computes: narrow ones take the shorter side of c as their columns, others that along which c is
-    /// contiguous.
+    /// What a tile computes: narrow ones, and those of few rows, take the shorter side of c as their columns, others that
+    /// along which c is contiguous.
     fn maps(&self, tile: MatmulTile) -> Option<&Maps> {
         let Some(transpose) = &self.transpose else {
-            return Some(&self.maps).filter(|_| tile.gemm_n > MatmulTile::PANEL);
+            return Some(&self.maps).filter(|_| !takes_shorter_side(tile));
         };
         let (m, n) = (self.maps.gemm_m, self.maps.gemm_n);
-        let exchanges = if tile.gemm_n <= MatmulTile::PANEL && m != n { m < n } else { self.transpose_is_contiguous };
+        let exchanges = if takes_shorter_side(tile) && m != n { m < n } else { self.transpose_is_contiguous };
         Some(if exchanges { transpose } else { &self.maps })
     }
 
@@ -142,7 +146,7 @@ impl Product {
         for row in KERNELS.iter().filter(|row| row.dtype == self.dtype) {
             let Some(maps) = self.maps(row.tile) else { continue };
             if (row.a, row.b) == (maps.a.major, maps.b.major) && suits(row.tile, maps, n_units) {
-                let estimate_us = |split| work(maps, row.tile, split, self.operand_bytes, context).estimate_us();
+                let estimate_us = |way| work(maps, row.tile, way, self.operand_bytes, context).estimate_us();
                 match &self.epilogue {
                     None => configs.extend(offered(row, estimate_us, maps)),
                     // Whole sums alone meet their epilogue.
@@ -159,20 +163,20 @@ impl Product {
     }
 
     pub(in crate::ops) fn workspace_bytes(&self, config: Config) -> u64 {
-        let (row, split) = variants::chosen(config);
-        self.maps(row.tile).map_or(0, |maps| layout(maps, split).bytes)
+        let (row, way) = variants::chosen(config);
+        self.maps(row.tile).map_or(0, |maps| layout(maps, way.split).bytes)
     }
 
     pub(in crate::ops) fn estimate_us(&self, config: Config, context: &Context) -> f64 {
-        let (row, split) = variants::chosen(config);
-        let estimate = |maps| work(maps, row.tile, split, self.operand_bytes, context).estimate_us();
+        let (row, way) = variants::chosen(config);
+        let estimate = |maps| work(maps, row.tile, way, self.operand_bytes, context).estimate_us();
         self.maps(row.tile).map_or(f64::INFINITY, estimate)
     }
 
     /// The launches of a config.
     pub(in crate::ops) fn prepare(self, config: Config, context: &Context) -> Result<TmaLaunch, Error> {
-        let (row, split) = variants::chosen(config);
-        let (tile, dtype) = (row.tile, self.dtype);
+        let (row, way) = variants::chosen(config);
+        let (tile, dtype, split) = (row.tile, self.dtype, way.split);
         let exchanged = self.maps(tile).is_some_and(|maps| maps.exchanged);
         let maps = match self.transpose {
             Some(transpose) if exchanged => transpose,
@@ -180,14 +184,15 @@ impl Product {
         };
         let function = context.function(row.symbol)?;
         function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
-        let n_clusters = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1);
-        let n_units =
-            tile.n_tiles(maps.gemm_m.into(), maps.gemm_n.into(), maps.n_batch().into()) * u64::from(split.n_slices());
-        let (grid, cluster) = match split {
-            Split::Cluster(n) => (n_units, n),
+        let (sharers, cluster) = (way.sharers(tile), way.cluster(tile));
+        let n_clusters = context.active_clusters(sharers).max(1);
+        let n_units = tile.n_tiles(way.sharers_log2, extents(&maps)) * u64::from(split.n_slices());
+        let groups = match split {
+            Split::Cluster(_) => n_units,
             // As few blocks as do it in the same number of rounds: the others would only draw power.
-            _ => (n_units.div_ceil(n_units.div_ceil(n_clusters)) * u64::from(tile.cluster), tile.cluster),
+            _ => n_units.div_ceil(n_units.div_ceil(n_clusters)),
         };
+        let grid = groups * u64::from(sharers);
         let step = Step {
             function,
             config: LaunchConfig {
@@ -199,7 +204,7 @@ impl Product {
                 evenly: false,
             },
         };
-        let mut params = params(&maps, tile, split, n_clusters as u32);
+        let mut params = params(&maps, tile, way, n_clusters as u32);
         if let Some(given) = &self.epilogue {
             // As `configs` has checked.
             let _ = epilogue::put(&mut params, given, dtype, &maps);
@@ -214,44 +219,61 @@ impl Product {
     }
 }
 
+/// Whether a tile's columns are the shorter side of c.
+fn takes_shorter_side(tile: MatmulTile) -> bool {
+    tile.gemm_n <= MatmulTile::PANEL || tile.consumers() == 1
+}
+
+/// Rows and columns of c, and matrices.
+fn extents(maps: &Maps) -> [u64; 3] {
+    [maps.gemm_m.into(), maps.gemm_n.into(), maps.n_batch().into()]
+}
+
 /// Whether a tile is worth a look: narrow ones for narrow products and for those with few tiles, those of few rows where
 /// all are at work at once or nearly, and those of three consumers where all three have rows.
 fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
-    let n_tiles = tile.n_tiles(maps.gemm_m.into(), maps.gemm_n.into(), maps.n_batch().into());
+    let n_tiles = tile.n_tiles(0, extents(maps));
     let narrow = maps.gemm_n <= 2 * tile.gemm_n;
     match tile.consumers() {
         1 => n_tiles <= if narrow { 2 * n_units } else { n_units },
         2 => tile.gemm_n > MatmulTile::PANEL || narrow || n_tiles <= 4 * n_units,
-        _ => maps.gemm_m > 128 && maps.gemm_n > 128,
+        _ => maps.gemm_m > 128 && maps.gemm_n > tile.gemm_n - MatmulTile::PANEL,
     }
 }
 
-/// The configs of a kernel that are offered: without slices, the best number for clusters, the best ones for the
-/// workspace.
-fn offered(row: &Row, estimate_us: impl Fn(Split) -> f64, maps: &Maps) -> Vec<Config> {
+/// The configs of a kernel that are offered: without slices, and the best ones of each kind.
+fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps) -> Vec<Config> {
     let k_blocks = maps.gemm_k.div_ceil(row.tile.gemm_k);
-    let best = |kind: fn(Split) -> bool, n: usize| {
-        let able = |variant: &&Variant| kind(variant.split) && variant.split.n_slices() * MIN_SLICE_BLOCKS <= k_blocks;
+    let best = |kind: fn(Way) -> bool, n: usize| {
+        let able = |variant: &&Variant| {
+            let Way { split, sharers_log2 } = variant.way;
+            let slices = split.n_slices();
+            kind(variant.way)
+                && (slices == 1 || slices * MIN_SLICE_BLOCKS <= k_blocks)
+                && row.tile.may_share(sharers_log2)
+                && maps.gemm_m > row.tile.gemm_m * ((1 << sharers_log2) - 1)
+        };
         let mut all: Vec<_> = row.variants.iter().filter(able).collect();
-        all.sort_by(|a, b| estimate_us(a.split).total_cmp(&estimate_us(b.split)));
+        all.sort_by(|a, b| estimate_us(a.way).total_cmp(&estimate_us(b.way)));
         all.into_iter().take(n).map(|variant| Config(variant.name)).collect::<Vec<_>>()
     };
     let mut configs = vec![Config(row.symbol)];
-    if row.tile.splits_in_clusters() {
-        configs.extend(best(|split| matches!(split, Split::Cluster(_)), 1));
+    if row.tile.forms_clusters() {
+        configs.extend(best(|way| way.sharers_log2 == 0 && matches!(way.split, Split::Cluster(_)), OFFERED_CLUSTERS));
+        configs.extend(best(|way| way.sharers_log2 > 0, OFFERED_SHARES));
     }
-    configs.extend(best(|split| matches!(split, Split::Workspace(_)), OFFERED_SPLITS));
+    configs.extend(best(|way| matches!(way.split, Split::Workspace(_)), OFFERED_SPLITS));
     configs
 }
 
 /// What the estimate of a variant depends on.
-fn work(maps: &Maps, tile: MatmulTile, split: Split, operand_bytes: f64, context: &Context) -> Work {
+fn work(maps: &Maps, tile: MatmulTile, way: Way, operand_bytes: f64, context: &Context) -> Work {
     let info = context.info();
-    let by_map = maps.c.has_map() && tile.gemm_n >= MatmulTile::PANEL && split == Split::Whole;
+    let by_map = maps.c.has_map() && tile.gemm_n >= MatmulTile::PANEL && way.split == Split::Whole;
     let packed = |map: &InputMap| map.pack.as_ref().map_or(0, |pack| pack.bytes);
     Work {
         tile,
-        split,
+        way,
         gemm_m: maps.gemm_m.into(),
         gemm_n: maps.gemm_n.into(),
         gemm_k: maps.gemm_k.into(),
@@ -259,7 +281,7 @@ fn work(maps: &Maps, tile: MatmulTile, split: Split, operand_bytes: f64, context
         store_bytes: if by_map { 128 } else { maps.c.store_bytes(0) },
         packed_bytes: packed(&maps.a) + packed(&maps.b),
         operand_bytes,
-        slots: context.active_clusters(split.group(tile)),
+        slots: context.active_clusters(way.cluster(tile)),
         bytes_per_us: info.bytes_per_us,
     }
 }
@@ -279,8 +301,8 @@ fn layout(maps: &Maps, split: Split) -> Layout {
 }
 
 /// Parameters but for addresses and scalars.
-fn params(maps: &Maps, tile: MatmulTile, split: Split, n_clusters: u32) -> MatmulTmaParams {
-    let c = &maps.c;
+fn params(maps: &Maps, tile: MatmulTile, way: Way, n_clusters: u32) -> MatmulTmaParams {
+    let (c, split) = (&maps.c, way.split);
     MatmulTmaParams {
         a_map: [0; 16],
         b_map: [0; 16],
@@ -297,7 +319,7 @@ fn params(maps: &Maps, tile: MatmulTile, split: Split, n_clusters: u32) -> Matmu
         gemm_k: maps.gemm_k,
         n_batch: maps.n_batch(),
         batch_dims: maps.batch_dims,
-        raster_rows: raster_rows(tile, n_clusters),
+        raster_rows: raster_rows(tile, way.sharers_log2, n_clusters),
         a_batch_steps: maps.a.batch_steps,
         alpha: 1.0,
         b_batch_steps: maps.b.batch_steps,
@@ -319,6 +341,7 @@ fn params(maps: &Maps, tile: MatmulTile, split: Split, n_clusters: u32) -> Matmu
         outer_blocks: maps.outer.blocks,
         a_outer_batch: u32::from(maps.outer.batches[0]),
         b_outer_batch: u32::from(maps.outer.batches[1]),
+        sharers_log2: way.sharers_log2,
         bias_along_rows: 0,
         epilogue: FusedEpilogueParam::NONE,
         z_batch_strides: [0; 3],
@@ -360,9 +383,10 @@ fn pack_step(params: &MatmulPackParams, context: &Context) -> Result<Step, Error
     })
 }
 
-/// How many rows of tiles to walk together: the count for which the clusters under way at once share most.
-pub(super) fn raster_rows(tile: MatmulTile, n_clusters: u32) -> u32 {
-    let span = |rows: &u32| rows * tile.cluster_rows() + n_clusters.div_ceil(*rows) * tile.gemm_n;
+/// How many rows of tiles, or of so many that share b's, to walk together: the count for which the clusters under way at
+/// once share most.
+pub(super) fn raster_rows(tile: MatmulTile, sharers_log2: u32, n_clusters: u32) -> u32 {
+    let span = |rows: &u32| rows * tile.shared_rows(sharers_log2) + n_clusters.div_ceil(*rows) * tile.gemm_n;
     [4, 8, 16].into_iter().min_by_key(span).unwrap_or(8)
 }
 
@@ -373,9 +397,9 @@ mod tests {
 
     #[test]
     fn raster_balances_rows_and_columns() {
-        assert_eq!(raster_rows(TILE_128X256_C2, 66), 8);
-        assert_eq!(raster_rows(TILE_128X256, 132), 16);
-        assert_eq!(raster_rows(TILE_128X128, 132), 8);
+        assert_eq!(raster_rows(TILE_128X256_C2, 0, 66), 8);
+        assert_eq!(raster_rows(TILE_128X256, 0, 132), 16);
+        assert_eq!(raster_rows(TILE_128X128, 0, 132), 8);
     }
 
     #[test]
@@ -383,7 +407,7 @@ mod tests {
         let problem = "matmul:forward a=256x1760:bf16 b=1760x16:bf16".parse().unwrap();
         let maps = Maps::of(&problem, false).unwrap();
         for slices in [1, 2, 5, 8, 14] {
-            let params = params(&maps, TILE_128X16, Split::Workspace(slices), 132);
+            let params = params(&maps, TILE_128X16, Way { split: Split::Workspace(slices), ..Way::PLAIN }, 132);
             let longer = 28 - params.n_slices * params.slice_k_blocks;
             assert!(params.slice_k_blocks > 0 && longer < params.n_slices, "{slices}");
         }

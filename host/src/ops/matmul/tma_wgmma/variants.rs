@@ -1,11 +1,11 @@
-//! The configs: a kernel, and into how many slices it splits the sums.
+//! The configs: a kernel, into how many slices it splits the sums, and how many blocks share what they load.
 
 use super::maps::Major;
 use crate::DType;
 use crate::select::Config;
 use kernel_abi::ops::matmul::{
-    MatmulTile, TILE_64X16, TILE_64X32, TILE_64X64, TILE_128X16, TILE_128X32, TILE_128X64, TILE_128X128, TILE_128X256,
-    TILE_128X256_C2, TILE_192X192,
+    MatmulTile, TILE_64X16, TILE_64X32, TILE_64X64, TILE_64X128, TILE_128X16, TILE_128X32, TILE_128X64, TILE_128X128,
+    TILE_128X256, TILE_128X256_C2, TILE_192X128, TILE_192X192,
 };
 
 /// A row of the kernel list.
@@ -44,7 +44,31 @@ impl Split {
 #[derive(Debug)]
 pub(super) struct Variant {
     pub(super) name: &'static str,
-    pub(super) split: Split,
+    pub(super) way: Way,
+}
+
+/// How the blocks of a launch work together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ops::matmul) struct Way {
+    pub(in crate::ops::matmul) split: Split,
+    /// The logarithm of how many blocks, neighbours along the rows, share b's tile; 0 where the kernel decides.
+    pub(in crate::ops::matmul) sharers_log2: u32,
+}
+
+impl Way {
+    /// Each block by itself, unless the kernel has them share.
+    pub(in crate::ops::matmul) const PLAIN: Self = Way { split: Split::Whole, sharers_log2: 0 };
+
+    /// Blocks that share b's tile.
+    pub(in crate::ops::matmul) fn sharers(self, tile: MatmulTile) -> u32 {
+        1 << tile.sharers_log2(self.sharers_log2)
+    }
+
+    /// Blocks of a cluster.
+    pub(in crate::ops::matmul) fn cluster(self, tile: MatmulTile) -> u32 {
+        let slices = if let Split::Cluster(n) = self.split { n } else { 1 };
+        slices * self.sharers(tile)
+    }
 }
 
 macro_rules! rows {
@@ -55,7 +79,10 @@ macro_rules! rows {
             tile: $tile,
             a: major!($a),
             b: major!($b),
-            variants: variants!($symbol; 2 3 4 5 6 7 8; 2 3 4 5 6 7 8 10 12 16 20 24 28 32 40 48 64),
+            variants: variants!(
+                $symbol; 2 3 4 5 6 7 8; 2 3 4 5 6 7 8 10 12 16 20 24 28 32 40 48 64;
+                (2, 1; 2 3 4) (4, 2; 2)
+            ),
         }),*]
     };
 }
@@ -70,17 +97,27 @@ macro_rules! major {
 }
 
 macro_rules! variants {
-    ($symbol:ident; $($cluster:literal)*; $($slices:literal)*) => {
+    ($symbol:ident; $($cluster:literal)*; $($slices:literal)*; $(($sharers:literal, $log2:literal; $($both:literal)*))*) => {
         &[
-            Variant { name: stringify!($symbol), split: Split::Whole },
+            Variant { name: stringify!($symbol), way: Way::PLAIN },
             $(Variant {
                 name: concat!(stringify!($symbol), "+cluster", $cluster),
-                split: Split::Cluster($cluster),
+                way: Way { split: Split::Cluster($cluster), ..Way::PLAIN },
             },)*
             $(Variant {
                 name: concat!(stringify!($symbol), "+split", $slices),
-                split: Split::Workspace($slices),
+                way: Way { split: Split::Workspace($slices), ..Way::PLAIN },
             },)*
+            $(
+                Variant {
+                    name: concat!(stringify!($symbol), "+share", $sharers),
+                    way: Way { sharers_log2: $log2, ..Way::PLAIN },
+                },
+                $(Variant {
+                    name: concat!(stringify!($symbol), "+share", $sharers, "+cluster", $both),
+                    way: Way { split: Split::Cluster($both), sharers_log2: $log2 },
+                },)*
+            )*
         ]
     };
 }
@@ -113,13 +150,13 @@ pub(super) fn partials_symbol(dtype: DType) -> &'static str {
 }
 
 /// What a config stands for.
-pub(super) fn chosen(config: Config) -> (&'static Row, Split) {
+pub(super) fn chosen(config: Config) -> (&'static Row, Way) {
     KERNELS
         .iter()
         .filter(|row| config.0.starts_with(row.symbol))
         .find_map(|row| {
             let variant = row.variants.iter().find(|variant| variant.name == config.0)?;
-            Some((row, variant.split))
+            Some((row, variant.way))
         })
         .expect("configs come from the kernel list")
 }
@@ -132,8 +169,8 @@ mod tests {
     fn every_orientation_and_type_has_every_tile() {
         for dtype in [DType::BF16, DType::F16] {
             for (a, b) in [(Major::K, Major::K), (Major::K, Major::Mn), (Major::Mn, Major::K), (Major::Mn, Major::Mn)] {
-                let wide = [TILE_128X256_C2, TILE_128X256, TILE_192X192, TILE_128X128];
-                let narrow = [TILE_128X64, TILE_128X32, TILE_128X16, TILE_64X64, TILE_64X32, TILE_64X16];
+                let wide = [TILE_128X256_C2, TILE_128X256, TILE_192X192, TILE_192X128, TILE_128X128];
+                let narrow = [TILE_128X64, TILE_128X32, TILE_128X16, TILE_64X128, TILE_64X64, TILE_64X32, TILE_64X16];
                 for tile in wide.into_iter().chain(narrow) {
                     let fits = |row: &&Row| row.dtype == dtype && (row.a, row.b) == (a, b) && row.tile == tile;
                     let row = KERNELS.iter().filter(fits).collect::<Vec<_>>();
@@ -154,8 +191,8 @@ mod tests {
     fn names_lead_back_to_their_variants() {
         for row in KERNELS {
             for variant in row.variants {
-                let (found, split) = chosen(Config(variant.name));
-                assert_eq!((found.symbol, split), (row.symbol, variant.split));
+                let (found, way) = chosen(Config(variant.name));
+                assert_eq!((found.symbol, way), (row.symbol, variant.way));
             }
         }
     }

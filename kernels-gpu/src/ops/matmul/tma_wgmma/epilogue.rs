@@ -3,7 +3,7 @@
 //! Register i of thread t (warp w = t / 32, lane l = t % 32) is the sum of row 16 w + l / 4 + 8 ((i / 2) % 2) and column
 //! 8 (i / 4) + 2 (l % 4) + i % 2 of the consumer's 64 rows.
 
-use super::{Product, WARPGROUP, coordinates};
+use super::{Product, Sharers, WARPGROUP, coordinates};
 use crate::math::fused_epilogue::{Added, bias};
 use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::memory::{X2, X4};
@@ -18,6 +18,9 @@ use kernel_abi::ops::matmul::{
 /// The named barrier of all consumers; each has its own, 1 to 3, besides.
 const ALL_CONSUMERS: u32 = 4;
 
+/// Slices whose sums are loaded at once, of two groups of columns.
+const LOADED_SLICES: usize = 4;
+
 /// What all sums of a consumer's unit share.
 pub(super) struct Out {
     first_row: u32,
@@ -28,6 +31,8 @@ pub(super) struct Out {
     residual: u64,
     /// Number of the matrix, among those of all slices.
     part: u32,
+    slice: u32,
+    sharers: Sharers,
     batch: [i32; 3],
     map: MapAddress,
     panels: u32,
@@ -42,6 +47,7 @@ impl Out {
         map: MapAddress,
         place: Place,
         slice: u32,
+        sharers: Sharers,
         consumer: u32,
         panels: u32,
     ) -> Self {
@@ -52,6 +58,8 @@ impl Out {
             matrix: matrix_address(p, place.batch),
             residual: residual_address(p, place.batch),
             part: slice * p.n_batch + (outer * p.batch_dims[1] + middle) * p.batch_dims[2] + inner,
+            slice,
+            sharers,
             batch: coordinates(place.batch, [1; 3]),
             map,
             panels,
@@ -96,7 +104,7 @@ pub(super) unsafe fn leave<P: Product<R>, const R: usize>(p: &MatmulTmaParams, d
         if R > 96 {
             partials::<R, 3>(p, d, out);
         }
-    } else if P::TILE.splits_in_clusters() && p.output == OUTPUT_CLUSTER {
+    } else if P::TILE.forms_clusters() && p.output == OUTPUT_CLUSTER {
         add_up_in_cluster::<P, R>(p, d, out, stages);
     } else if R >= 32 && p.output == OUTPUT_MAP && p.transposed == 0 && p.beta == 0.0 && !follows::<P, R>(p) {
         // One test and then straight on: with tests in between, the instructions that are jumped to come too late.
@@ -228,7 +236,7 @@ unsafe fn partials<const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32
     }
 }
 
-/// Adds up the sums of the cluster's blocks, each of which has a slice of the same tile, in the order of the slices.
+/// Adds up the sums of the blocks that have the slices of the same tile, in the order of the slices.
 ///
 /// Each thread leaves four sums, those of 8 columns, at a place of its own in the memory of the stages; then the blocks
 /// take the groups of 8 columns in turn, and add up what lies at the same place in all of them.
@@ -237,6 +245,7 @@ unsafe fn partials<const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32
 /// As [`leave`]; all blocks of the cluster.
 #[inline(always)]
 unsafe fn add_up_in_cluster<P: Product<R>, const R: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out, stages: u32) {
+    let n_groups = R as u32 / 4;
     let threads = P::TILE.consumers() * WARPGROUP;
     let own = stages + (out.consumer * WARPGROUP + out.thread) * 16;
     // Other consumers may still be reading the last stage.
@@ -248,44 +257,90 @@ unsafe fn add_up_in_cluster<P: Product<R>, const R: usize>(p: &MatmulTmaParams, 
         group += 1;
     }
     cluster::sync();
-    let mut group = cluster::rank();
-    while group < R as u32 / 4 {
-        let from = own + group * threads * 16;
-        let mut sums = [0.0f32; 4];
-        let mut slice = 0;
-        while slice < p.n_slices {
-            let [a, b, c, d] = cluster::load_x4(cluster::map_address(from, slice));
-            sums[0] += f32::from_bits(a);
-            sums[1] += f32::from_bits(b);
-            sums[2] += f32::from_bits(c);
-            sums[3] += f32::from_bits(d);
-            slice += 1;
+    let mut group = out.slice;
+    while group < n_groups {
+        let second = group + p.n_slices;
+        let mut sums = [[0.0f32; 4]; 2];
+        let mut first = 0;
+        while first < p.n_slices {
+            // All are under way before the first is there.
+            let mut parts = [[[0u32; 4]; 2]; LOADED_SLICES];
+            let mut i = 0;
+            while i < LOADED_SLICES {
+                let slice = first + i as u32;
+                let (rank, there) = (out.sharers.rank_of(slice), slice < p.n_slices);
+                parts[i][0] = cluster::load_x4_if(own + group * threads * 16, rank, u32::from(there));
+                // Of one group in two blocks' turns there is no second.
+                if R > 8 {
+                    let there = there && second < n_groups;
+                    parts[i][1] = cluster::load_x4_if(own + second * threads * 16, rank, u32::from(there));
+                }
+                i += 1;
+            }
+            let mut i = 0;
+            while i < LOADED_SLICES {
+                let mut j = 0;
+                while j < 4 {
+                    sums[0][j] += f32::from_bits(parts[i][0][j]);
+                    sums[1][j] += f32::from_bits(parts[i][1][j]);
+                    j += 1;
+                }
+                i += 1;
+            }
+            first += LOADED_SLICES as u32;
         }
-        let col = out.col() + 8 * group;
-        store::<P, R>(p, out, out.row(), col, [sums[0], sums[1]]);
-        store::<P, R>(p, out, out.row() + 8, col, [sums[2], sums[3]]);
-        group += p.n_slices;
+        store::<P, R>(p, out, out.col() + 8 * group, sums[0]);
+        if R > 8 && second < n_groups {
+            store::<P, R>(p, out, out.col() + 8 * second, sums[1]);
+        }
+        group = second + p.n_slices;
     }
 }
 
-/// Scales two neighbouring sums of a row, blends them with c's prior values and stores them, where they lie in c.
+/// Scales the sums of two neighbouring columns in this thread's two rows, blends them with c's prior values and stores
+/// them, where they lie in c.
 ///
 /// # Safety
-/// As [`leave`].
+/// As [`leave`]; all threads of a warp.
 #[inline(always)]
-unsafe fn store<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, row: u32, col: u32, sums: [f32; 2]) {
-    let mut v = [p.alpha * sums[0], p.alpha * sums[1]];
+unsafe fn store<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, col: u32, sums: [f32; 4]) {
+    let mut v = [p.alpha * sums[0], p.alpha * sums[1], p.alpha * sums[2], p.alpha * sums[3]];
+    let rows = [out.row(), out.row() + 8];
     if p.beta != 0.0 {
-        let prior = prior::<P, R>(p, out, row, col);
-        v[0] += prior[0];
-        v[1] += prior[1];
+        let [upper, lower] = [prior::<P, R>(p, out, rows[0], col), prior::<P, R>(p, out, rows[1], col)];
+        v = [v[0] + upper[0], v[1] + upper[1], v[2] + lower[0], v[3] + lower[1]];
     }
-    let packed = P::pack(v[0], v[1]);
-    if row < p.gemm_m && col < p.gemm_n {
-        *element(p, out.matrix, row, col) = packed as u16;
-        if col + 1 < p.gemm_n {
-            *element(p, out.matrix, row, col + 1) = (packed >> 16) as u16;
+    let pairs = [P::pack(v[0], v[1]), P::pack(v[2], v[3])];
+    if p.store_bytes < 4 {
+        let mut i = 0;
+        while i < 2 {
+            if rows[i] < p.gemm_m && col < p.gemm_n {
+                *element(p, out.matrix, rows[i], col) = pairs[i] as u16;
+                if col + 1 < p.gemm_n {
+                    *element(p, out.matrix, rows[i], col + 1) = (pairs[i] >> 16) as u16;
+                }
+            }
+            i += 1;
         }
+        return;
+    }
+    // Elements lie in whole pairs: of a row, or of a column, whose other row is four lanes away. Two such threads
+    // have two columns, and each takes one.
+    let odd = if p.transposed != 0 { rows[0] % 2 } else { 0 };
+    let mut i = 0;
+    while i < 2 {
+        let own = pairs[i];
+        let pair = if p.transposed == 0 {
+            own
+        } else {
+            let theirs = warp::shuffle_xor(if odd == 0 { own >> 16 } else { own }, 4);
+            if odd == 0 { own & 0xffff | theirs << 16 } else { own & 0xffff_0000 | theirs & 0xffff }
+        };
+        let (row, col) = (rows[i] - odd, col + odd);
+        if row < p.gemm_m && col < p.gemm_n {
+            *(element(p, out.matrix, row, col) as *mut u32) = pair;
+        }
+        i += 1;
     }
 }
 

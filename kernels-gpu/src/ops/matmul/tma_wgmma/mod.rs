@@ -6,8 +6,9 @@
 //! in N/2 registers a thread. Shared memory: dynamic, `MatmulTile::smem_bytes`: the stages, per consumer one or two panels
 //! of 64 × 64 elements of c on their way out, and a full and an empty barrier a stage.
 //!
-//! Two blocks may form a cluster: neighbours along the rows, which need the same tile of b. Each loads half of it into
-//! both, and a stage is free when the consumers of both have read it.
+//! Two or four blocks of a cluster may be neighbours along the rows, which need the same tile of b. Each loads a part of
+//! it into all of them, and a stage is free when the consumers of all have read it. Blocks of a cluster may also have a
+//! slice each of the same tile; both together, sharers of a slice follow each other.
 //!
 //! All tiles lie in the 128-byte swizzle. Where k is contiguous, a stage's tile is `[mn][64 k]`; where it is the other
 //! dimension, panels of `[k][64 mn]`, which the product reads transposed. Copies clip at the matrices' ends: outside
@@ -63,13 +64,53 @@ pub(super) const CONSUMER_REGISTERS: u32 = 232;
 const THIRD_REGISTERS: u32 = 152;
 /// Threads of a warpgroup.
 pub(super) const WARPGROUP: u32 = 128;
+/// Bytes of one swizzled row.
+const ROW_BYTES: u32 = 128;
 /// Bytes between panels of `[64 k][64 mn]`, and between the halves of a's rows in either orientation.
-pub(super) const PANEL_BYTES: u32 = 64 * 128;
+pub(super) const PANEL_BYTES: u32 = 64 * ROW_BYTES;
 /// Bytes of eight rows of 128: the period of the swizzle.
 pub(super) const SWIZZLE_PERIOD: u32 = 1024;
-/// Arrivals that free a stage: one a warp of the consumers of every block that the stage's loads reach.
-const fn releases(tile: MatmulTile) -> u32 {
-    4 * tile.consumers() * tile.cluster
+
+/// The blocks of a cluster that share b's tile.
+#[derive(Clone, Copy)]
+pub(super) struct Sharers {
+    /// The logarithm of how many.
+    log2: u32,
+    /// The number of this block among them.
+    own: u32,
+    /// The rank of the first.
+    first: u32,
+}
+
+impl Sharers {
+    /// A block that loads for itself.
+    pub(super) const ALONE: Self = Sharers { log2: 0, own: 0, first: 0 };
+
+    #[inline(always)]
+    fn of(tile: MatmulTile, p: &MatmulTmaParams) -> Self {
+        let log2 = tile.sharers_log2(p.sharers_log2);
+        if tile.cluster > 1 {
+            Sharers { log2, own: cluster::rank(), first: 0 }
+        } else if tile.forms_clusters() {
+            let rank = cluster::rank();
+            let own = rank & ((1 << log2) - 1);
+            Sharers { log2, own, first: rank - own }
+        } else {
+            Self::ALONE
+        }
+    }
+
+    /// How many.
+    #[inline(always)]
+    fn count(self) -> u32 {
+        1 << self.log2
+    }
+
+    /// The rank of the block that is to slice `slice` what this one is to its own.
+    #[inline(always)]
+    fn rank_of(self, slice: u32) -> u32 {
+        slice << self.log2 | self.own
+    }
 }
 
 /// A ring of stages in shared memory, and where one role stands in it.
@@ -116,12 +157,12 @@ impl Ring {
     }
 }
 
-/// Prepares the barriers and waits for the kernels before; gives the ring and this thread's warpgroup.
+/// Prepares the barriers; gives the ring and this thread's warpgroup. The kernels before may still be at work.
 ///
 /// # Safety
 /// As [`run`]; all threads, once.
 #[inline(always)]
-pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool) -> (Ring, u32) {
+pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool, sharers: Sharers) -> (Ring, u32) {
     schedule::launch_dependents();
     let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
     let ring = Ring::new(base, tile);
@@ -137,19 +178,18 @@ pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool) -
         let mut each = ring;
         while each.parity == 0 {
             mbarrier::init(each.full(), 1);
-            mbarrier::init(each.empty(), releases(tile));
+            // One arrival a warp of the consumers of every block that the stage's loads reach.
+            mbarrier::init(each.empty(), (4 * tile.consumers()) << sharers.log2);
             each.advance();
         }
         mbarrier::fence_init();
     }
     // Nobody may signal a barrier, here or in the other block, before it is ready.
-    if tile.cluster > 1 {
+    if sharers.log2 > 0 {
         cluster::sync()
     } else {
         sync_threads()
     }
-    // All of the above may run beside the kernel before this one.
-    schedule::wait_for_predecessors();
     (ring, warpgroup)
 }
 
@@ -160,17 +200,18 @@ pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool) -
 /// `TILE.smem_bytes()` bytes of shared memory.
 #[inline(always)]
 pub(super) unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: Maps) {
-    let (ring, warpgroup) = begin(P::TILE, &maps, p.output == OUTPUT_MAP);
-    let raster = Raster::new(P::TILE, p);
-    let shares = P::TILE.splits_in_clusters() && p.output == OUTPUT_CLUSTER;
+    let sharers = Sharers::of(P::TILE, p);
+    let (ring, warpgroup) = begin(P::TILE, &maps, p.output == OUTPUT_MAP, sharers);
+    let units = Units::new(Raster::new(P::TILE, p), P::TILE, sharers);
+    let adds_up = P::TILE.forms_clusters() && p.output == OUTPUT_CLUSTER;
     if warpgroup == 0 {
         if P::TILE.consumers() > 1 {
             schedule::release_registers::<PRODUCER_REGISTERS>();
         }
         if warp::uniform(thread_idx_x() / 32) == 0 {
-            produce::<P, R>(p, &maps, raster, ring);
+            produce::<P, R>(p, &maps, units, ring, sharers);
         }
-        if shares {
+        if adds_up {
             // The meeting of all sums.
             cluster::sync();
         }
@@ -180,18 +221,13 @@ pub(super) unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulTmaParams, map
         } else if P::TILE.consumers() == 2 {
             schedule::acquire_registers::<CONSUMER_REGISTERS>();
         }
-        consume::<P, R>(p, &maps, raster, ring, warpgroup - 1);
+        consume::<P, R>(p, &maps, units, ring, sharers, warpgroup - 1);
     }
-    if P::TILE.cluster > 1 || shares {
-        // The other blocks may still signal our barriers, or read our sums.
-        cluster::sync();
+    if adds_up {
+        // The other blocks may still read our sums. What was read of theirs is there, and what was written is for others.
+        cluster::arrive_relaxed();
+        cluster::wait();
     }
-}
-
-/// This block's rank in its cluster.
-#[inline(always)]
-fn rank(tile: MatmulTile) -> u32 {
-    if tile.cluster > 1 { cluster::rank() } else { 0 }
 }
 
 /// A part of the sums of one tile.
@@ -210,13 +246,16 @@ pub(super) struct Units {
     raster: Raster,
     tile: MatmulTile,
     index: u32,
+    /// From one to the next: how many are at work at once.
+    step: u32,
     first_row: u32,
 }
 
 impl Units {
     #[inline(always)]
-    pub(super) fn new(raster: Raster, tile: MatmulTile) -> Self {
-        Units { raster, tile, index: block_idx_x() / tile.cluster, first_row: rank(tile) * tile.gemm_m }
+    pub(super) fn new(raster: Raster, tile: MatmulTile, sharers: Sharers) -> Self {
+        let (index, step) = (block_idx_x() >> sharers.log2, grid_dim_x() >> sharers.log2);
+        Units { raster, tile, index, step, first_row: sharers.own * tile.gemm_m }
     }
 
     /// Whether there is another one.
@@ -232,7 +271,7 @@ impl Units {
     #[inline(always)]
     pub(super) fn next(&mut self, p: &MatmulTmaParams) -> Unit {
         let (tile_index, slice) = div_rem(self.index, p.n_slices);
-        self.index += grid_dim_x() / self.tile.cluster;
+        self.index += self.step;
         let mut place = self.raster.place(tile_index);
         place.m += self.first_row;
         // The first slices have one block more than the others, as many as there are blocks left over.
@@ -250,27 +289,37 @@ impl Units {
 /// # Safety
 /// As [`run`]; all threads of one warp.
 #[inline(always)]
-unsafe fn produce<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: &Maps, raster: Raster, mut ring: Ring) {
-    let part = rank(P::TILE);
-    let mut units = Units::new(raster, P::TILE);
+unsafe fn produce<P: Product<R>, const R: usize>(
+    p: &MatmulTmaParams,
+    maps: &Maps,
+    mut units: Units,
+    mut ring: Ring,
+    sharers: Sharers,
+) {
+    // This block's part of b's tile, of which some dimension is whole.
+    let [columns, depth] = P::TILE.b_part(sharers.log2, P::B_IS_MN_MAJOR);
+    let b_col = sharers.own * (columns % P::TILE.gemm_n);
+    let b_k = sharers.own * (depth % P::TILE.gemm_k);
     while units.is_left(p) {
         let Unit { place, first_k, k_blocks, .. } = units.next(p);
         let a_batch = coordinates(place.batch, p.a_batch_steps);
         let b_batch = coordinates(place.batch, p.b_batch_steps);
         let (mut outer, mut inner) = div_rem(first_k / P::TILE.gemm_k, p.outer_blocks);
         let mut block = 0;
+        // All of the above may run beside the kernel before this one.
+        schedule::wait_for_predecessors();
         while block < k_blocks {
             let k = inner * P::TILE.gemm_k;
             let a_batch = [a_batch[0] + (outer * p.a_outer_batch) as i32, a_batch[1], a_batch[2]];
             let b_batch = [b_batch[0] + (outer * p.b_outer_batch) as i32, b_batch[1], b_batch[2]];
-            let b_col = place.n + part * P::TILE.b_part();
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
             if warp::elect() {
-                let (a, b) = (ring.a(), ring.a() + P::TILE.a_bytes() + part * P::TILE.b_part_bytes());
+                let (a, b) = (ring.a(), ring.a() + P::TILE.a_bytes() + (b_col + b_k) * ROW_BYTES);
                 let bar = ring.full();
                 mbarrier::arrive_expect_bytes(bar, P::TILE.loaded_bytes(P::B_IS_MN_MAJOR));
-                load(P::A_IS_MN_MAJOR, P::TILE.gemm_m, 1, a, maps.a, bar, place.m, k, a_batch);
-                load(P::B_IS_MN_MAJOR, P::TILE.b_part(), P::TILE.cluster, b, maps.b, bar, b_col, k, b_batch);
+                let alone = Sharers::ALONE;
+                load(P::A_IS_MN_MAJOR, P::TILE.gemm_m, alone, a, maps.a, bar, place.m, k, a_batch);
+                load(P::B_IS_MN_MAJOR, columns, sharers, b, maps.b, bar, place.n + b_col, k + b_k, b_batch);
             }
             ring.advance();
             inner += 1;
@@ -278,6 +327,15 @@ unsafe fn produce<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: &Map
                 (outer, inner) = (outer + 1, 0);
             }
             block += 1;
+        }
+    }
+    if sharers.log2 > 0 {
+        // The consumers of other blocks signal our barriers, until they have read the last stage.
+        let mut stage = 0;
+        while stage < P::TILE.stages {
+            mbarrier::wait(ring.empty(), ring.parity ^ 1);
+            ring.advance();
+            stage += 1;
         }
     }
 }
@@ -288,8 +346,8 @@ pub(super) fn coordinates(batch: [u32; 3], steps: [u32; 3]) -> [i32; 3] {
     [(batch[2] * steps[2]) as i32, (batch[1] * steps[1]) as i32, (batch[0] * steps[0]) as i32]
 }
 
-/// Loads the tile of one operand into this block, or into all of the cluster: in one copy where k is contiguous, else
-/// panel by panel.
+/// Loads the tile of one operand into this block, or a part of it into all that share it: in one copy where k is
+/// contiguous, else panel by panel.
 ///
 /// # Safety
 /// As [`run`].
@@ -298,7 +356,7 @@ pub(super) fn coordinates(batch: [u32; 3], steps: [u32; 3]) -> [i32; 3] {
 pub(super) unsafe fn load(
     mn_major: bool,
     width: u32,
-    blocks: u32,
+    sharers: Sharers,
     to: u32,
     map: MapAddress,
     bar: u32,
@@ -307,8 +365,9 @@ pub(super) unsafe fn load(
     [inner, middle, outer]: [i32; 3],
 ) {
     let copy = |to: u32, at: [i32; 5]| {
-        if blocks > 1 {
-            tma::load_5d_multicast(to, map, bar, (1 << blocks) - 1, at);
+        if sharers.log2 > 0 {
+            let mask = ((1 << sharers.count()) - 1) << sharers.first;
+            tma::load_5d_multicast(to, map, bar, mask as u16, at);
         } else {
             tma::load_5d(to, map, bar, at);
         }
@@ -333,15 +392,17 @@ pub(super) unsafe fn load(
 unsafe fn consume<P: Product<R>, const R: usize>(
     p: &MatmulTmaParams,
     maps: &Maps,
-    raster: Raster,
+    mut units: Units,
     mut ring: Ring,
+    sharers: Sharers,
     consumer: u32,
 ) {
+    // What is in c may be theirs.
+    schedule::wait_for_predecessors();
     // The leading distance is that between panels; where k is contiguous the hardware ignores it.
     let leading = |mn_major: bool| if mn_major { PANEL_BYTES } else { 16 };
     let lane = thread_idx_x() % 32;
     let panels = ring.base + P::TILE.panels_at() + consumer * P::TILE.panel_buffers() * P::TILE.panel_bytes();
-    let mut units = Units::new(raster, P::TILE);
     while units.is_left(p) {
         let Unit { place, slice, k_blocks, .. } = units.next(p);
         let k_blocks = warp::uniform(k_blocks);
@@ -358,7 +419,7 @@ unsafe fn consume<P: Product<R>, const R: usize>(
             // One block of products stays queued; the one before it is done and has read its stage.
             wgmma_wait!(d = &mut d, registers = 0, pending = 1);
             if block > 0 {
-                release(P::TILE, freed, lane);
+                release(sharers, freed, lane);
             }
             freed = ring.empty();
             ring.advance();
@@ -368,8 +429,8 @@ unsafe fn consume<P: Product<R>, const R: usize>(
             }
         }
         P::finish(&mut d);
-        release(P::TILE, freed, lane);
-        let out = epilogue::Out::new::<P, R>(p, maps.c, place, slice, consumer, panels);
+        release(sharers, freed, lane);
+        let out = epilogue::Out::new::<P, R>(p, maps.c, place, slice, sharers, consumer, panels);
         epilogue::leave::<P, R>(p, &d, &out, ring.base);
     }
     // The next kernel's blocks take the shared memory over as soon as this block ends.
@@ -383,10 +444,10 @@ unsafe fn consume<P: Product<R>, const R: usize>(
 /// # Safety
 /// As [`consume`].
 #[inline(always)]
-pub(super) unsafe fn release(tile: MatmulTile, empty: u32, lane: u32) {
-    if tile.cluster > 1 {
-        if lane < tile.cluster {
-            mbarrier::arrive_remote_after_reads(empty, lane);
+pub(super) unsafe fn release(sharers: Sharers, empty: u32, lane: u32) {
+    if sharers.log2 > 0 {
+        if lane < sharers.count() {
+            mbarrier::arrive_remote_after_reads(empty, sharers.first + lane);
         }
     } else if lane == 0 {
         mbarrier::arrive(empty);
