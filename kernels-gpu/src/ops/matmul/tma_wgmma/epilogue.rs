@@ -92,7 +92,12 @@ impl Out {
 /// # Safety
 /// As `consume`: all threads of one consumer, or with [`OUTPUT_CLUSTER`] of the cluster's consumers.
 #[inline(always)]
-pub(super) unsafe fn leave<P: Product<R>, const R: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out, stages: u32) {
+pub(super) unsafe fn leave<P: Product<R>, const R: usize>(
+    p: &MatmulTmaParams,
+    d: &mut [f32; R],
+    out: &Out,
+    stages: u32,
+) {
     if p.output == OUTPUT_PARTIALS {
         partials::<R, 0>(p, d, out);
         if R > 32 {
@@ -108,6 +113,13 @@ pub(super) unsafe fn leave<P: Product<R>, const R: usize>(p: &MatmulTmaParams, d
         add_up_in_cluster::<P, R>(p, d, out, stages);
     } else if R >= 32 && p.output == OUTPUT_MAP && p.transposed == 0 && p.beta == 0.0 && !follows::<P, R>(p) {
         // One test and then straight on: with tests in between, the instructions that are jumped to come too late.
+        if p.alpha != 1.0 {
+            let mut i = 0;
+            while i < R {
+                *d.get_unchecked_mut(i) *= p.alpha;
+                i += 1;
+            }
+        }
         plain_panel::<P, R, 0>(p, d, out);
         if R > 32 {
             plain_panel::<P, R, 1>(p, d, out);
@@ -157,8 +169,8 @@ unsafe fn wait_for_buffer<P: Product<R>, const R: usize>() {
     }
 }
 
-/// Panel `N` of a consumer's sums, scaled, rows as they lie in c. Every warp sends the 16 rows that it holds, and waits
-/// for nobody.
+/// Panel `N` of a consumer's sums, rows as they lie in c. Every warp sends the 16 rows that it holds, and waits for
+/// nobody; one of its threads queues the copy, so that its address is computed once for all of them.
 ///
 /// # Safety
 /// As [`leave`].
@@ -166,47 +178,42 @@ unsafe fn wait_for_buffer<P: Product<R>, const R: usize>() {
 unsafe fn plain_panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out) {
     let col = out.first_col + N as u32 * MatmulTile::PANEL;
     let warp_row = warp::uniform(out.thread / 32) * MatmulTile::OUT_ROWS;
-    let leader = out.thread % 32 == 0;
-    if col < p.gemm_n && out.first_row + warp_row < p.gemm_m {
-        let buffer = buffer::<P, R, N>(out) + warp_row * 128;
-        if leader {
-            wait_for_buffer::<P, R>();
-        }
-        warp::sync_warp();
-        plain_chunk::<P, R, N, 0>(p, d, out, buffer);
-        plain_chunk::<P, R, N, 1>(p, d, out, buffer);
-        plain_chunk::<P, R, N, 2>(p, d, out, buffer);
-        plain_chunk::<P, R, N, 3>(p, d, out, buffer);
-        fence_proxy_async_shared();
-        warp::sync_warp();
-        if leader {
+    let row = out.first_row + warp_row;
+    let buffer = buffer::<P, R, N>(out) + warp_row * 128;
+    let leads = warp::elect();
+    if leads {
+        wait_for_buffer::<P, R>();
+    }
+    warp::sync_warp();
+    plain_chunk::<P, R>(d, out, buffer, N, 0);
+    plain_chunk::<P, R>(d, out, buffer, N, 1);
+    plain_chunk::<P, R>(d, out, buffer, N, 2);
+    plain_chunk::<P, R>(d, out, buffer, N, 3);
+    fence_proxy_async_shared();
+    warp::sync_warp();
+    if leads {
+        if col < p.gemm_n && row < p.gemm_m {
             let [inner, middle, outer] = out.batch;
-            let row = out.first_row + warp_row;
             tma::store_5d(out.map, buffer, [col as i32, row as i32, inner, middle, outer]);
         }
-    }
-    if leader {
         // Also where nothing was stored: the wait counts groups.
         tma::commit_group();
     }
 }
 
-/// Columns `16 J` to `16 J + 15` of panel `N`, scaled, at their place in the 16 rows of the warp.
+/// Columns `16 j` to `16 j + 15` of panel `n`, at their place in the 16 rows of the warp.
 ///
 /// # Safety
 /// As [`leave`].
 #[inline(always)]
-unsafe fn plain_chunk<P: Product<R>, const R: usize, const N: usize, const J: usize>(
-    p: &MatmulTmaParams,
-    d: &[f32; R],
-    out: &Out,
-    buffer: u32,
-) {
-    let sum = |i: usize| p.alpha * *d.get_unchecked(8 * (4 * N + J) + i);
-    let packed = [P::pack(sum(0), sum(1)), P::pack(sum(2), sum(3)), P::pack(sum(4), sum(5)), P::pack(sum(6), sum(7))];
+unsafe fn plain_chunk<P: Product<R>, const R: usize>(d: &[f32; R], out: &Out, buffer: u32, n: usize, j: usize) {
+    let pair = |i: usize| {
+        let at = 8 * (4 * n + j) + 2 * i;
+        P::pack(*d.get_unchecked(at), *d.get_unchecked(at + 1))
+    };
     let (lane, row) = (out.thread % 32, out.thread % 16);
-    let chunk = (2 * J as u32 + lane / 16) ^ (row % 8);
-    ldmatrix::store_x4(buffer + row * 128 + chunk * 16, packed);
+    let chunk = (2 * j as u32 + lane / 16) ^ (row % 8);
+    ldmatrix::store_x4(buffer + row * 128 + chunk * 16, [pair(0), pair(1), pair(2), pair(3)]);
 }
 
 /// Stores the sums of panel `N` as they are into their slice's part of the workspace.

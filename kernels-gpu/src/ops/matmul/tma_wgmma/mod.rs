@@ -404,39 +404,38 @@ unsafe fn consume<P: Product<R>, const R: usize>(
     let lane = thread_idx_x() % 32;
     let panels = ring.base + P::TILE.panels_at() + consumer * P::TILE.panel_buffers() * P::TILE.panel_bytes();
     while units.is_left(p) {
-        let Unit { place, slice, k_blocks, .. } = units.next(p);
-        let k_blocks = warp::uniform(k_blocks);
-        let mut d: [f32; R] = core::mem::zeroed();
-        let mut freed = ring.empty();
-        let mut block = 0;
-        // At least one block: a way around all products would be one on which sums are set by something else.
-        loop {
+        let products = |d: &mut [f32; R], ring: &Ring, accumulate: u32| {
             mbarrier::wait(ring.full(), ring.parity);
             let a =
                 descriptor(ring.a() + consumer * PANEL_BYTES, leading(P::A_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
             let b = descriptor(ring.a() + P::TILE.a_bytes(), leading(P::B_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
-            P::multiply(&mut d, a, b, u32::from(block > 0));
+            P::multiply(d, a, b, accumulate);
+        };
+        let mut d: [f32; R] = core::mem::zeroed();
+        // The first block apart, which there is: its products overwrite the sums, and nothing else sets them.
+        products(&mut d, &ring, 0);
+        let mut freed = ring.empty();
+        ring.advance();
+        // Beside them: where the unit is takes several divisions.
+        let Unit { place, slice, k_blocks, .. } = units.next(p);
+        let k_blocks = warp::uniform(k_blocks);
+        let mut block = 1;
+        while block < k_blocks {
+            products(&mut d, &ring, 1);
             // One block of products stays queued; the one before it is done and has read its stage.
             wgmma_wait!(d = &mut d, registers = 0, pending = 1);
-            if block > 0 {
-                release(sharers, freed, lane);
-            }
+            release(sharers, freed, lane);
             freed = ring.empty();
             ring.advance();
             block += 1;
-            if block >= k_blocks {
-                break;
-            }
         }
         P::finish(&mut d);
         release(sharers, freed, lane);
         let out = epilogue::Out::new::<P, R>(p, maps.c, place, slice, sharers, consumer, panels);
-        epilogue::leave::<P, R>(p, &d, &out, ring.base);
+        epilogue::leave::<P, R>(p, &mut d, &out, ring.base);
     }
     // The next kernel's blocks take the shared memory over as soon as this block ends.
-    if lane == 0 {
-        tma::wait_group_read::<0>();
-    }
+    tma::wait_group_read::<0>();
 }
 
 /// Signals that this warp has read a stage, to the producers of all blocks that load into it.
