@@ -33,8 +33,8 @@ pub struct LaunchConfig {
     /// Whether the kernel may start before its predecessor has ended; it must then wait for it itself (Hopper).
     /// Those of portable modules do, so they may whatever stands here, but for `evenly`.
     pub programmatic: bool,
-    /// Whether its blocks are few and have much to do each. They start together when what was before is done: those
-    /// that start early crowd where blocks end first, and the others wait for them.
+    /// Whether it is launched when what was before is done, though it could wait by itself: on an H200 some kernels
+    /// with few blocks, and those behind some, take longer when they are launched early.
     pub evenly: bool,
 }
 
