@@ -1,8 +1,9 @@
 //! How long a variant takes: what limits a block's main loop, and how the units of work fill the multiprocessors.
 //!
-//! The figures were fitted to 3,860 times of variants on an H200 (deepbench_gemm and squares, by `compare --verbose`);
-//! three of four estimates are within 14 % of the times. Kernels have changed since in how the blocks of a cluster add up,
-//! and none of those times is of blocks that share loads where the launch decides it.
+//! The figures were fitted to 2,500 times of variants on an H200 (deepbench_gemm, squares, and 1 × 1 convolutions of resnet50's
+//! planes, by `compare --verbose`);
+//! three of four estimates are within 13 % of the times. None of those times is of blocks that share loads where the
+//! launch decides it, nor of clusters as they add up now.
 
 use super::variants::{Split, Way};
 use kernel_abi::ops::matmul::MatmulTile;
@@ -29,41 +30,38 @@ pub(in crate::ops::matmul) struct Work {
 }
 
 /// Of a call in a chain of calls: from the end of the kernel before to the first load, and the last store's way.
-const ENDS_US: f64 = 1.56;
+const ENDS_US: f64 = 2.05;
 /// Until the first block of k is there, and from the last product on, for each tile that a block computes.
-const TILE_US: f64 = 0.65;
+const TILE_US: f64 = 0.47;
 /// The same for 4096 elements of a tile, by map, by stores of threads, and as sums in the workspace.
-const MAP_US: f64 = 0.14;
-const THREADS_US: f64 = 0.51;
-const SUMS_US: f64 = 0.16;
+const MAP_US: f64 = 0.16;
+const THREADS_US: f64 = 0.4;
+const SUMS_US: f64 = 0.29;
 /// A block of k, whatever the tile.
-const BLOCK_US: f64 = 0.045;
+const BLOCK_US: f64 = 0.054;
 /// What the products of 64 rows and 64 columns read of shared memory, where that is more than the tensor cores' time.
-const READ_US: f64 = 0.0263;
-const TENSOR_US: f64 = 0.0655;
+const READ_US: f64 = 0.0463;
+const TENSOR_US: f64 = 0.0695;
 /// A block of k where two blocks share a load, and so wait for each other.
 const SHARED_LOAD_US: f64 = 0.004;
 /// Bytes that the second-level cache delivers to all blocks in a microsecond.
-const CACHE: f64 = 13.6e6;
-/// From a stage's release to its next block of k: the stages share it.
-const LATENCY_US: f64 = 0.57;
-/// How the products, what feeds them and the wait for it add up: as powers with this exponent, so that only equal ones
-/// slow each other.
-const BESIDE: f64 = 2.8;
-/// A cluster's meeting, what each block beyond two adds to it, and the way of 4096 elements of sums. Not fitted.
-const MEETING_US: f64 = 1.1;
-const MEMBER_US: f64 = 0.02;
-const SENT_US: f64 = 0.5;
+const CACHE: f64 = 17.0e6;
+/// How the products and what feeds them add up: as powers with this exponent, so that only equal ones slow each other.
+const BESIDE: f64 = 2.24;
+/// A cluster's meeting, what each block beyond two adds to it, and the way of 4096 elements of sums: guesses.
+const MEETING_US: f64 = 0.6;
+const MEMBER_US: f64 = 0.03;
+const SENT_US: f64 = 0.6;
 /// The kernel that adds up slices, and the bytes a microsecond of what is written for it and read again: fewer when
 /// they do not stay in the cache.
-const SECOND_US: f64 = 1.96;
-const PARTIALS: f64 = 1.52e6;
+const SECOND_US: f64 = 1.77;
+const PARTIALS: f64 = 1.53e6;
 /// The kernel that copies inputs, and its bytes a microsecond.
 const PACK_US: f64 = 8.0;
 const PACKED: f64 = 4.0e6;
 /// Bytes of the operands in a microsecond, and how they and the products add up.
-const MEMORY: f64 = 5.6e6;
-const OVERLAP: f64 = 1.26;
+const MEMORY: f64 = 4.8e6;
+const OVERLAP: f64 = 1.82;
 
 /// The length of times that pass beside one another.
 fn beside<const N: usize>(times: [f64; N], exponent: f64) -> f64 {
@@ -91,7 +89,7 @@ impl Work {
         let columns = n.min(self.gemm_n as f64) / f64::from(sharers);
         let loads = active * (m + columns) * 2.0 * f64::from(self.tile.gemm_k) / CACHE;
         let waits = if sharers > 1 { SHARED_LOAD_US } else { 0.0 };
-        beside([BLOCK_US + products, loads, LATENCY_US / f64::from(self.tile.stages)], BESIDE) + waits
+        beside([BLOCK_US + products, loads], BESIDE) + waits
     }
 
     /// Bytes of the slices in the workspace.
