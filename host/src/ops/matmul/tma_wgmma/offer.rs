@@ -1,0 +1,75 @@
+//! Which tiles and variants are worth a look for a product.
+
+use super::extents;
+use super::maps::Maps;
+use super::variants::{Row, Split, Variant, Way};
+use crate::select::Config;
+use kernel_abi::ops::matmul::MatmulTile;
+
+/// The fewest blocks of k that are worth a slice.
+const MIN_SLICE_BLOCKS: u32 = 2;
+
+/// Of slices in clusters, of slices through the workspace, and of blocks that share what they load, how many variants of
+/// a kernel are offered: the best by estimate.
+const OFFERED_CLUSTERS: usize = 2;
+const OFFERED_SPLITS: usize = 2;
+const OFFERED_SHARES: usize = 3;
+
+/// Whether a tile is worth a look: narrow ones for narrow products and for those with few tiles, those of few rows where
+/// all are at work at once or nearly, and those of three consumers where all three have rows.
+pub(super) fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
+    let n_tiles = tile.n_tiles(0, extents(maps));
+    let narrow = maps.gemm_n <= 2 * tile.gemm_n;
+    match tile.consumers() {
+        1 => n_tiles <= if narrow { 2 * n_units } else { n_units },
+        2 => tile.gemm_n > MatmulTile::PANEL || narrow || n_tiles <= 4 * n_units,
+        _ => maps.gemm_m > 128 && maps.gemm_n > tile.gemm_n - MatmulTile::PANEL,
+    }
+}
+
+/// The configs of a kernel that are offered: without slices, and the best ones of each kind.
+pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps) -> Vec<Config> {
+    let k_blocks = maps.gemm_k.div_ceil(row.tile.gemm_k);
+    let best = |kind: fn(Way) -> bool, n: usize| {
+        let able = |variant: &&Variant| {
+            let Way { split, sharers_log2 } = variant.way;
+            let slices = split.n_slices();
+            kind(variant.way)
+                && (slices == 1 || slices * MIN_SLICE_BLOCKS <= k_blocks)
+                && row.tile.may_share(sharers_log2)
+                && maps.gemm_m > row.tile.gemm_m * ((1 << sharers_log2) - 1)
+        };
+        let mut all: Vec<_> = row.variants.iter().filter(able).collect();
+        all.sort_by(|a, b| estimate_us(a.way).total_cmp(&estimate_us(b.way)));
+        all.into_iter().take(n).map(|variant| Config(variant.name)).collect::<Vec<_>>()
+    };
+    let mut configs = vec![Config(row.symbol)];
+    if row.tile.forms_clusters() {
+        configs.extend(best(|way| way.sharers_log2 == 0 && matches!(way.split, Split::Cluster(_)), OFFERED_CLUSTERS));
+        configs.extend(best(|way| way.sharers_log2 > 0, OFFERED_SHARES));
+    }
+    configs.extend(best(|way| matches!(way.split, Split::Workspace(_)), OFFERED_SPLITS));
+    configs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel_abi::ops::matmul::{TILE_64X64, TILE_192X192};
+
+    #[test]
+    fn tiles_are_offered_where_their_consumers_have_work() {
+        let is_offered = |text: &str, tile| {
+            let maps = Maps::of(&format!("matmul:forward {text}").parse().unwrap(), false).unwrap();
+            suits(tile, &maps, 132)
+        };
+        assert!(is_offered("a=512x64:bf16 b=64x512:bf16", TILE_64X64));
+        assert!(!is_offered("a=1024x64:bf16 b=64x1024:bf16", TILE_64X64));
+        assert!(
+            is_offered("a=16000x64:bf16 b=64x64:bf16", TILE_64X64)
+                && !is_offered("a=20000x64:bf16 b=64x64:bf16", TILE_64X64)
+        );
+        assert!(is_offered("a=2000x64:bf16 b=64x3000:bf16", TILE_192X192));
+        assert!(!is_offered("a=128x64:bf16 b=64x3000:bf16", TILE_192X192));
+    }
+}
