@@ -3,41 +3,35 @@
 //! Register i of thread t (warp w = t / 32, lane l = t % 32) is the sum of row 16 w + l / 4 + 8 ((i / 2) % 2) and column
 //! 8 (i / 4) + 2 (l % 4) + i % 2 of the consumer's 64 rows.
 
-use super::{Product, Sharers, WARPGROUP, coordinates};
+use super::{Product, Sharers, WARPGROUP, cluster_sum, coordinates};
 use crate::math::fused_epilogue::{Added, bias};
 use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::memory::{X2, X4};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::tma::{self, MapAddress};
-use cuda_std::{cluster, ldmatrix, shared, warp};
+use cuda_std::{ldmatrix, shared, warp};
 use kernel_abi::epilogue::FusedEpilogueParam;
 use kernel_abi::ops::matmul::{
     MatmulTile, MatmulTmaParams, OUTPUT_CLUSTER, OUTPUT_MAP, OUTPUT_PARTIALS, OUTPUT_THREADS, Place,
 };
-
-/// The named barrier of all consumers; each has its own, 1 to 3, besides.
-const ALL_CONSUMERS: u32 = 4;
-
-/// Slices whose sums are loaded at once, of two groups of columns.
-const LOADED_SLICES: usize = 4;
 
 /// What all sums of a consumer's unit share.
 pub(super) struct Out {
     first_row: u32,
     first_col: u32,
     /// Address of the matrix of c.
-    matrix: u64,
+    pub(super) matrix: u64,
     /// Address of the matrix of the residual.
     residual: u64,
     /// Number of the matrix, among those of all slices.
     part: u32,
-    slice: u32,
-    sharers: Sharers,
+    pub(super) slice: u32,
+    pub(super) sharers: Sharers,
     batch: [i32; 3],
     map: MapAddress,
     panels: u32,
-    consumer: u32,
-    thread: u32,
+    pub(super) consumer: u32,
+    pub(super) thread: u32,
 }
 
 impl Out {
@@ -76,13 +70,13 @@ impl Out {
 
     /// The first of this thread's rows; the second lies 8 below.
     #[inline(always)]
-    fn row(&self) -> u32 {
+    pub(super) fn row(&self) -> u32 {
         self.first_row + self.thread / 32 * 16 + self.thread % 32 / 4
     }
 
     /// The first of this thread's columns in each 8.
     #[inline(always)]
-    fn col(&self) -> u32 {
+    pub(super) fn col(&self) -> u32 {
         self.first_col + self.thread % 4 * 2
     }
 }
@@ -110,7 +104,7 @@ pub(super) unsafe fn leave<P: Product<R>, const R: usize>(
             partials::<R, 3>(p, d, out);
         }
     } else if P::TILE.forms_clusters() && p.output == OUTPUT_CLUSTER {
-        add_up_in_cluster::<P, R>(p, d, out, stages);
+        cluster_sum::add_up::<P, R>(p, d, out, stages);
     } else if R >= 32 && p.output == OUTPUT_MAP && p.transposed == 0 && p.beta == 0.0 && !follows::<P, R>(p) {
         // One test and then straight on: with tests in between, the instructions that are jumped to come too late.
         if p.alpha != 1.0 {
@@ -240,114 +234,6 @@ unsafe fn partials<const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32
             }
         }
         group += 1;
-    }
-}
-
-/// Adds up the sums of the blocks that have the slices of the same tile, in the order of the slices.
-///
-/// Each thread leaves four sums, those of 8 columns, at a place of its own in the memory of the stages; then the blocks
-/// take the groups of 8 columns in turn, and add up what lies at the same place in all of them.
-///
-/// # Safety
-/// As [`leave`]; all blocks of the cluster.
-#[inline(always)]
-unsafe fn add_up_in_cluster<P: Product<R>, const R: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out, stages: u32) {
-    let n_groups = R as u32 / 4;
-    let threads = P::TILE.consumers() * WARPGROUP;
-    let own = stages + (out.consumer * WARPGROUP + out.thread) * 16;
-    // Other consumers may still be reading the last stage.
-    sync_named(ALL_CONSUMERS, threads);
-    let mut group = 0;
-    while group < R / 4 {
-        let bits = |i: usize| d.get_unchecked(4 * group + i).to_bits();
-        shared::store_x4(own + group as u32 * threads * 16, [bits(0), bits(1), bits(2), bits(3)]);
-        group += 1;
-    }
-    cluster::sync();
-    let mut group = out.slice;
-    while group < n_groups {
-        let second = group + p.n_slices;
-        let mut sums = [[0.0f32; 4]; 2];
-        let mut first = 0;
-        while first < p.n_slices {
-            // All are under way before the first is there.
-            let mut parts = [[[0u32; 4]; 2]; LOADED_SLICES];
-            let mut i = 0;
-            while i < LOADED_SLICES {
-                let slice = first + i as u32;
-                let (rank, there) = (out.sharers.rank_of(slice), slice < p.n_slices);
-                parts[i][0] = cluster::load_x4_if(own + group * threads * 16, rank, u32::from(there));
-                // Of one group in two blocks' turns there is no second.
-                if R > 8 {
-                    let there = there && second < n_groups;
-                    parts[i][1] = cluster::load_x4_if(own + second * threads * 16, rank, u32::from(there));
-                }
-                i += 1;
-            }
-            let mut i = 0;
-            while i < LOADED_SLICES {
-                let mut j = 0;
-                while j < 4 {
-                    sums[0][j] += f32::from_bits(parts[i][0][j]);
-                    sums[1][j] += f32::from_bits(parts[i][1][j]);
-                    j += 1;
-                }
-                i += 1;
-            }
-            first += LOADED_SLICES as u32;
-        }
-        store::<P, R>(p, out, out.col() + 8 * group, sums[0]);
-        if R > 8 && second < n_groups {
-            store::<P, R>(p, out, out.col() + 8 * second, sums[1]);
-        }
-        group = second + p.n_slices;
-    }
-}
-
-/// Scales the sums of two neighbouring columns in this thread's two rows, blends them with c's prior values and stores
-/// them, where they lie in c.
-///
-/// # Safety
-/// As [`leave`]; all threads of a warp.
-#[inline(always)]
-unsafe fn store<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, col: u32, sums: [f32; 4]) {
-    let mut v = [p.alpha * sums[0], p.alpha * sums[1], p.alpha * sums[2], p.alpha * sums[3]];
-    let rows = [out.row(), out.row() + 8];
-    if p.beta != 0.0 {
-        let [upper, lower] = [prior::<P, R>(p, out, rows[0], col), prior::<P, R>(p, out, rows[1], col)];
-        v = [v[0] + upper[0], v[1] + upper[1], v[2] + lower[0], v[3] + lower[1]];
-    }
-    let pairs = [P::pack(v[0], v[1]), P::pack(v[2], v[3])];
-    if p.store_bytes < 4 {
-        let mut i = 0;
-        while i < 2 {
-            if rows[i] < p.gemm_m && col < p.gemm_n {
-                *element(p, out.matrix, rows[i], col) = pairs[i] as u16;
-                if col + 1 < p.gemm_n {
-                    *element(p, out.matrix, rows[i], col + 1) = (pairs[i] >> 16) as u16;
-                }
-            }
-            i += 1;
-        }
-        return;
-    }
-    // Elements lie in whole pairs: of a row, or of a column, whose other row is four lanes away. Two such threads
-    // have two columns, and each takes one.
-    let odd = if p.transposed != 0 { rows[0] % 2 } else { 0 };
-    let mut i = 0;
-    while i < 2 {
-        let own = pairs[i];
-        let pair = if p.transposed == 0 {
-            own
-        } else {
-            let theirs = warp::shuffle_xor(if odd == 0 { own >> 16 } else { own }, 4);
-            if odd == 0 { own & 0xffff | theirs << 16 } else { own & 0xffff_0000 | theirs & 0xffff }
-        };
-        let (row, col) = (rows[i] - odd, col + odd);
-        if row < p.gemm_m && col < p.gemm_n {
-            *(element(p, out.matrix, row, col) as *mut u32) = pair;
-        }
-        i += 1;
     }
 }
 
@@ -530,7 +416,7 @@ fn residual_address(p: &MatmulTmaParams, batch: [u32; 3]) -> u64 {
 
 /// Where an element of c lies.
 #[inline(always)]
-fn element(p: &MatmulTmaParams, matrix: u64, row: u32, col: u32) -> *mut u16 {
+pub(super) fn element(p: &MatmulTmaParams, matrix: u64, row: u32, col: u32) -> *mut u16 {
     let offset = i64::from(row) * p.c.row_stride + i64::from(col) * p.c.col_stride;
     (matrix + offset as u64 * 2) as *mut u16
 }
@@ -540,7 +426,12 @@ fn element(p: &MatmulTmaParams, matrix: u64, row: u32, col: u32) -> *mut u16 {
 /// # Safety
 /// As [`leave`].
 #[inline(always)]
-unsafe fn prior<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, row: u32, col: u32) -> [f32; 4] {
+pub(super) unsafe fn prior<P: Product<R>, const R: usize>(
+    p: &MatmulTmaParams,
+    out: &Out,
+    row: u32,
+    col: u32,
+) -> [f32; 4] {
     // Columns that are there from this one on.
     let left = if row < p.gemm_m && col < p.gemm_n { p.gemm_n - col } else { 0 };
     let first = element(p, out.matrix, row, col);

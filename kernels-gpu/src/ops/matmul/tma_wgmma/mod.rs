@@ -14,8 +14,12 @@
 //! dimension, panels of `[k][64 mn]`, which the product reads transposed. Copies clip at the matrices' ends: outside
 //! reads as zero and is not written, so tails in M, N and K need no code.
 
+mod cluster_sum;
 mod epilogue;
 pub(super) mod pack;
+mod ring;
+
+pub(super) use ring::{Ring, Sharers};
 
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
@@ -70,92 +74,6 @@ const ROW_BYTES: u32 = 128;
 pub(super) const PANEL_BYTES: u32 = 64 * ROW_BYTES;
 /// Bytes of eight rows of 128: the period of the swizzle.
 pub(super) const SWIZZLE_PERIOD: u32 = 1024;
-
-/// The blocks of a cluster that share b's tile.
-#[derive(Clone, Copy)]
-pub(super) struct Sharers {
-    /// The logarithm of how many.
-    log2: u32,
-    /// The number of this block among them.
-    own: u32,
-    /// The rank of the first.
-    first: u32,
-}
-
-impl Sharers {
-    /// A block that loads for itself.
-    pub(super) const ALONE: Self = Sharers { log2: 0, own: 0, first: 0 };
-
-    #[inline(always)]
-    fn of(tile: MatmulTile, p: &MatmulTmaParams) -> Self {
-        let log2 = tile.sharers_log2(p.sharers_log2);
-        if tile.cluster > 1 {
-            Sharers { log2, own: cluster::rank(), first: 0 }
-        } else if tile.forms_clusters() {
-            let rank = cluster::rank();
-            let own = rank & ((1 << log2) - 1);
-            Sharers { log2, own, first: rank - own }
-        } else {
-            Self::ALONE
-        }
-    }
-
-    /// How many.
-    #[inline(always)]
-    fn count(self) -> u32 {
-        1 << self.log2
-    }
-
-    /// The rank of the block that is to slice `slice` what this one is to its own.
-    #[inline(always)]
-    fn rank_of(self, slice: u32) -> u32 {
-        slice << self.log2 | self.own
-    }
-}
-
-/// A ring of stages in shared memory, and where one role stands in it.
-#[derive(Clone, Copy)]
-pub(super) struct Ring {
-    pub(super) base: u32,
-    barriers: u32,
-    tile: MatmulTile,
-    stage: u32,
-    pub(super) parity: u32,
-}
-
-impl Ring {
-    #[inline(always)]
-    fn new(base: u32, tile: MatmulTile) -> Self {
-        Ring { base, barriers: base + tile.barriers_at(), tile, stage: 0, parity: 0 }
-    }
-
-    /// Address of a's tile; b's lies behind it.
-    #[inline(always)]
-    pub(super) fn a(&self) -> u32 {
-        self.base + self.stage * self.tile.stage_bytes()
-    }
-
-    /// The barrier that counts what is loaded.
-    #[inline(always)]
-    pub(super) fn full(&self) -> u32 {
-        self.barriers + 8 * self.stage
-    }
-
-    /// The barrier that counts who has read.
-    #[inline(always)]
-    pub(super) fn empty(&self) -> u32 {
-        self.barriers + 8 * (self.tile.stages + self.stage)
-    }
-
-    #[inline(always)]
-    pub(super) fn advance(&mut self) {
-        self.stage += 1;
-        if self.stage == self.tile.stages {
-            self.stage = 0;
-            self.parity ^= 1;
-        }
-    }
-}
 
 /// Prepares the barriers; gives the ring and this thread's warpgroup. The kernels before may still be at work.
 ///

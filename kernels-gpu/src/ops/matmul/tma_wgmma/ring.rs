@@ -1,0 +1,90 @@
+//! The ring of stages in shared memory, and who shares what is loaded into it.
+
+use cuda_std::cluster;
+use kernel_abi::ops::matmul::{MatmulTile, MatmulTmaParams};
+
+/// The blocks of a cluster that share b's tile.
+#[derive(Clone, Copy)]
+pub(in crate::ops::matmul) struct Sharers {
+    /// The logarithm of how many.
+    pub(super) log2: u32,
+    /// The number of this block among them.
+    pub(super) own: u32,
+    /// The rank of the first.
+    pub(super) first: u32,
+}
+
+impl Sharers {
+    /// A block that loads for itself.
+    pub(in crate::ops::matmul) const ALONE: Self = Sharers { log2: 0, own: 0, first: 0 };
+
+    #[inline(always)]
+    pub(super) fn of(tile: MatmulTile, p: &MatmulTmaParams) -> Self {
+        let log2 = tile.sharers_log2(p.sharers_log2);
+        if tile.cluster > 1 {
+            Sharers { log2, own: cluster::rank(), first: 0 }
+        } else if tile.forms_clusters() {
+            let rank = cluster::rank();
+            let own = rank & ((1 << log2) - 1);
+            Sharers { log2, own, first: rank - own }
+        } else {
+            Self::ALONE
+        }
+    }
+
+    /// How many.
+    #[inline(always)]
+    pub(super) fn count(self) -> u32 {
+        1 << self.log2
+    }
+
+    /// The rank of the block that is to slice `slice` what this one is to its own.
+    #[inline(always)]
+    pub(super) fn rank_of(self, slice: u32) -> u32 {
+        slice << self.log2 | self.own
+    }
+}
+
+/// A ring of stages in shared memory, and where one role stands in it.
+#[derive(Clone, Copy)]
+pub(in crate::ops::matmul) struct Ring {
+    pub(in crate::ops::matmul) base: u32,
+    barriers: u32,
+    tile: MatmulTile,
+    stage: u32,
+    pub(in crate::ops::matmul) parity: u32,
+}
+
+impl Ring {
+    #[inline(always)]
+    pub(super) fn new(base: u32, tile: MatmulTile) -> Self {
+        Ring { base, barriers: base + tile.barriers_at(), tile, stage: 0, parity: 0 }
+    }
+
+    /// Address of a's tile; b's lies behind it.
+    #[inline(always)]
+    pub(in crate::ops::matmul) fn a(&self) -> u32 {
+        self.base + self.stage * self.tile.stage_bytes()
+    }
+
+    /// The barrier that counts what is loaded.
+    #[inline(always)]
+    pub(in crate::ops::matmul) fn full(&self) -> u32 {
+        self.barriers + 8 * self.stage
+    }
+
+    /// The barrier that counts who has read.
+    #[inline(always)]
+    pub(in crate::ops::matmul) fn empty(&self) -> u32 {
+        self.barriers + 8 * (self.tile.stages + self.stage)
+    }
+
+    #[inline(always)]
+    pub(in crate::ops::matmul) fn advance(&mut self) {
+        self.stage += 1;
+        if self.stage == self.tile.stages {
+            self.stage = 0;
+            self.parity ^= 1;
+        }
+    }
+}
