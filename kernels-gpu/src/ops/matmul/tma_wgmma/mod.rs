@@ -68,6 +68,9 @@ pub(super) const CONSUMER_REGISTERS: u32 = 232;
 const THIRD_REGISTERS: u32 = 152;
 /// Threads of a warpgroup.
 pub(super) const WARPGROUP: u32 = 128;
+/// Bytes that each block brings to the second-level cache while the kernels before end: all together, what the memory
+/// delivers in about a microsecond.
+const EARLY_BYTES: u32 = 32 * 1024;
 /// Bytes of one swizzled row.
 const ROW_BYTES: u32 = 128;
 /// Bytes between panels of `[64 k][64 mn]`, and between the halves of a's rows in either orientation.
@@ -218,11 +221,26 @@ unsafe fn produce<P: Product<R>, const R: usize>(
     let [columns, depth] = P::TILE.b_part(sharers.log2, P::B_IS_MN_MAJOR);
     let b_col = sharers.own * (columns % P::TILE.gemm_n);
     let b_k = sharers.own * (depth % P::TILE.gemm_k);
+    // Where blocks are bound by the memory, a is what much is read of.
+    let mut is_early = P::TILE.forms_clusters();
     while units.is_left(p) {
         let Unit { place, first_k, k_blocks, .. } = units.next(p);
         let a_batch = coordinates(place.batch, p.a_batch_steps);
         let b_batch = coordinates(place.batch, p.b_batch_steps);
         let (mut outer, mut inner) = div_rem(first_k / P::TILE.gemm_k, p.outer_blocks);
+        if is_early {
+            if warp::elect() {
+                let mut ahead = 0;
+                while ahead < EARLY_BYTES / P::TILE.a_bytes() {
+                    if ahead < k_blocks {
+                        let k = (inner + ahead) * P::TILE.gemm_k;
+                        prefetch(P::A_IS_MN_MAJOR, P::TILE.gemm_m, maps.a, place.m, k, a_batch);
+                    }
+                    ahead += 1;
+                }
+            }
+            is_early = false;
+        }
         let mut block = 0;
         // All of the above may run beside the kernel before this one.
         schedule::wait_for_predecessors();
@@ -290,15 +308,31 @@ pub(super) unsafe fn load(
             tma::load_5d(to, map, bar, at);
         }
     };
+    for_each_box(mn_major, width, mn, k, |at, [x, y]| copy(to + at, [x, y, inner, middle, outer]));
+}
+
+/// Brings the tile of one operand to the second-level cache, before the kernels before are done: what they still write
+/// of it passes there. With an outer index of the sums it may be another tile, which does no harm.
+///
+/// # Safety
+/// As [`run`].
+#[inline(always)]
+unsafe fn prefetch(mn_major: bool, width: u32, map: MapAddress, mn: u32, k: u32, [inner, middle, outer]: [i32; 3]) {
+    for_each_box(mn_major, width, mn, k, |_, [x, y]| tma::prefetch_5d(map, [x, y, inner, middle, outer]));
+}
+
+/// The boxes of a tile: where they lie in a stage, and their first two coordinates.
+#[inline(always)]
+fn for_each_box(mn_major: bool, width: u32, mn: u32, k: u32, mut f: impl FnMut(u32, [i32; 2])) {
     if mn_major {
         let mut panel = 0;
         while panel < width.div_ceil(MatmulTile::PANEL) {
             let mn = mn + panel * MatmulTile::PANEL;
-            copy(to + panel * PANEL_BYTES, [mn as i32, k as i32, inner, middle, outer]);
+            f(panel * PANEL_BYTES, [mn as i32, k as i32]);
             panel += 1;
         }
     } else {
-        copy(to, [k as i32, mn as i32, inner, middle, outer]);
+        f(0, [k as i32, mn as i32]);
     }
 }
 
