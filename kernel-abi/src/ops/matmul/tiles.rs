@@ -247,3 +247,31 @@ const MAX_SHARED_BYTES: u32 = 232_448;
 // What leaves passes where the stages were.
 const _: () = assert!(CP_ASYNC_128X128.gemm_m * CP_ASYNC_128X128.gemm_n * 4 <= CP_ASYNC_128X128.smem_bytes());
 const _: () = assert!(CP_ASYNC_64X64.gemm_m * CP_ASYNC_64X64.gemm_n * 4 <= CP_ASYNC_64X64.smem_bytes());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TILES: [MatmulTile; 5] = [TILE_128X256_C2, TILE_192X128, TILE_64X128, TILE_64X64, TILE_64X16];
+
+    #[test]
+    fn parts_of_b_make_up_the_tile_and_begin_with_the_swizzle() {
+        for (tile, mn_major) in TILES.into_iter().flat_map(|tile| [(tile, false), (tile, true)]) {
+            for log2 in [0, 1, 2].into_iter().filter(|&log2| tile.may_share(log2)) {
+                let sharers = 1 << tile.sharers_log2(log2);
+                let [columns, depth] = tile.b_part(tile.sharers_log2(log2), mn_major);
+                assert_eq!(columns * depth * sharers, tile.gemm_n * tile.gemm_k, "{tile:?}");
+                // A part's rows of 128 bytes: columns, or indices of k.
+                let rows = if columns < tile.gemm_n { columns } else { depth };
+                assert_eq!(rows % 8, 0, "{tile:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn few_columns_are_shared_by_few() {
+        assert!(TILE_64X16.may_share(1) && !TILE_64X16.may_share(2) && TILE_64X64.may_share(2));
+        // Whose clusters the kernel forms.
+        assert!(!TILE_128X256_C2.may_share(1) && TILE_128X256_C2.may_share(0));
+    }
+}
