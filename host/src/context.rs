@@ -27,8 +27,11 @@ struct Inner {
     clusters: [OnceLock<u64>; MAX_CLUSTER + 1],
 }
 
+/// Blocks of a cluster that every device with clusters has.
+const PORTABLE_CLUSTER: u32 = 8;
+
 /// The most blocks of a cluster.
-const MAX_CLUSTER: usize = 8;
+const MAX_CLUSTER: usize = 16;
 
 macro_rules! symbol {
     (($symbol:ident) $(,)?) => {
@@ -354,6 +357,7 @@ impl Context {
         const SHARED_BYTES: u32 = 160 * 1024;
         let function = self.function(PROBE).ok()?;
         function.set_max_dynamic_shared(SHARED_BYTES as usize).ok()?;
+        function.allow_large_clusters().ok()?;
         let config = LaunchConfig {
             grid: [self.info().n_units as u32 * blocks, 1, 1],
             block: [32, 1, 1],
@@ -361,7 +365,9 @@ impl Context {
             cluster: Some([blocks, 1, 1]),
             ..LaunchConfig::default()
         };
-        max_active_clusters(&function, &config).ok().filter(|&clusters| clusters > 0).map(u64::from)
+        // Of more than eight, none means that the device has no such clusters.
+        let clusters = max_active_clusters(&function, &config).ok();
+        clusters.filter(|&clusters| clusters > 0 || blocks > PORTABLE_CLUSTER).map(u64::from)
     }
 
     pub(crate) fn store(&self) -> &Store {

@@ -192,6 +192,19 @@ impl Function {
         check(status, || format!("cuFuncSetAttribute of {} for {bytes} bytes of shared memory", self.name()))
     }
 
+    /// Allows clusters of up to 16 blocks, where the device has them: more than 8 are not portable.
+    ///
+    /// # Errors
+    /// From the driver.
+    pub fn allow_large_clusters(&self) -> Result<(), DriverError> {
+        /// `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`.
+        const LARGE_CLUSTERS: c_uint = 14;
+        let _bound = self.context().bind()?;
+        // SAFETY: the function is alive.
+        let status = unsafe { cuda_loader::driver::func_set_attribute(self.0.raw, LARGE_CLUSTERS, 1) };
+        check(status, || format!("cuFuncSetAttribute of {} for large clusters", self.name()))
+    }
+
     /// What the compiled kernel needs.
     ///
     /// # Errors

@@ -44,6 +44,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::bf16x3_wgmma::ConvPartsGatherParams::LAYOUT_HASH,
     conv::bf16x3_wgmma::ConvFilterSource::LAYOUT_HASH,
     conv::bf16x3_wgmma::ConvPartsDirectParams::LAYOUT_HASH,
+    conv::bf16x3_wgmma::ConvPartsWindowsParams::LAYOUT_HASH,
     conv::bf16x3_wgmma::ConvFilterPartsParams::LAYOUT_HASH,
     conv::bf16x3_wgmma::ConvPackF32Params::LAYOUT_HASH,
     conv::cp_async_mma::CpAsyncMmaParams::LAYOUT_HASH,

@@ -33,6 +33,7 @@ impl Operation for ConvProblem {
             &bf16x3_wgmma::Gather,
             &bf16x3_wgmma::Wgrad,
             &bf16x3_wgmma::Direct,
+            &bf16x3_wgmma::Cluster,
             &winograd::Winograd(winograd::Tile::F4),
             &winograd::Winograd(winograd::Tile::F2),
             &depthwise::Depthwise,

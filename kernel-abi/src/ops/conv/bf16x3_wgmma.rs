@@ -10,7 +10,7 @@
 //! channels they stand in the order of [`part_channel`]. Or a warpgroup of each block reads it as it lies and takes it
 //! apart for every tile anew, which needs no workspace.
 
-use super::im2col_wgmma::{ConvGatherParams, ConvTile, MAX_SHARED_BYTES};
+use super::im2col_wgmma::{ConvGatherParams, ConvTile, ConvWgradParams, MAX_SHARED_BYTES};
 use crate::division::Divisor;
 
 /// Elements of f32 in a row of shared memory.
@@ -62,6 +62,10 @@ tiles! {
     PARTS_WGRAD_128X64 = [128 x 64, stages 7, parts 1, converted 2];
     /// For 64 rows: the consumers share the columns.
     PARTS_WGRAD_64X128 = [64 x 128, stages 6, parts 1, converted 2];
+    /// `wgrad` whose windows threads read, 64 rows.
+    PARTS_WINDOWS_64X128 = [64 x 128, stages 8, parts 0, converted 4];
+    /// For 64 columns, or few tiles.
+    PARTS_WINDOWS_64X64 = [64 x 64, stages 8, parts 0, converted 6];
 }
 
 crate::abi_struct! {
@@ -120,6 +124,43 @@ crate::abi_struct! {
 }
 
 const _: () = assert!(size_of::<ConvPartsDirectParams>() <= 4096);
+
+crate::abi_struct! {
+    /// Launch parameters of the kernels for `wgrad` that read x by threads: columns are all taps' channels in a row,
+    /// which stand in `wgrad` as those of a single tap, packed.
+    pub struct ConvPartsWindowsParams {
+        /// As for the others, but for x's map.
+        pub wgrad: ConvWgradParams,
+        /// x.
+        pub x: u64,
+        /// Distances along N, C, H, W, in elements.
+        pub strides: [i64; 4],
+        /// H and W.
+        pub extents: [u32; 2],
+        /// Dilation along them.
+        pub dilation: [u32; 2],
+        /// Channels of a group.
+        pub channels: Divisor,
+        /// Taps along W.
+        pub taps_w: Divisor,
+        /// Positions of all images.
+        pub positions: u32,
+        /// Nothing.
+        pub unused: u32,
+    }
+}
+
+impl ConvTile {
+    /// Where the kernels that read windows by threads keep where the positions of a stage begin.
+    pub const fn windows_at(self) -> u32 {
+        (self.barriers_at() + 16 * (self.stages + self.converted)).next_multiple_of(16)
+    }
+
+    /// Their dynamic shared memory: 16 bytes more for each position of a stage and each of four warps.
+    pub const fn windows_smem_bytes(self) -> u32 {
+        self.smem_bytes() + 16 + 4 * PARTS_PANEL * 16
+    }
+}
 
 crate::abi_struct! {
     /// Launch parameters of the kernel that takes filters apart.

@@ -497,6 +497,29 @@ macro_rules! conv_bf16x3_wgrad_kernels {
     };
 }
 
+/// The same for those whose sums are shared by a cluster.
+#[macro_export]
+macro_rules! conv_bf16x3_cluster_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convbf16x3_cluster_f32_128x128_sm90, PARTS_WGRAD_128X128),
+            (convbf16x3_cluster_f32_128x64_sm90, PARTS_WGRAD_128X64),
+            (convbf16x3_cluster_f32_64x128_sm90, PARTS_WGRAD_64X128),
+        }
+    };
+}
+
+/// The same for those of them that read x by threads.
+#[macro_export]
+macro_rules! conv_bf16x3_windows_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convbf16x3_windows_f32_64x128_sm90, PARTS_WINDOWS_64X128),
+            (convbf16x3_windows_f32_64x64_sm90, PARTS_WINDOWS_64X64),
+        }
+    };
+}
+
 /// Calls `$callback!` with the symbols of the kernels around them: the one that adds partial sums, the one that takes
 /// filters apart, the one that also spreads their columns, the one that copies tensors.
 #[macro_export]

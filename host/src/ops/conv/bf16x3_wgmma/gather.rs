@@ -115,12 +115,14 @@ impl FilterParts {
 
 impl PartsView {
     pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+        check_problem(problem)?;
         PartsView::with(problem, Images::rows(problem))
     }
 
     /// With a filter's row and the channels as one in these images, if any.
+    ///
+    /// The problem is one that [`check_problem`] takes.
     pub(super) fn with(problem: &ConvProblem, rows: Option<Images>) -> Result<Self, Refusal> {
-        check_problem(problem)?;
         let shape = problem.shape();
         let fprop = problem.conv_pass() == ConvPass::Fprop;
         let name = read_name(problem);

@@ -6,15 +6,19 @@
 //! strides no multiples of 16 bytes, are first copied to channels-last; those of few channels with a filter's row and
 //! the channels as one. Results may lie anyhow.
 //!
-//! Images that can be gathered as they lie need no workspace: then the filter may be taken apart inside the kernels too.
+//! Images that can be gathered as they lie need no workspace: then the filter may be taken apart inside the kernels too, and
+//! `wgrad`'s sums be shared by a cluster's blocks; where x cannot be gathered, they read it themselves.
 //!
 //! [`im2col_wgmma`]: super::im2col_wgmma
 
+mod cluster;
 mod direct;
 mod gather;
 mod images;
 mod wgrad;
+mod windows;
 
+pub(super) use cluster::Cluster;
 pub(super) use direct::Direct;
 pub(super) use gather::{Gather, Product};
 pub(super) use wgrad::Wgrad;

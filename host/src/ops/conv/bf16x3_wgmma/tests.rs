@@ -1,5 +1,6 @@
 //! What is planned, on the CPU.
 
+use super::cluster::Ways;
 use super::direct;
 use super::gather::PartsView;
 use super::wgrad::Sides;
@@ -92,6 +93,32 @@ fn filters_are_read_as_they_lie() {
     assert!(refusal(gap).contains("taps one behind the other"));
 }
 
+/// Few channels are read by threads too, and what the copy engine cannot gather by them alone.
+#[test]
+fn windows_are_read_by_threads_where_they_must() {
+    let ways = |text: &str| {
+        let ways = Ways::of(&problem(text)).unwrap();
+        let columns = ways.windows.map(|windows| windows.view.group_c);
+        (ways.gathered.is_some(), columns)
+    };
+    assert_eq!(ways("conv:wgrad pad=1 x=2x64x7x5:f32:nhwc dw=8x64x3x3:f32:nhwc"), (true, None));
+    assert_eq!(ways("conv:wgrad pad=1 x=2x4x7x5:f32:nhwc dw=8x4x3x3:f32:nhwc"), (true, Some(36)));
+    assert_eq!(ways("conv:wgrad pad=3 stride=2 x=2x3x31x29:f32:nhwc dw=64x3x7x7:f32"), (false, Some(147)));
+    assert_eq!(
+        ways("conv:wgrad pad=1 groups=2 x=2x66x7x5:f32 dw=8x33x3x3:f32 dy=2x8x7x5:f32:nhwc"),
+        (false, Some(297))
+    );
+    let refusal = |text: &str| Ways::of(&problem(text)).map(|_| ()).unwrap_err().0;
+    assert!(refusal("conv:wgrad x=1x8x4x4:f32 dw=8x8x1x1:f32").contains("needs dy channels-last"));
+    assert!(
+        refusal("conv:wgrad x=1x6x4x4:f32:nhwc dw=7x6x1x1:f32").contains("needs dy with strides of a multiple of 4")
+    );
+    let gap = refusal("conv:wgrad pad=1 x=2x15x7x5:f32:nhwc dw=8x15x3x2:f32:s160x1x48x15");
+    assert!(gap.contains("one behind the other"), "{gap}");
+    let deep = refusal("conv:wgrad x=1x6x4x4x4:f32:nhwc dw=8x6x1x1x1:f32");
+    assert!(deep.contains("needs x with strides") && deep.contains("one or two axes, given 3"), "{deep}");
+}
+
 /// Whatever is legal is planned or refused, without overflow.
 #[test]
 fn odd_problems_are_planned_or_refused() {
@@ -121,7 +148,10 @@ fn odd_problems_are_planned_or_refused() {
             let Ok(problem) = format!("conv:{pass} {text}").parse::<ConvProblem>() else { continue };
             legal += 1;
             let parts = match pass {
-                "wgrad" => Sides::of(&problem).is_ok(),
+                "wgrad" => {
+                    let _ = Ways::of(&problem);
+                    Sides::of(&problem).is_ok()
+                }
                 _ => {
                     let _ = direct::planned(&problem);
                     PartsView::of(&problem).is_ok()

@@ -73,17 +73,23 @@ impl Algorithm<ConvProblem> for Wgrad {
 pub(super) struct Sides {
     x: Images,
     dy: Images,
-    view: WgradView,
+    pub(super) view: WgradView,
 }
 
 impl Sides {
     pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
         check_problem(problem)?;
+        Sides::with(problem, Images::rows(problem))
+    }
+
+    /// With a filter's row and the channels as one in these images, if any.
+    ///
+    /// The problem is one that [`check_problem`] takes.
+    pub(super) fn with(problem: &ConvProblem, rows: Option<Images>) -> Result<Self, Refusal> {
         let shape = problem.shape();
         check_groups("x", shape.groups, shape.group_c(), 4)?;
         check_groups("dy", shape.groups, shape.group_k(), 4)?;
         let dy = Images::of("dy", problem.y(), true)?;
-        let rows = Images::rows(problem);
         let x = match rows {
             Some(rows) => rows,
             None => Images::of("x", problem.x(), false)?,

@@ -16,7 +16,7 @@ mod wgrad;
 
 pub(super) use classes::{AxisClass, Class, classes};
 pub(super) use cluster::Cluster;
-pub(super) use cuts::MULTIPROCESSORS;
+pub(super) use cuts::{Cut, MULTIPROCESSORS};
 pub(super) use gather::{Gather, KERNELS, Product, Row, Spread, View, row};
 pub(super) use tensors::{Filter, Positions, Window, check_window, five};
 pub(super) use wgrad::{SplitSum, WGRAD_KERNELS, Wgrad, WgradRow, WgradView, wgrad_row};

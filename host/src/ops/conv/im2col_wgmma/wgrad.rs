@@ -189,7 +189,7 @@ impl WgradView {
     }
 
     /// Elements in a row of shared memory: channels of a panel, and positions of a stage.
-    fn width(&self) -> u32 {
+    pub(in crate::ops::conv) fn width(&self) -> u32 {
         ROW_BYTES / self.x.element_bytes as u32
     }
 
@@ -227,7 +227,7 @@ impl WgradView {
         rows && (columns == 1 || self.n_panels() > columns / 2) && self.tiles(tile) < 1 << 24
     }
 
-    pub(super) fn params(&self, tile: ConvTile, cut: Cut) -> ConvWgradParams {
+    pub(in crate::ops::conv) fn params(&self, tile: ConvTile, cut: Cut) -> ConvWgradParams {
         let (splits, workers) = match cut {
             Cut::Splits(splits) => (splits, 0),
             Cut::Evenly { workers } => (1, workers),
@@ -269,7 +269,7 @@ impl WgradView {
 
 impl WgradView {
     /// The maps of dy and x.
-    pub(super) fn maps(&self, context: &GpuContext, x: u64, dy: u64) -> Result<[[u64; 16]; 2], Error> {
+    pub(in crate::ops::conv) fn maps(&self, context: &GpuContext, x: u64, dy: u64) -> Result<[[u64; 16]; 2], Error> {
         let width = self.width();
         let dy_map = self.dy.linear_map(context, self.data_type, dy, width, width)?;
         let x_map = if self.x_access == access::LINEAR {

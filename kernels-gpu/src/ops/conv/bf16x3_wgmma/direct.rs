@@ -10,7 +10,10 @@
 //! a warpgroup, its warps take the stages in turn.
 
 use super::gather::{consume, produce};
-use super::{Buffer, CONSUMER_REGISTERS, CONVERTER_REGISTERS, LOADER_REGISTERS, PartsProduct, store_eight};
+use super::{
+    Buffer, COLUMN_BYTES, CONSUMER_REGISTERS, CONVERTER_REGISTERS, LOADER_REGISTERS, PartsProduct, Sixteen,
+    place_of_sixteen, store_sixteen,
+};
 use crate::ops::conv::im2col_wgmma::gather::{Address, Panel, Tiles, k_panels};
 use crate::ops::conv::im2col_wgmma::{Ring, WARPGROUP, warpgroup};
 use cuda_std::barrier::fence_proxy_async_shared;
@@ -19,12 +22,6 @@ use cuda_std::thread::thread_idx_x;
 use cuda_std::{mbarrier, schedule, tma, warp};
 use kernel_abi::ops::conv::bf16x3_wgmma::{ConvFilterSource, ConvPartsDirectParams, PART_CHUNK, PARTS_PANEL};
 use kernel_abi::ops::conv::im2col_wgmma::{ConvClass, ConvGatherParams, ConvTile, GatherPlace, access};
-
-/// Channels of a column that a thread takes apart: four quads.
-type Held = [[u32; 4]; 4];
-
-/// Bytes of a column of a part: 32 channels.
-const COLUMN_BYTES: u32 = PARTS_PANEL * 2;
 
 /// The kernel.
 ///
@@ -52,7 +49,7 @@ pub(super) unsafe fn run<P: PartsProduct<R>, const R: usize, const S: usize>(p: 
         }
     } else if warpgroup == 1 {
         if two {
-            schedule::release_registers::<{ CONVERTER_REGISTERS + 24 }>();
+            schedule::release_registers::<{ CONVERTER_REGISTERS + 16 }>();
         } else {
             schedule::release_registers::<CONVERTER_REGISTERS>();
         }
@@ -148,8 +145,7 @@ impl Piece {
         } else {
             (index / chunks, index % chunks)
         };
-        let to = column * COLUMN_BYTES + ((2 * chunk) ^ (column / 2 % 4)) * 16;
-        Piece { column, channel: chunk * PART_CHUNK, to }
+        Piece { column, channel: chunk * PART_CHUNK, to: place_of_sixteen(column, chunk) }
     }
 
     /// Reads it; zeros where there is nothing.
@@ -157,7 +153,7 @@ impl Piece {
     /// # Safety
     /// As [`convert`].
     #[inline(always)]
-    unsafe fn load(self, source: &ConvFilterSource, cursor: &Cursor<'_>) -> Held {
+    unsafe fn load(self, source: &ConvFilterSource, cursor: &Cursor<'_>) -> Sixteen {
         let p = cursor.p;
         let (row, channel) = (cursor.place.n + self.column, cursor.panel.channel + self.channel);
         let (inside, offset) = if cursor.tile.subtiles() > 1 && p.out_access == access::SPREAD {
@@ -184,18 +180,6 @@ impl Piece {
             held = [quad(0), quad(1), quad(2), quad(3)];
         }
         held
-    }
-
-    /// Takes it apart. Channels stand in the order of [`part_channel`](kernel_abi::ops::conv::bf16x3_wgmma::part_channel):
-    /// the first halves of all quads, then the others.
-    ///
-    /// # Safety
-    /// As [`convert`].
-    #[inline(always)]
-    unsafe fn store(self, [a, b, c, d]: Held, buffer: u32, part_bytes: u32) {
-        let to = buffer + self.to;
-        store_eight([a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]], to, part_bytes);
-        store_eight([a[2], a[3], b[2], b[3], c[2], c[3], d[2], d[3]], to ^ 16, part_bytes);
     }
 }
 
@@ -249,10 +233,11 @@ unsafe fn convert(p: &ConvPartsDirectParams, at: Address, ring: Ring) {
         mbarrier::wait(ring.parts_empty(buffer.index), buffer.parity ^ 1);
         let to = buffer.at(&ring);
         cursor.advance(teams);
-        piece.store(held, to, part_bytes);
+        // Quads are four neighbours, whose halves lie apart: see `part_channel`.
+        store_sixteen(held, to + piece.to, part_bytes);
         held = piece.load(source, &cursor);
         if two {
-            second.store(held_second, to, part_bytes);
+            store_sixteen(held_second, to + second.to, part_bytes);
             held_second = second.load(source, &cursor);
         }
         // The products read through another proxy.

@@ -1,7 +1,8 @@
 //! f32 kernels on bf16 tensor cores: the rows of `conv_bf16x3_gather_kernels!`, `conv_bf16x3_direct_kernels!`,
-//! `conv_bf16x3_wgrad_kernels!` and `conv_bf16x3_side_kernels!`.
+//! `conv_bf16x3_wgrad_kernels!`, `conv_bf16x3_cluster_kernels!`, `conv_bf16x3_windows_kernels!` and
+//! `conv_bf16x3_side_kernels!`.
 
-use super::{PartsProduct, direct, gather, pack, wgrad};
+use super::{PartsProduct, cluster, direct, gather, pack, wgrad, windows};
 use crate::ops::conv::im2col_wgmma::gather::Address;
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, param_tensor_map};
@@ -47,6 +48,34 @@ macro_rules! wgrad_entries {
             product!(This, $tile);
             let maps = wgrad::Maps { dy: param_tensor_map!($symbol, 0), x: param_tensor_map!($symbol, 1) };
             wgrad::run::<This, { ($tile.consumer_columns() / 2) as usize }>(&params, maps)
+        }
+    )* };
+}
+
+macro_rules! cluster_entries {
+    ($(($symbol:ident, $tile:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes maps and extents of live tensors in `params`.
+        #[kernel(arch = "sm_90a", threads = 512, min_blocks = 1, tensor_maps = 2)]
+        pub unsafe fn $symbol(params: ConvWgradParams) {
+            struct This;
+            product!(This, $tile);
+            let maps = wgrad::Maps { dy: param_tensor_map!($symbol, 0), x: param_tensor_map!($symbol, 1) };
+            cluster::run::<This, { ($tile.consumer_columns() / 2) as usize }>(&params, maps)
+        }
+    )* };
+}
+
+macro_rules! windows_entries {
+    ($(($symbol:ident, $tile:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes maps and extents of live tensors in `params`.
+        #[kernel(arch = "sm_90a", threads = 512, min_blocks = 1, tensor_maps = 2)]
+        pub unsafe fn $symbol(params: ConvPartsWindowsParams) {
+            struct This;
+            product!(This, $tile);
+            let maps = wgrad::Maps { dy: param_tensor_map!($symbol, 0), x: param_tensor_map!($symbol, 1) };
+            windows::run::<This, { ($tile.consumer_columns() / 2) as usize }>(&params, maps)
         }
     )* };
 }
@@ -98,9 +127,16 @@ macro_rules! product {
     ($this:ident, PARTS_WGRAD_64X128) => {
         product!(@of $this, PARTS_WGRAD_64X128, 64, 32, 1, 128);
     };
+    ($this:ident, PARTS_WINDOWS_64X128) => {
+        product!(@of $this, PARTS_WINDOWS_64X128, 64, 32, 0, 2);
+    };
+    ($this:ident, PARTS_WINDOWS_64X64) => {
+        product!(@of $this, PARTS_WINDOWS_64X64, 32, 16, 0, 2);
+    };
     (@of $this:ident, $tile:ident, $n:tt, $registers:tt, $b_mn:tt, $b_step:tt) => {
         impl PartsProduct<$registers> for $this {
             const TILE: ConvTile = $tile;
+            const B_IS_MN_MAJOR: bool = $b_mn == 1;
 
             #[inline(always)]
             unsafe fn multiply(d: &mut [f32; $registers], a: &[[u32; 4]; 6], b: u64) {
@@ -133,4 +169,6 @@ macro_rules! product {
 kernel_abi::conv_bf16x3_gather_kernels!(gather_entries);
 kernel_abi::conv_bf16x3_direct_kernels!(direct_entries);
 kernel_abi::conv_bf16x3_wgrad_kernels!(wgrad_entries);
+kernel_abi::conv_bf16x3_cluster_kernels!(cluster_entries);
+kernel_abi::conv_bf16x3_windows_kernels!(windows_entries);
 kernel_abi::conv_bf16x3_side_kernels!(side_entries);

@@ -8,19 +8,24 @@
 //!
 //! Results are stored by threads, so they may lie anyhow.
 
+mod cluster;
 mod direct;
 mod entry;
 mod gather;
 mod pack;
 mod wgrad;
+mod windows;
 
 use crate::ops::conv::im2col_wgmma::Ring;
 use cuda_std::{convert, shared, warp};
+use kernel_abi::ops::conv::bf16x3_wgmma::PARTS_PANEL;
 use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
 
 /// The product instructions of one kernel. A thread holds `R` sums of 64 rows.
 trait PartsProduct<const R: usize> {
     const TILE: ConvTile;
+    /// Whether B lies with the columns contiguous.
+    const B_IS_MN_MAJOR: bool;
 
     /// Queues the products of one stage: of the parts of A's fragments, two steps each, and B's parts behind each other
     /// from the descriptor on. Overwrites `d`.
@@ -40,7 +45,7 @@ trait PartsProduct<const R: usize> {
 }
 
 /// Registers of a thread of each role where there is a warpgroup more: together what a multiprocessor has.
-const LOADER_REGISTERS: u32 = 40;
+const LOADER_REGISTERS: u32 = 48;
 const CONVERTER_REGISTERS: u32 = 80;
 const CONSUMER_REGISTERS: u32 = 192;
 
@@ -117,6 +122,28 @@ unsafe fn store_eight([a, b, c, d, e, f, g, h]: [u32; 8], to: u32, part_bytes: u
     shared::store_x4(to, [p0[0], p1[0], p2[0], p3[0]]);
     shared::store_x4(to + part_bytes, [p0[1], p1[1], p2[1], p3[1]]);
     shared::store_x4(to + 2 * part_bytes, [p0[2], p1[2], p2[2], p3[2]]);
+}
+
+/// 16 terms of a column: four quads.
+type Sixteen = [[u32; 4]; 4];
+
+/// Bytes of a column of a part: 32 terms.
+const COLUMN_BYTES: u32 = PARTS_PANEL * 2;
+
+/// Where in a part, whose columns lie with the sum contiguous, 16 terms of a column begin, as they lie swizzled.
+#[inline(always)]
+fn place_of_sixteen(column: u32, sixteen: u32) -> u32 {
+    column * COLUMN_BYTES + ((2 * sixteen) ^ (column / 2 % 4)) * 16
+}
+
+/// Takes them apart, and writes their parts: the first halves of all quads, then the others.
+///
+/// # Safety
+/// As [`store_eight`].
+#[inline(always)]
+unsafe fn store_sixteen([a, b, c, d]: Sixteen, to: u32, part_bytes: u32) {
+    store_eight([a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]], to, part_bytes);
+    store_eight([a[2], a[3], b[2], b[3], c[2], c[3], d[2], d[3]], to ^ 16, part_bytes);
 }
 
 /// Takes the eight pairs of a thread's fragments apart: `pairs[step][i]` is register i of a step's fragment, its lower

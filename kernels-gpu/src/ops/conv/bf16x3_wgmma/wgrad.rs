@@ -6,10 +6,12 @@
 //!
 //! A stage is panels of `[32 positions][32 channels]` of f32, dy's and then x's, each of x for its own tap. Consumers
 //! read dy transposed while they load fragments; the products read x's parts, panels of `[32 positions][64 channels]`,
-//! transposed. Sums are split and added as `im2col_wgmma` does it.
+//! transposed. Sums are split and added as `im2col_wgmma` does it, or by a cluster: see [`cluster`](super::cluster).
 
+use super::cluster::add_up;
 use super::{
-    Buffer, CONSUMER_REGISTERS, CONVERTER_REGISTERS, LOADER_REGISTERS, PartsProduct, add, fragments, store_eight,
+    Buffer, COLUMN_BYTES, CONSUMER_REGISTERS, CONVERTER_REGISTERS, LOADER_REGISTERS, PartsProduct, add, fragments,
+    store_eight,
 };
 use crate::ops::conv::im2col_wgmma::{Ring, SWIZZLE_PERIOD, WARPGROUP, warpgroup};
 use cuda_std::barrier::fence_proxy_async_shared;
@@ -28,6 +30,7 @@ const STAGE_K: u32 = PARTS_PANEL;
 const PANEL_BYTES: u32 = STAGE_K * ROW_BYTES;
 
 /// Where the tensor maps are.
+#[derive(Clone, Copy)]
 pub(super) struct Maps {
     pub(super) dy: MapAddress,
     pub(super) x: MapAddress,
@@ -50,14 +53,29 @@ pub(super) unsafe fn run<P: PartsProduct<R>, const R: usize>(p: &ConvWgradParams
     if warpgroup == 0 {
         schedule::release_registers::<LOADER_REGISTERS>();
         if thread_idx_x() == 0 {
-            produce(p, P::TILE, &maps, ring);
+            produce(p, P::TILE, &maps, ring, Work::of_grid());
         }
     } else if warpgroup == 1 {
         schedule::release_registers::<CONVERTER_REGISTERS>();
-        convert(p, P::TILE, ring);
+        convert(p, P::TILE, ring, Work::of_grid());
     } else {
         schedule::acquire_registers::<CONSUMER_REGISTERS>();
-        consume::<P, R>(p, ring, warpgroup - 2);
+        consume::<P, R, false>(p, ring, warpgroup - 2, Work::of_grid());
+    }
+}
+
+/// The parts of the sums of tiles that a block computes: the first, and how far it is to the next.
+#[derive(Clone, Copy)]
+pub(super) struct Work {
+    pub(super) at: u32,
+    pub(super) step: u32,
+}
+
+impl Work {
+    /// Round-robin.
+    #[inline(always)]
+    fn of_grid() -> Self {
+        Work { at: block_idx_x(), step: grid_dim_x() }
     }
 }
 
@@ -100,8 +118,8 @@ impl Panel {
 /// # Safety
 /// As [`run`]; one thread.
 #[inline(always)]
-unsafe fn produce(p: &ConvWgradParams, tile: ConvTile, maps: &Maps, mut ring: Ring) {
-    let mut index = block_idx_x();
+pub(super) unsafe fn produce(p: &ConvWgradParams, tile: ConvTile, maps: &Maps, mut ring: Ring, work: Work) {
+    let mut index = work.at;
     while index < p.tiles() * p.splits {
         let place = p.place(tile, index);
         let left = p.n_panels - place.panel;
@@ -117,7 +135,8 @@ unsafe fn produce(p: &ConvWgradParams, tile: ConvTile, maps: &Maps, mut ring: Ri
             let base = |axis: usize| (at[axis] * p.step[axis]) as i32 + p.base[axis];
             let window = Window { linear: first as i32, image: n as i32, base: [base(0), base(1), base(2)] };
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
-            mbarrier::arrive_expect_bytes(ring.full(), tile.a_bytes() + n_panels * PANEL_BYTES);
+            let x_bytes = if tile.parts > 0 { n_panels * PANEL_BYTES } else { 0 };
+            mbarrier::arrive_expect_bytes(ring.full(), tile.a_bytes() + x_bytes);
             let bar = ring.full();
             let mut i = 0;
             while i < tile.gemm_m / PARTS_PANEL {
@@ -126,20 +145,22 @@ unsafe fn produce(p: &ConvWgradParams, tile: ConvTile, maps: &Maps, mut ring: Ri
                 i += 1;
             }
             let [panel0, panel1, panel2, panel3] = &panels;
-            panel0.load(p, maps.x, ring.b(), bar, &window);
-            if n_panels > 1 {
+            if tile.parts > 0 {
+                panel0.load(p, maps.x, ring.b(), bar, &window);
+            }
+            if tile.parts > 0 && n_panels > 1 {
                 panel1.load(p, maps.x, ring.b() + PANEL_BYTES, bar, &window);
             }
-            if n_panels > 2 {
+            if tile.parts > 0 && n_panels > 2 {
                 panel2.load(p, maps.x, ring.b() + 2 * PANEL_BYTES, bar, &window);
             }
-            if n_panels > 3 {
+            if tile.parts > 0 && n_panels > 3 {
                 panel3.load(p, maps.x, ring.b() + 3 * PANEL_BYTES, bar, &window);
             }
             ring.advance();
             block += 1;
         }
-        index += grid_dim_x();
+        index += work.step;
     }
 }
 
@@ -149,7 +170,7 @@ unsafe fn produce(p: &ConvWgradParams, tile: ConvTile, maps: &Maps, mut ring: Ri
 /// # Safety
 /// As [`run`]; all threads of one warpgroup.
 #[inline(always)]
-unsafe fn convert(p: &ConvWgradParams, tile: ConvTile, mut ring: Ring) {
+pub(super) unsafe fn convert(p: &ConvWgradParams, tile: ConvTile, mut ring: Ring, work: Work) {
     let thread = thread_idx_x() % WARPGROUP;
     let (lane, warp) = (thread % 32, thread / 32);
     let panels = tile.gemm_n / PARTS_PANEL;
@@ -161,7 +182,7 @@ unsafe fn convert(p: &ConvWgradParams, tile: ConvTile, mut ring: Ring) {
     // Two panels of f32 make one of a part.
     let to = panel / 2 * PANEL_BYTES + row + ((panel % 2 * 4 + eight) ^ position) * 16;
     let mut buffer = Buffer::FIRST;
-    let mut index = block_idx_x();
+    let mut index = work.at;
     while index < p.tiles() * p.splits {
         let (mut block, end) = p.k_range(p.place(tile, index).split);
         while block < end {
@@ -186,7 +207,7 @@ unsafe fn convert(p: &ConvWgradParams, tile: ConvTile, mut ring: Ring) {
             ring.advance();
             block += 1;
         }
-        index += grid_dim_x();
+        index += work.step;
     }
 }
 
@@ -214,7 +235,12 @@ unsafe fn load(at: u32) -> [[u32; 4]; 6] {
 /// # Safety
 /// As [`run`]; all threads of one warpgroup.
 #[inline(always)]
-unsafe fn consume<P: PartsProduct<R>, const R: usize>(p: &ConvWgradParams, mut ring: Ring, consumer: u32) {
+pub(super) unsafe fn consume<P: PartsProduct<R>, const R: usize, const SHARES: bool>(
+    p: &ConvWgradParams,
+    mut ring: Ring,
+    consumer: u32,
+    work: Work,
+) {
     let tile = P::TILE;
     let thread = thread_idx_x() % WARPGROUP;
     let (lane, warp) = (thread % 32, thread / 32);
@@ -223,9 +249,9 @@ unsafe fn consume<P: PartsProduct<R>, const R: usize>(p: &ConvWgradParams, mut r
     let (pair, position) = (lane / 4, lane % 4 * 2);
     let chunk = row % PARTS_PANEL / 4 + pair / 2;
     let in_tile = row / PARTS_PANEL * PANEL_BYTES + position * ROW_BYTES + (chunk ^ position) * 16 + pair % 2 * 8;
-    let columns = if tile.shares_columns() { consumer * tile.consumer_columns() / 64 * PANEL_BYTES } else { 0 };
+    let first_column = if tile.shares_columns() { consumer * tile.consumer_columns() } else { 0 };
     let mut buffer = Buffer::FIRST;
-    let mut index = block_idx_x();
+    let mut index = work.at;
     while index < p.tiles() * p.splits {
         let place = p.place(tile, index);
         let mut sums: [f32; R] = core::mem::zeroed();
@@ -234,7 +260,12 @@ unsafe fn consume<P: PartsProduct<R>, const R: usize>(p: &ConvWgradParams, mut r
             mbarrier::wait(ring.full(), ring.parity);
             let mut a = load(ring.a() + in_tile);
             mbarrier::wait(ring.parts_full(buffer.index), buffer.parity);
-            let b = descriptor(buffer.at(&ring) + columns, PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128);
+            let b = if P::B_IS_MN_MAJOR {
+                let from = buffer.at(&ring) + first_column / 64 * PANEL_BYTES;
+                descriptor(from, PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128)
+            } else {
+                descriptor(buffer.at(&ring) + first_column * COLUMN_BYTES, 16, 8 * COLUMN_BYTES, Swizzle::B64)
+            };
             let mut d: [f32; R] = core::mem::zeroed();
             P::multiply(&mut d, &a, b);
             // All of the warp has read dy: the products have what it read.
@@ -249,20 +280,24 @@ unsafe fn consume<P: PartsProduct<R>, const R: usize>(p: &ConvWgradParams, mut r
             block += 1;
         }
         let out = Out { p, index, place, thread: consumer * WARPGROUP + thread };
-        quads::<P, R, 0>(&out, &sums);
-        if R > 32 {
-            quads::<P, R, 8>(&out, &sums);
+        if SHARES {
+            add_up::<P, R>(&out, &sums, ring.base);
+        } else {
+            quads::<P, R, 0>(&out, &sums);
+            if R > 32 {
+                quads::<P, R, 8>(&out, &sums);
+            }
         }
-        index += grid_dim_x();
+        index += work.step;
     }
 }
 
 /// Where a thread's sums of a tile go.
-struct Out<'a> {
-    p: &'a ConvWgradParams,
+pub(super) struct Out<'a> {
+    pub(super) p: &'a ConvWgradParams,
     index: u32,
-    place: WgradPlace,
-    thread: u32,
+    pub(super) place: WgradPlace,
+    pub(super) thread: u32,
 }
 
 /// Quads `FROM` to `FROM + 7` of a thread's sums: few enough that the loop is unrolled, and the sums stay in registers.
