@@ -62,11 +62,20 @@ tiles! {
     PARTS_WGRAD_128X64 = [128 x 64, stages 7, parts 1, converted 2];
     /// For 64 rows: the consumers share the columns.
     PARTS_WGRAD_64X128 = [64 x 128, stages 6, parts 1, converted 2];
-    /// `wgrad` whose windows threads read, 64 rows.
-    PARTS_WINDOWS_64X128 = [64 x 128, stages 8, parts 0, converted 4];
-    /// For 64 columns, or few tiles.
-    PARTS_WINDOWS_64X64 = [64 x 64, stages 8, parts 0, converted 6];
 }
+
+/// A tile of 64 rows of `wgrad` whose windows threads read.
+const fn windows(columns: u32, converted: u32) -> ConvTile {
+    ConvTile { gemm_n: columns, stages: 8, parts: 0, converted, in_turns: true, ..PARTS_WGRAD_64X128 }
+}
+
+/// `wgrad` whose windows threads read, many of them.
+pub const PARTS_WINDOWS_64X128: ConvTile = windows(128, 4);
+/// For fewer tiles.
+pub const PARTS_WINDOWS_64X64: ConvTile = windows(64, 6);
+/// For the fewest.
+pub const PARTS_WINDOWS_64X32: ConvTile = windows(32, 6);
+const _: () = assert!(PARTS_WINDOWS_64X128.windows_smem_bytes() <= MAX_SHARED_BYTES);
 
 crate::abi_struct! {
     /// Launch parameters of the kernels for `fprop` and `dgrad`.

@@ -193,8 +193,8 @@ fn time_us(view: &WgradView, variant: &Variant, context: &Context) -> f64 {
     const GATHERED: f64 = 10.0;
     const READ: f64 = 20.0;
     const OF_STAGE: f64 = 80.0;
-    /// Instructions of the consumers of a scheduler for a stage.
-    const OF_CONSUMERS: f64 = 400.0;
+    /// Instructions of a consumer on a scheduler for a stage.
+    const OF_CONSUMER: f64 = 200.0;
     /// Instructions of a scheduler in a cycle.
     const ISSUED: f64 = 0.7;
     /// Cycles from a tile's first load to its first product, and from its last product to its last store.
@@ -208,7 +208,8 @@ fn time_us(view: &WgradView, variant: &Variant, context: &Context) -> f64 {
     let tile = variant.tile;
     let blocks = u64::from(variant.blocks);
     let of_element = if variant.windows { READ } else { GATHERED };
-    let instructions = f64::from(tile.gemm_n * 32 / 128) * of_element + OF_STAGE + OF_CONSUMERS;
+    let converter = f64::from(tile.gemm_n * 32 / 128) * of_element + OF_STAGE / f64::from(tile.filter_teams());
+    let instructions = converter + OF_CONSUMER * f64::from(tile.sharers());
     let stage = parts_cycles(tile, tile.consumer_columns()).max(instructions / ISSUED);
     let active = if blocks > 1 { context.active_clusters(variant.blocks) } else { context.info().n_units as u64 };
     let rounds = view.tiles(tile).div_ceil(active.max(1)) as f64;

@@ -29,7 +29,8 @@ pub struct ConvTile {
     /// Panels of the result that each consumer keeps under way.
     pub out_panels: u32,
     /// Whether consumers compute whole tiles in turns, so that one's result is on its way out while the other
-    /// computes, instead of sharing each tile.
+    /// computes, instead of sharing each tile; or, where threads read windows, stages of a tile, so that each element is
+    /// taken apart by one of them.
     pub in_turns: bool,
     /// Parts of the second operand that are loaded: 1, or 3 of f32 (see [`super::bf16x3_wgmma`]), or none where threads
     /// read it themselves.
@@ -137,7 +138,7 @@ impl ConvTile {
 
     /// Whether each consumer computes some of the columns of all rows, instead of all columns of some of the rows.
     pub const fn shares_columns(self) -> bool {
-        self.gemm_m == SUBTILE
+        self.gemm_m == SUBTILE && !self.in_turns
     }
 
     /// Columns of one consumer.

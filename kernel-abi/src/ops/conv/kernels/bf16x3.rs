@@ -57,6 +57,7 @@ macro_rules! conv_bf16x3_windows_kernels {
         $callback! {
             (convbf16x3_windows_f32_64x128_sm90, PARTS_WINDOWS_64X128),
             (convbf16x3_windows_f32_64x64_sm90, PARTS_WINDOWS_64X64),
+            (convbf16x3_windows_f32_64x32_sm90, PARTS_WINDOWS_64X32),
         }
     };
 }

@@ -69,8 +69,9 @@ pub(super) unsafe fn share<P: PartsProduct<R>, const R: usize>(
     cluster::sync();
 }
 
-/// Adds up the sums of the cluster's blocks and writes them: each thread leaves its own, four at a time, at a place of
-/// its own; then the blocks take the fours in turn, and add up what lies at the same place in all of them.
+/// Adds up the sums of the cluster's blocks, and of their consumers where those compute stages in turns, and writes them:
+/// each thread leaves its own, four at a time, at a place of its own; then the blocks take the fours in turn, and add up
+/// what lies at the same place in all of them.
 ///
 /// # Safety
 /// As [`run`]; all consumers, when all that is loaded to `base` has been read by this one.
@@ -78,6 +79,7 @@ pub(super) unsafe fn share<P: PartsProduct<R>, const R: usize>(
 pub(super) unsafe fn add_up<P: PartsProduct<R>, const R: usize>(out: &Out<'_>, sums: &[f32; R], base: u32) {
     let threads = CONSUMERS * WARPGROUP;
     let own = base + out.thread * 16;
+    let (consumer, alike) = if P::TILE.in_turns { (out.thread / WARPGROUP, CONSUMERS) } else { (0, 1) };
     // The other consumer may still be reading the last stage.
     sync_named(ALL_CONSUMERS, threads);
     let mut quad = 0;
@@ -87,17 +89,19 @@ pub(super) unsafe fn add_up<P: PartsProduct<R>, const R: usize>(out: &Out<'_>, s
         quad += 1;
     }
     cluster::sync();
-    let mut quad = cluster::rank();
+    let thread = out.thread - consumer * WARPGROUP;
+    let mut quad = cluster::rank() * alike + consumer;
     while quad < R as u32 / 4 {
-        let from = own + quad * threads * 16;
+        let from = base + (quad * threads + thread) * 16;
         let mut sum = [0.0f32; 4];
-        let mut rank = 0;
-        while rank < out.p.splits {
-            let part = cluster::load_x4(cluster::map_address(from, rank)).map(f32::from_bits);
+        let mut i = 0;
+        while i < out.p.splits * alike {
+            let at = cluster::map_address(from + i % alike * WARPGROUP * 16, i / alike);
+            let part = cluster::load_x4(at).map(f32::from_bits);
             sum = [sum[0] + part[0], sum[1] + part[1], sum[2] + part[2], sum[3] + part[3]];
-            rank += 1;
+            i += 1;
         }
-        store_quad(out.p, P::TILE, out.place, out.thread, quad, sum);
-        quad += out.p.splits;
+        store_quad(out.p, P::TILE, out.place, thread, quad, sum);
+        quad += out.p.splits * alike;
     }
 }

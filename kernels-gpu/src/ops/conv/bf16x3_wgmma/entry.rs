@@ -128,10 +128,13 @@ macro_rules! product {
         product!(@of $this, PARTS_WGRAD_64X128, 64, 32, 1, 128);
     };
     ($this:ident, PARTS_WINDOWS_64X128) => {
-        product!(@of $this, PARTS_WINDOWS_64X128, 64, 32, 0, 2);
+        product!(@of $this, PARTS_WINDOWS_64X128, 128, 64, 0, 2);
     };
     ($this:ident, PARTS_WINDOWS_64X64) => {
-        product!(@of $this, PARTS_WINDOWS_64X64, 32, 16, 0, 2);
+        product!(@of $this, PARTS_WINDOWS_64X64, 64, 32, 0, 2);
+    };
+    ($this:ident, PARTS_WINDOWS_64X32) => {
+        product!(@of $this, PARTS_WINDOWS_64X32, 32, 16, 0, 2);
     };
     (@of $this:ident, $tile:ident, $n:tt, $registers:tt, $b_mn:tt, $b_step:tt) => {
         impl PartsProduct<$registers> for $this {

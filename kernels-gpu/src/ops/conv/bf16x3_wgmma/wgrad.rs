@@ -245,7 +245,7 @@ pub(super) unsafe fn consume<P: PartsProduct<R>, const R: usize, const SHARES: b
     let thread = thread_idx_x() % WARPGROUP;
     let (lane, warp) = (thread % 32, thread / 32);
     // Where it begins to read dy: rows of the product are channels, two neighbours a thread.
-    let row = if tile.shares_columns() { 0 } else { consumer * SUBTILE } + warp * 16;
+    let row = if tile.gemm_m == SUBTILE { 0 } else { consumer * SUBTILE } + warp * 16;
     let (pair, position) = (lane / 4, lane % 4 * 2);
     let chunk = row % PARTS_PANEL / 4 + pair / 2;
     let in_tile = row / PARTS_PANEL * PANEL_BYTES + position * ROW_BYTES + (chunk ^ position) * 16 + pair % 2 * 8;
@@ -256,7 +256,15 @@ pub(super) unsafe fn consume<P: PartsProduct<R>, const R: usize, const SHARES: b
         let place = p.place(tile, index);
         let mut sums: [f32; R] = core::mem::zeroed();
         let (mut block, end) = p.k_range(place.split);
+        let mut turn = 0;
         while block < end {
+            turn ^= 1;
+            if tile.in_turns && turn == consumer {
+                buffer.advance(tile);
+                ring.advance();
+                block += 1;
+                continue;
+            }
             mbarrier::wait(ring.full(), ring.parity);
             let mut a = load(ring.a() + in_tile);
             mbarrier::wait(ring.parts_full(buffer.index), buffer.parity);

@@ -2,7 +2,7 @@
 //! reads the windows by itself, of any strides, and writes their parts with the sum contiguous.
 //!
 //! Columns are all taps' channels in a row. A thread has a column and 16 positions of it at a time, in registers from one
-//! stage to the next, so neighbouring threads read neighbours. Where the positions of a stage begin in x, each warp finds
+//! stage to the next, so neighbouring threads read neighbours; of few columns, the warps take the stages in turn. Where the positions of a stage begin in x, each warp finds
 //! for itself, a position a lane, and keeps in shared memory. Grid and clusters are those of [`cluster`](super::cluster).
 
 use super::cluster::share;
@@ -102,7 +102,10 @@ unsafe fn take_apart(p: &ConvPartsWindowsParams, ring: Ring, work: Work) {
     let thread = thread_idx_x() % WARPGROUP;
     let place = p.wgrad.place(tile, work.at);
     let positions = ring.base + tile.windows_at() + thread / 32 * (PARTS_PANEL * 16);
-    let (index, sixteen) = (thread % tile.gemm_n, thread / tile.gemm_n);
+    let teams = tile.filter_teams();
+    let team = warp::uniform(thread / (WARPGROUP / teams));
+    let in_team = thread % (WARPGROUP / teams);
+    let (index, sixteen) = (in_team % tile.gemm_n, in_team / tile.gemm_n);
     let column = Column::new(p, place, index);
     // All columns for all threads: both halves of the positions.
     let two = tile.gemm_n == WARPGROUP;
@@ -111,12 +114,18 @@ unsafe fn take_apart(p: &ConvPartsWindowsParams, ring: Ring, work: Work) {
     let from = positions + sixteen * 256;
     let mut buffer = Buffer::FIRST;
     let (mut block, end) = p.wgrad.k_range(place.split);
+    let mut i = 0;
+    while i < team {
+        block += 1;
+        buffer.advance(tile);
+        i += 1;
+    }
     find(p, block, positions);
     let mut held = column.load(p, from);
     let mut second = if two { column.load(p, from + 256) } else { [[0; 4]; 4] };
     while block < end {
         mbarrier::wait(ring.parts_empty(buffer.index), buffer.parity ^ 1);
-        block += 1;
+        block += teams;
         find(p, block, positions);
         let at = buffer.at(&ring);
         store_sixteen(held, at + to[0], part_bytes);
@@ -131,6 +140,10 @@ unsafe fn take_apart(p: &ConvPartsWindowsParams, ring: Ring, work: Work) {
         if thread % 32 == 0 {
             mbarrier::arrive(ring.parts_full(buffer.index));
         }
-        buffer.advance(tile);
+        let mut i = 0;
+        while i < teams {
+            buffer.advance(tile);
+            i += 1;
+        }
     }
 }
