@@ -1,7 +1,8 @@
 //! Gradients: sums of parts, what rows and parameters make of them, and dx.
 
 use super::forward::{FINISHED, PARTS, in_block, join_parts, pair, parts_of_row};
-use super::place::{LANES, Place, SLOTS, join_block, parameter, set_parameter, store};
+use super::join::{SLOTS, join_block};
+use super::place::{LANES, Place, parameter, prefetch, set_parameter, store};
 use crate::math::element::Element;
 use crate::math::vector::{for_each, widened};
 use cuda_std::thread::{block_idx_x, grid_dim_x, grid_threads_1d, index_1d, lane_id, sync_threads, thread_idx_x};
@@ -101,9 +102,13 @@ unsafe fn finish_gradients_of_channels<T: Element<Acc = f32>>(p: &ChannelwisePar
     while first < p.share.channels {
         let add = #[inline(always)]
         |a: [f32; 2], b: [f32; 2]| [a[0] + b[0], a[1] + b[1]];
-        let [g, gx] = join_parts::<2>(p, first, slots, |pair, _| pair, add);
         let channel = first + thread_idx_x();
-        if thread_idx_x() < FINISHED && channel < p.share.channels {
+        let finishes = thread_idx_x() < FINISHED && channel < p.share.channels;
+        if finishes {
+            prefetch::<T>(p.scale, p.parameters_are_wide, p.parameter_strides[0], channel);
+        }
+        let [g, gx] = join_parts::<2>(p, first, slots, |pair, _| pair, add);
+        if finishes {
             let share =
                 parameter::<T>(p.scale, p.parameters_are_wide, p.parameter_strides[0], channel, 1.0) * p.row_share;
             *(p.shift as *mut f32).add(channel as usize) = share * g;
@@ -197,6 +202,9 @@ pub unsafe fn whole_backward<T: Element<Acc = f32>, const V: usize>(p: &Channelw
     let place = Place::new::<V, false>(p);
     let rows = shared_array![f32; 2 * BLOCK as usize];
     let (wide, strides) = (p.parameters_are_wide, &p.parameter_strides);
+    if let Some(channel) = place.channel_of_thread::<V>(p) {
+        prefetch::<T>(p.scale, wide, strides[0], channel);
+    }
     let [g, gx] = sums_of_part::<T, V>(p, &place);
     if let Some(channel) = place.channel_of_thread::<V>(p) {
         blend::<T>(p, p.dscale, strides[2], channel, gx);

@@ -1,6 +1,7 @@
 //! Statistics of rows, and y.
 
-use super::place::{LANES, Place, SLOTS, join_block, parameter, set_parameter, store};
+use super::join::{SLOTS, join_block};
+use super::place::{LANES, Place, parameter, prefetch, set_parameter, store};
 use crate::math::approximate::inverse_sqrt;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, widened};
@@ -144,9 +145,13 @@ unsafe fn finish_statistics_of_channels<T: Element<Acc = f32>>(p: &ChannelwisePa
     let mut first = block_idx_x() * FINISHED;
     while first < p.share.channels {
         let moments = |[mean, squares]: [f32; 2], part: u32| [p.share.part_elems(part) as f32, mean, squares];
-        let own = join_parts::<3>(p, first, slots, moments, join);
         let channel = first + thread_idx_x();
-        if thread_idx_x() < FINISHED && channel < p.share.channels {
+        let finishes = thread_idx_x() < FINISHED && channel < p.share.channels;
+        if finishes {
+            prefetch_running::<T>(p, channel);
+        }
+        let own = join_parts::<3>(p, first, slots, moments, join);
+        if finishes {
             finish_row::<T>(p, channel, own);
         }
         first += grid_dim_x() * FINISHED;
@@ -224,16 +229,24 @@ unsafe fn finish_row<T: Element<Acc = f32>>(p: &ChannelwiseParams, row: u32, [_,
     *(p.mean as *mut f32).add(row as usize) = mean;
     *(p.inv_std as *mut f32).add(row as usize) = inv_std;
     if p.running_mean != 0 {
-        let stride = p.parameter_strides[4];
-        let update = |address: u64, new: f32| {
-            let prior = parameter::<T>(address, p.running_is_wide, stride, row, 0.0);
-            let blended = (1.0 - p.factor) * prior + p.factor * new;
-            set_parameter::<T>(address, p.running_is_wide, stride, row, blended);
-        };
-        update(p.running_mean, mean);
-        update(p.running_var, p.correction * variance);
+        let (wide, stride) = (p.running_is_wide, p.parameter_strides[4]);
+        const RUNNING: usize = 2;
+        let running: [_; RUNNING] = [(p.running_mean, mean), (p.running_var, p.correction * variance)];
+        // Both are read before one is written.
+        let priors = running.map(|(address, _)| parameter::<T>(address, wide, stride, row, 0.0));
+        for_each!(I < RUNNING, {
+            let (address, new) = running[I];
+            set_parameter::<T>(address, wide, stride, row, (1.0 - p.factor) * priors[I] + p.factor * new);
+        });
     }
     [mean, inv_std]
+}
+
+/// Brings near what [`finish_row`] reads.
+#[inline(always)]
+unsafe fn prefetch_running<T>(p: &ChannelwiseParams, row: u32) {
+    prefetch::<T>(p.running_mean, p.running_is_wide, p.parameter_strides[4], row);
+    prefetch::<T>(p.running_var, p.running_is_wide, p.parameter_strides[4], row);
 }
 
 /// Statistics and y, where a block has all of its channels' rows.
@@ -241,6 +254,11 @@ unsafe fn finish_row<T: Element<Acc = f32>>(p: &ChannelwiseParams, row: u32, [_,
 pub unsafe fn whole_forward<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
     let place = Place::new::<V, false>(p);
     let rows = shared_array![f32; 2 * BLOCK as usize];
+    if let Some(channel) = place.channel_of_thread::<V>(p) {
+        prefetch::<T>(p.scale, p.parameters_are_wide, p.parameter_strides[0], channel);
+        prefetch::<T>(p.bias, p.parameters_are_wide, p.parameter_strides[1], channel);
+        prefetch_running::<T>(p, place.images[0] * p.rows_per_image + channel);
+    }
     let moments = part_moments::<T, V>(p, &place);
     if let Some(channel) = place.channel_of_thread::<V>(p) {
         let [mean, inv_std] = finish_row::<T>(p, place.images[0] * p.rows_per_image + channel, moments);

@@ -6,6 +6,7 @@
 
 mod backward;
 mod forward;
+mod join;
 mod place;
 
 pub use backward::{apply_gradients, finish_gradients, gradient_sums, whole_backward};

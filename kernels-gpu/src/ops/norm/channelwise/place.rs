@@ -4,8 +4,8 @@ use crate::math::chunks;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, read, write};
 use cuda_std::memory::X4;
-use cuda_std::thread::{block_idx_x, block_idx_y, lane_id, sync_threads, thread_idx_x};
-use cuda_std::warp;
+use cuda_std::memory::prefetch_l2;
+use cuda_std::thread::{block_idx_x, block_idx_y, thread_idx_x};
 use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams};
 
 /// Threads of a warp.
@@ -142,7 +142,7 @@ impl Place {
         }
     }
 
-    /// The channel whose sums [`join_block`] leaves to this thread.
+    /// The channel whose sums [`join_block`](super::join::join_block) leaves to this thread.
     #[inline(always)]
     pub fn channel_of_thread<const V: usize>(&self, p: &ChannelwiseParams) -> Option<u32> {
         let thread = thread_idx_x();
@@ -154,7 +154,7 @@ impl Place {
         (thread < n && channel < p.share.channels).then_some(channel)
     }
 
-    /// The thread that [`join_block`] leaves the sums of this thread's first channel to.
+    /// The thread that [`join_block`](super::join::join_block) leaves the sums of this thread's first channel to.
     #[inline(always)]
     pub fn first_of_thread<const V: usize>(&self, p: &ChannelwiseParams) -> u32 {
         if p.share.along_channels == 0 { 0 } else { (thread_idx_x() & (self.apart - 1)) * V as u32 }
@@ -316,71 +316,14 @@ pub unsafe fn set_parameter<T: Element<Acc = f32>>(address: u64, is_wide: u32, s
     }
 }
 
-/// Banks between the elements of a vector.
-const PADDING: u32 = 4;
-
-/// Shared memory that [`join_block`] takes for one element of a vector and one of its numbers.
-pub const SLOTS: usize = ((BLOCK / LANES) * (LANES + PADDING)) as usize;
-
-/// Joins what all threads with the same channels have: thread t ends with that of channel t of the block's `apart · V`, in
-/// a fixed order. All threads of the block call it, once.
+/// Brings element `i` of a vector near before it is needed, if there is one.
 ///
 /// # Safety
-/// `slots` are `N · V` times [`SLOTS`] numbers of shared memory.
+/// It is there, if the vector is.
 #[inline(always)]
-pub unsafe fn join_block<const V: usize, const N: usize>(
-    slots: *mut f32,
-    apart: u32,
-    mut values: [[f32; N]; V],
-    join: impl Fn([f32; N], [f32; N]) -> [f32; N],
-) -> [f32; N] {
-    let (thread, lane) = (thread_idx_x(), lane_id());
-    warp::sync_warp();
-    let mut distance = LANES / 2;
-    while distance >= apart {
-        for_each!(I < V, {
-            let own = values.get_unchecked_mut(I);
-            let mut other = *own;
-            for_each!(M < N, {
-                let value = other.get_unchecked_mut(M);
-                *value = warp::shuffle_xor_f32(*value, distance);
-            });
-            // In one order for both lanes of a pair: they end with the same bits.
-            *own = if lane & distance == 0 { join(*own, other) } else { join(other, *own) };
-        });
-        distance /= 2;
+pub unsafe fn prefetch<T>(address: u64, is_wide: u32, stride: i64, i: u32) {
+    let size = if is_wide != 0 { 4 } else { size_of::<T>() as i64 };
+    if address != 0 {
+        prefetch_l2((address as i64 + i64::from(i) * stride * size) as *const u8);
     }
-    let channels = apart * V as u32;
-    // The same element of all lanes side by side, and elements a few banks apart: no two threads of a warp, here and
-    // where channels are read one after another, meet in a bank.
-    let pitch = apart + PADDING;
-    let at = |warp: u32, lane: u32, element: u32, i: usize| {
-        slots.add((((warp * N as u32 + i as u32) * V as u32 + element) * pitch + lane) as usize)
-    };
-    if lane < apart {
-        for_each!(I < V, {
-            for_each!(M < N, {
-                *at(thread / LANES, lane, I as u32, M) = *values.get_unchecked(I).get_unchecked(M);
-            });
-        });
-    }
-    sync_threads();
-    let mut joined = [0.0; N];
-    if thread < channels {
-        let read = #[inline(always)]
-        |warp: u32| {
-            let mut values = [0.0; N];
-            for_each!(M < N, {
-                *values.get_unchecked_mut(M) = *at(warp, thread / V as u32, thread % V as u32, M);
-            });
-            values
-        };
-        joined = read(0);
-        let mut warp = 1;
-        while warp < BLOCK / LANES {
-            joined = join(joined, read(warp));
-            warp += 1;
-        }
-    }
-    joined
 }
