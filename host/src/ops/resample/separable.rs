@@ -155,13 +155,6 @@ impl Geometry {
         let (along, down) = (ceil(width, tile_columns), ceil(height, tile_rows));
         // As many blocks as are there together: tables are few then, and all end at once.
         let (tiles, wanted) = (along * down * outer, context.info().n_units as i64 * together);
-        let at_once = (images * tiles / wanted).clamp(1, (room / tile_rows).min(images));
-        let group = ceil(ceil(images, at_once) * tiles, wanted).min(ceil(images, at_once)) * at_once;
-        let groups = ceil(images, group);
-        let Some(blocks) = u32::try_from(tiles * groups).ok().filter(|&blocks| blocks <= i32::MAX as u32) else {
-            return Err(Refusal::new(format!("counts to 2^31 - 1 blocks, given {}", tiles * groups)));
-        };
-        let divisor = |number: i64| Divisor::new(number as u32);
         let tensor = |desc: &TensorDesc| {
             let mut tensor = ChannelLayout { vec: 1 }.tensor(desc);
             if shape.c == 1 {
@@ -169,6 +162,16 @@ impl Geometry {
             }
             tensor
         };
+        // Within 2^31 elements of what is written, so that its places are numbers of 32 bits.
+        let apart = tensor(to).strides[1].max(1);
+        let near = (i64::from(i32::MAX) - span(to)) / apart + 1;
+        let at_once = (images * tiles / wanted).clamp(1, (room / tile_rows).min(images).min(near));
+        let group = ceil(ceil(images, at_once) * tiles, wanted).min(ceil(images, at_once)) * at_once;
+        let groups = ceil(images, group);
+        let Some(blocks) = u32::try_from(tiles * groups).ok().filter(|&blocks| blocks <= i32::MAX as u32) else {
+            return Err(Refusal::new(format!("counts to 2^31 - 1 blocks, given {}", tiles * groups)));
+        };
+        let divisor = |number: i64| Divisor::new(number as u32);
         let tables = ResampleTableParams {
             axes: shape.axes,
             filter: shape.filter,

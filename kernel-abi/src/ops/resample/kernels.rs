@@ -52,7 +52,7 @@ macro_rules! resample_separable_kernels {
         $callback! {
             (resample_separable_f32_x1, f32, 4, 1, 3),
             (resample_separable_f32_x2, f32, 4, 2, 4),
-            (resample_separable_f32_x4, f32, 4, 4, 4),
+            (resample_separable_f32_x4, f32, 4, 4, 3),
             (resample_separable_f16_x1, f16, 8, 1, 3),
             (resample_separable_f16_x2, f16, 8, 2, 4),
             (resample_separable_f16_x4, f16, 8, 4, 4),

@@ -7,8 +7,8 @@
 //! Grid: exact, one-dimensional. Block: 256 threads.
 
 use super::tables::{THREADS, Tables, extents, fill};
-use crate::math::element::Element;
-use crate::math::vector::{for_each, put, widened};
+use crate::math::rows::Vector;
+use crate::math::vector::{for_each, widened};
 use crate::math::words::load_words;
 use cuda_std::memory::X2;
 use cuda_std::thread::{block_idx_x, lane_id, sync_threads, thread_idx_x};
@@ -47,9 +47,7 @@ struct Block {
 }
 
 /// y from x, or dx from dy, with up to `K` neighbours along an axis and `V` elements in 16 bytes.
-pub unsafe fn resample<T: Element<Acc = f32>, const V: usize, const K: usize, const READS: usize>(
-    p: &ResampleSeparableParams,
-) {
+pub unsafe fn resample<T: Vector, const V: usize, const K: usize, const READS: usize>(p: &ResampleSeparableParams) {
     let t = &p.tables;
     let tables = Tables::<SEPARABLE_POSITIONS> {
         weights: shared_array![f32; SEPARABLE_CANDIDATES as usize * SEPARABLE_POSITIONS],
@@ -82,7 +80,11 @@ pub unsafe fn resample<T: Element<Acc = f32>, const V: usize, const K: usize, co
             block.add_rows::<T, 1, K, READS>(p, image);
         }
         sync_threads();
-        pair.add_columns::<T>(p, &block, image);
+        if p.whole_pairs != 0 && t.beta == 0.0 {
+            pair.add_columns::<T, true>(p, &block, image);
+        } else {
+            pair.add_columns::<T, false>(p, &block, image);
+        }
         sync_threads();
         image += p.images;
     }
@@ -139,7 +141,7 @@ impl Block {
 
     /// Leaves the weighted sums of rows of the lines from an image on, of `V` elements at a time.
     #[inline(always)]
-    unsafe fn add_rows<T: Element<Acc = f32>, const V: usize, const K: usize, const READS: usize>(
+    unsafe fn add_rows<T: Vector, const V: usize, const K: usize, const READS: usize>(
         &self,
         p: &ResampleSeparableParams,
         image: u32,
@@ -200,7 +202,9 @@ impl Block {
 
 /// A thread's columns: what their neighbours weigh, the result's factor included, and where they stand in a line.
 struct Pair<const K: usize> {
+    /// The first one's, in an image of what is written, and how many there are.
     column: u32,
+    n_columns: u32,
     /// Of the lines at once the first of the thread's, and the distance to the next; none where threads are left over.
     first_line: u32,
     n_lines: u32,
@@ -213,48 +217,51 @@ impl<const K: usize> Pair<K> {
     unsafe fn new(p: &ResampleSeparableParams, block: &Block) -> Self {
         let t = &p.tables;
         let (first_line, pair) = p.pairs.div_rem(thread_idx_x());
-        let column = pair * COLUMNS as u32;
+        let of_tile = pair * COLUMNS as u32;
         let mut weights = [[0.0f32; K]; COLUMNS];
         let mut places = [[0u32; K]; COLUMNS];
         for_each!(C < COLUMNS, {
             for_each!(I < K, {
-                // One beyond the tile is not written.
-                let of_tile = if column + (C as u32) < t.tile_columns.divisor { column + C as u32 } else { 0 };
-                let neighbour = I * SEPARABLE_POSITIONS + (1 + t.tile_rows.divisor + of_tile) as usize;
+                // Tiles have whole pairs of columns, some of which may not be there.
+                let neighbour = I * SEPARABLE_POSITIONS + (1 + t.tile_rows.divisor + of_tile) as usize + C;
                 let place = *block.places.add(neighbour);
                 *weights.get_unchecked_mut(C).get_unchecked_mut(I) = t.alpha * *block.weights.add(neighbour);
                 *places.get_unchecked_mut(C).get_unchecked_mut(I) =
                     if place == NOWHERE { p.pitch - 1 } else { place_in_line(place - block.first_read) };
             });
         });
-        let n_lines = p.pairs.div_rem(THREADS).0;
-        Pair { column, first_line: if first_line < n_lines { first_line } else { p.lines }, n_lines, weights, places }
-    }
-
-    /// Writes the columns of the lines from an image on.
-    #[inline(always)]
-    unsafe fn add_columns<T: Element<Acc = f32>>(&self, p: &ResampleSeparableParams, block: &Block, image: u32) {
-        let t = &p.tables;
-        let (rows, columns) = (extents(t, 1).1 as u32, extents(t, 2).1 as u32);
-        let column = block.first_column + self.column;
-        let most = t.tile_columns.divisor - self.column;
-        let n_columns = if columns < column {
+        let (column, columns) = (block.first_column + of_tile, extents(t, 2).1 as u32);
+        let n_columns = if column >= columns {
             0
-        } else if columns - column < most {
+        } else if columns - column < COLUMNS as u32 {
             columns - column
         } else {
-            most
+            COLUMNS as u32
         };
+        let n_lines = p.pairs.div_rem(THREADS).0;
+        let first_line = if first_line < n_lines && n_columns > 0 { first_line } else { p.lines };
+        Pair { column, n_columns, first_line, n_lines, weights, places }
+    }
+
+    /// Writes the columns of the lines from an image on; with `PLAIN`, pairs at once and without prior values.
+    #[inline(always)]
+    unsafe fn add_columns<T: Vector, const PLAIN: bool>(&self, p: &ResampleSeparableParams, block: &Block, image: u32) {
+        let t = &p.tables;
+        let rows = extents(t, 1).1 as u32;
         let first = t.to.offset(i64::from(block.n), i64::from(block.first_image + image), 0)
             + i64::from(block.first_row) * t.to.strides[3]
-            + i64::from(column);
+            + i64::from(self.column);
+        let first = t.to.address.wrapping_add(first as u64 * size_of::<T>() as u64);
+        // Of the images at once all lie within 2^31 elements.
+        let (of_image, of_row) = (t.to.strides[1] as i32, t.to.strides[3] as i32);
+        let (n_images, n_rows) = (block.n_images - image, rows - block.first_row);
         let mut line = self.first_line;
         while line < p.lines {
             let (at, row) = t.tile_rows.div_rem(line);
-            if image + at >= block.n_images {
+            if at >= n_images {
                 break;
             }
-            if block.first_row + row < rows && n_columns > 0 {
+            if row < n_rows {
                 let sums = block.sums.add((line * p.pitch) as usize);
                 let mut results = [0.0f32; COLUMNS];
                 for_each!(C < COLUMNS, {
@@ -264,47 +271,41 @@ impl<const K: usize> Pair<K> {
                         *result = math::fma_f32(*self.weights.get_unchecked(C).get_unchecked(I), sum, *result);
                     });
                 });
-                let to = first + i64::from(at) * t.to.strides[1] + i64::from(row as i32 * t.to.strides[3] as i32);
-                let to = t.to.address.wrapping_add(to as u64 * size_of::<T>() as u64);
-                write::<T>(p, to, results, n_columns);
+                let to = i64::from(at as i32 * of_image + row as i32 * of_row);
+                let to = first.wrapping_add((to * size_of::<T>() as i64) as u64);
+                if PLAIN {
+                    write_pair::<T>(to, results);
+                } else {
+                    write::<T>(p, to, results, self.n_columns);
+                }
             }
             line += self.n_lines;
         }
     }
 }
 
-/// Writes results, of which there may be but one, with the prior values' share.
+/// Writes a pair.
 #[inline(always)]
-unsafe fn write<T: Element<Acc = f32>>(
-    p: &ResampleSeparableParams,
-    to: u64,
-    mut results: [f32; COLUMNS],
-    n_columns: u32,
-) {
-    let to = to as *mut T;
-    if p.tables.beta != 0.0 {
-        for_each!(C < COLUMNS, {
-            if (C as u32) < n_columns {
-                let result = results.get_unchecked_mut(C);
-                *result = math::fma_f32(p.tables.beta, (*to.add(C)).widen(), *result);
-            }
-        });
-    }
-    if p.whole_pairs == 0 {
-        for_each!(C < COLUMNS, {
-            if (C as u32) < n_columns {
-                *to.add(C) = T::narrow(*results.get_unchecked(C));
-            }
-        });
-        return;
-    }
-    let mut words = [0u32; 2];
-    for_each!(C < COLUMNS, {
-        put::<T>(&mut words, C, &T::narrow(*results.get_unchecked(C)));
-    });
+unsafe fn write_pair<T: Vector>(to: u64, [first, second]: [f32; COLUMNS]) {
+    let words = T::pack([first, second, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
     if size_of::<T>() == 2 {
-        *(to as *mut u32) = *words.get_unchecked(0);
+        *(to as *mut u32) = words[0];
     } else {
-        *(to as *mut X2<u32>) = X2(words);
+        *(to as *mut X2<u32>) = X2([words[0], words[1]]);
     }
+}
+
+/// Writes results, of which there may be but one, one by one with the prior values' share.
+#[inline(always)]
+unsafe fn write<T: Vector>(p: &ResampleSeparableParams, to: u64, results: [f32; COLUMNS], n_columns: u32) {
+    let to = to as *mut T;
+    for_each!(C < COLUMNS, {
+        if (C as u32) < n_columns {
+            let mut result = *results.get_unchecked(C);
+            if p.tables.beta != 0.0 {
+                result = math::fma_f32(p.tables.beta, (*to.add(C)).widen(), result);
+            }
+            *to.add(C) = T::narrow(result);
+        }
+    });
 }
