@@ -55,6 +55,32 @@ pub fn offsets<const N: usize>(tensors: [&TensorParam; N], linear: i64) -> [i64;
     offsets
 }
 
+/// The same for rows, of which each thread has one: most often they lie along one dimension, and nothing is divided.
+#[inline(always)]
+pub fn row_offsets<const N: usize>(tensors: [&TensorParam; N], row: i64) -> [i64; N] {
+    let mut offsets = [0; N];
+    let mut rest = row;
+    let mut dim = MAX_RANK;
+    while dim > 0 && rest > 0 {
+        dim -= 1;
+        // SAFETY: `dim` is below MAX_RANK, and `t` below N.
+        unsafe {
+            let extent = *tensors.get_unchecked(0).dims.get_unchecked(dim);
+            if extent == 1 {
+                continue;
+            }
+            let (quotient, index) = if rest < extent { (0, rest) } else { div_rem(rest, extent) };
+            rest = quotient;
+            let mut t = 0;
+            while t < N {
+                *offsets.get_unchecked_mut(t) += index * *tensors.get_unchecked(t).strides.get_unchecked(dim);
+                t += 1;
+            }
+        }
+    }
+    offsets
+}
+
 /// Indices of an element of a tensor `[N, C, D, H, W]`.
 pub struct Spatial {
     /// Image.

@@ -26,6 +26,8 @@ const UNROLL: u32 = 4;
 const UNSPLIT: u32 = 32;
 /// Blocks that keep the memory of a large GPU busy. No number of the device: workspaces are asked for without one.
 const BLOCKS: u32 = 1056;
+/// Blocks that do without parts: three for each multiprocessor of it keep the memory busy, and there is no second kernel.
+const ENOUGH: u32 = 396;
 /// Threads that small problems are spread over, where they have as many accesses.
 const SPREAD: u64 = 1 << 16;
 /// The most parts of a result.
@@ -151,7 +153,7 @@ impl Geometry {
             // Threads that share out the items of a result: each has some in every part.
             let sharing = if rows { lanes } else { BLOCK / lanes };
             let n_parts = n_parts.unwrap_or_else(|| {
-                if whole || items < UNSPLIT * sharing {
+                if whole || items < UNSPLIT * sharing || groups >= ENOUGH {
                     return 1;
                 }
                 let wanted = (BLOCKS / groups).min(items / (2 * UNROLL * sharing)).clamp(1, MAX_PARTS);

@@ -11,7 +11,7 @@ mod rows;
 mod state;
 
 use crate::math::element::{Accumulator, Element};
-use crate::math::index::offsets;
+use crate::math::index::row_offsets;
 use crate::math::reduction;
 use crate::math::typed::blend;
 use crate::math::{rows::Vector, vector::put as put_element};
@@ -74,7 +74,7 @@ unsafe fn filled<T: Element>(value: T::Acc) -> [u32; 4] {
 /// Stores a result.
 #[inline(always)]
 unsafe fn put<A: Accumulator>(p: &ReducePartsParams, output: i64, result: A) {
-    let [y] = offsets([&p.y], output);
+    let [y] = row_offsets([&p.y], output);
     blend(p.y_dtype, p.y.address, y, result, p.alpha, p.beta);
 }
 

@@ -6,7 +6,7 @@
 use super::state::State;
 use super::{BLOCK, UNROLL, WARP, filled, part_end};
 use crate::math::element::Element;
-use crate::math::index::offsets;
+use crate::math::index::row_offsets;
 use crate::math::vector::{for_each, of_run, widened};
 use cuda_std::guarded;
 use cuda_std::thread::{block_idx_x, block_idx_y, sync_threads, thread_idx_x};
@@ -87,7 +87,7 @@ pub(super) unsafe fn reduce<T: Element, S: State<T::Acc>>(p: &ReducePartsParams,
     let there = output < p.n_outputs;
     let mut state = S::new();
     if there {
-        let [x] = offsets([&p.kept], output);
+        let [x] = row_offsets([&p.kept], output);
         let from = p.x + (x * size_of::<T>() as i64) as u64;
         macro_rules! over {
             ($v:literal) => {
