@@ -10,7 +10,7 @@
 use crate::math::approximate::inverse_sqrt;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, put, widened};
-use cuda_std::memory::{X4, store_x4};
+use cuda_std::memory::{X4, prefetch_l2, store_x4};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::{guarded, schedule, shared_array, warp};
 use kernel_abi::ops::norm::row_registers::{NormColumnSumsParams, NormRowsParams, SHARED_BLOCK, SUM_COLUMNS, SUM_ROWS};
@@ -19,6 +19,9 @@ const LANES: u32 = 32;
 
 /// Parts of a column that a thread has under way.
 const PARTS: usize = 4;
+
+/// Blocks before which no other has brought parameters to the cache.
+const FIRST_BLOCKS: u32 = 128;
 
 /// Whether parameters lie as the columns do, `E` of them in 16 bytes. Then they are loaded under a condition and not behind
 /// branches, and those of several vectors are under way together.
@@ -58,6 +61,9 @@ unsafe fn forward_with<
 ) {
     let at = Place::new::<THREADS>(block_idx_x());
     let x = load_row::<T, E, THREADS, VECTORS>(p, &at, p.x, p.x_pitch);
+    if SIMPLE && block_idx_x() < FIRST_BLOCKS {
+        prefetch_parameters::<T, E, THREADS, VECTORS>(p, &at);
+    }
     let (mean, inv_std) = statistics::<T, E, THREADS, VECTORS, SCARCE>(p, &at, &x);
     if at.row >= p.n_rows {
         return;
@@ -76,6 +82,23 @@ unsafe fn forward_with<
                 *y = (*y - mean) * inv_std * *scale.get_unchecked(I) + *bias.get_unchecked(I);
             });
             store::<T, E>(p, at.row, column, y);
+        }
+    });
+}
+
+/// Brings the row's parameters near while it is read and summed up: few rows wait for them otherwise.
+#[inline(always)]
+unsafe fn prefetch_parameters<T, const E: usize, const THREADS: u32, const VECTORS: usize>(
+    p: &NormRowsParams,
+    at: &Place,
+) {
+    for_each!(J < VECTORS, {
+        let column = at.column::<E, THREADS>(J);
+        let offset = u64::from(column) * size_of::<T>() as u64;
+        for address in [p.scale, p.bias] {
+            if column < p.row_elems && address != 0 {
+                prefetch_l2((address + offset) as *const u8);
+            }
         }
     });
 }
