@@ -18,17 +18,24 @@ const ELEMS: usize = 8;
 #[inline(always)]
 pub unsafe fn forward<T: Element, const V: usize, const N: usize, const ROUNDS: usize>(p: &DropoutParams) {
     let (seed, offset) = state(p);
-    for_each_round::<T, V, N, ROUNDS>(p, |round, there| {
-        let mut bits = 0u32;
+    // A threshold is at most 2³²; below one of 0 there is nothing.
+    let (all, below) = (p.threshold == 0, p.threshold.wrapping_sub(1) as u32);
+    let is_kept = #[inline(always)]
+    |draw: u32| draw > below || all;
+    for_each_round::<T, V, N, ROUNDS>(p, is_kept, |round, there| {
+        let mut draws = [0; ELEMS];
         for_each!(I < ELEMS, {
             let words = philox::words(seed, offset, 2 * round as u64 + (I / 4) as u64);
-            bits |= u32::from(u64::from(*words.get_unchecked(I % 4)) >= p.threshold) << I;
+            *draws.get_unchecked_mut(I) = *words.get_unchecked(I % 4);
         });
-        bits &= there;
         if p.mask != 0 {
-            *(p.mask as *mut u8).offset(round as isize) = bits as u8;
+            let mut bits = 0u32;
+            for_each!(I < ELEMS, {
+                bits |= u32::from(is_kept(*draws.get_unchecked(I))) << I;
+            });
+            *(p.mask as *mut u8).offset(round as isize) = (bits & there) as u8;
         }
-        bits
+        draws
     });
     give_next(p);
 }
@@ -39,15 +46,25 @@ pub unsafe fn backward<T: Element, const V: usize, const N: usize, const ROUNDS:
     if p.mask == 0 {
         return forward::<T, V, N, ROUNDS>(p);
     }
-    for_each_round::<T, V, N, ROUNDS>(p, |round, _| u32::from(*(p.mask as *const u8).offset(round as isize)));
+    let is_kept = #[inline(always)]
+    |draw: u32| draw != 0;
+    for_each_round::<T, V, N, ROUNDS>(p, is_kept, |round, _| {
+        let bits = u32::from(*(p.mask as *const u8).offset(round as isize));
+        let mut draws = [0; ELEMS];
+        for_each!(I < ELEMS, {
+            *draws.get_unchecked_mut(I) = bits & 1 << I;
+        });
+        draws
+    });
 }
 
-/// Calls `kept` with each round that is this thread's and the bits of its elements that there are, and writes what becomes
-/// of them. The last rounds, which fill a word of the mask, may have no elements.
+/// Calls `draws` with each round that is this thread's and the bits of its elements that there are, and writes what becomes
+/// of them: `is_kept` says it of each draw, where it is used, since there are more of them than predicates. The last rounds, which fill a word of the mask, may have no elements.
 #[inline(always)]
 unsafe fn for_each_round<T: Element, const V: usize, const N: usize, const ROUNDS: usize>(
     p: &DropoutParams,
-    mut kept: impl FnMut(i64, u32) -> u32,
+    is_kept: impl Fn(u32) -> bool,
+    mut draws: impl FnMut(i64, u32) -> [u32; ELEMS],
 ) {
     let threads = i64::from(thread::block_dim_x());
     let first = i64::from(thread::block_idx_x()) * threads * ROUNDS as i64 + i64::from(thread::thread_idx_x());
@@ -76,14 +93,14 @@ unsafe fn for_each_round<T: Element, const V: usize, const N: usize, const ROUND
             } else {
                 0
             };
-            let bits = kept(round, there);
+            let draws = draws(round, there);
             let at = round * ELEMS as i64;
             if is_whole(round) {
                 for_each!(J < N, {
                     let values = widened::<T, V>(x.get_unchecked(R).get_unchecked(J));
                     let mut words = [0u32; 4];
                     for_each!(I < V, {
-                        let is_kept = bits >> (J * V + I) & 1 != 0;
+                        let is_kept = is_kept(*draws.get_unchecked(J * V + I));
                         let value = if is_kept { *values.get_unchecked(I) * scale } else { T::Acc::ZERO };
                         put::<T>(&mut words, I, &T::narrow(value));
                     });
@@ -94,7 +111,7 @@ unsafe fn for_each_round<T: Element, const V: usize, const N: usize, const ROUND
                     if there >> I & 1 != 0 {
                         let place = (at as usize + I) * size_of::<T>();
                         let [value] = vector::read::<T, 1>(p.x.address + place as u64);
-                        let value = if bits >> I & 1 != 0 { value * scale } else { T::Acc::ZERO };
+                        let value = if is_kept(*draws.get_unchecked(I)) { value * scale } else { T::Acc::ZERO };
                         vector::write::<T, 1>(p.y.address + place as u64, [T::narrow(value)]);
                     }
                 });
