@@ -19,7 +19,13 @@ const ELEMS: [i64; 2] = [16, 8];
 /// Neighbours a thread.
 pub(super) struct Vectorized;
 
-/// Elements of a block.
+/// Elements that threads draw for at once.
+const ROUND: i64 = 8;
+
+/// Blocks up to which a thread has no more than these: about four for each multiprocessor of a large GPU.
+const FEW_BLOCKS: i64 = 528;
+
+/// The most elements of a block.
 fn block_elems(problem: &DropoutProblem) -> i64 {
     BLOCK * ELEMS[usize::from(problem.input().dtype() == DType::F64)]
 }
@@ -27,7 +33,9 @@ fn block_elems(problem: &DropoutProblem) -> i64 {
 fn blocks(problem: &DropoutProblem) -> i64 {
     // Words of the mask are written whole.
     let places = (problem.input().n_elems() + 31) / 32 * 32;
-    (places + block_elems(problem) - 1) / block_elems(problem)
+    let blocks_of = |elems: i64| (places + elems - 1) / elems;
+    let few = blocks_of(BLOCK * ROUND);
+    if few <= FEW_BLOCKS { few } else { blocks_of(block_elems(problem)) }
 }
 
 impl Algorithm<DropoutProblem> for Vectorized {

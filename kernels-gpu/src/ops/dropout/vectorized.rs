@@ -2,7 +2,7 @@
 //! are counted. Those of several rounds are under way at once, in accesses of 16 bytes; what ends the tensor, and all of one
 //! that does not lie at a multiple of 16 bytes, moves element by element.
 //!
-//! Grid: exact, one-dimensional. `V` elements are 16 bytes, `N` times as many a round's, and a thread has `ROUNDS`.
+//! Grid: exact, one-dimensional. `V` elements are 16 bytes, `N` times as many a round's, and a thread has `ROUNDS`, or one.
 
 use super::naive::{give_next, state};
 use crate::math::element::{Accumulator, Element};
@@ -59,7 +59,8 @@ pub unsafe fn backward<T: Element, const V: usize, const N: usize, const ROUNDS:
 }
 
 /// Calls `draws` with each round that is this thread's and the bits of its elements that there are, and writes what becomes
-/// of them: `is_kept` says it of each draw, where it is used, since there are more of them than predicates. The last rounds, which fill a word of the mask, may have no elements.
+/// of them: `is_kept` says it of each draw, where it is used, since there are more of them than predicates. The last rounds,
+/// which fill a word of the mask, may have no elements.
 #[inline(always)]
 unsafe fn for_each_round<T: Element, const V: usize, const N: usize, const ROUNDS: usize>(
     p: &DropoutParams,
@@ -67,8 +68,10 @@ unsafe fn for_each_round<T: Element, const V: usize, const N: usize, const ROUND
     mut draws: impl FnMut(i64, u32) -> [u32; ELEMS],
 ) {
     let threads = i64::from(thread::block_dim_x());
-    let first = i64::from(thread::block_idx_x()) * threads * ROUNDS as i64 + i64::from(thread::thread_idx_x());
     let n_rounds = ((p.n_elems + 31) >> 5) * 4;
+    // Where there are threads for all of them each has one: a second would only make it wait.
+    let rounds = if thread::grid_threads_1d() as i64 >= n_rounds { 1 } else { ROUNDS as i64 };
+    let first = i64::from(thread::block_idx_x()) * threads * rounds + i64::from(thread::thread_idx_x());
     let aligned = (p.x.address | p.y.address) & 15 == 0;
     let elements = |round: i64| p.n_elems - round * ELEMS as i64;
     let is_whole = |round: i64| aligned && elements(round) >= ELEMS as i64;
@@ -77,7 +80,8 @@ unsafe fn for_each_round<T: Element, const V: usize, const N: usize, const ROUND
         let round = first + R as i64 * threads;
         let from = p.x.address + round as u64 * (ELEMS * size_of::<T>()) as u64;
         for_each!(J < N, {
-            let words = guarded::load_x4(from + 16 * J as u64, u32::from(is_whole(round)));
+            let wanted = (R as i64) < rounds && is_whole(round);
+            let words = guarded::load_x4(from + 16 * J as u64, u32::from(wanted));
             *x.get_unchecked_mut(R).get_unchecked_mut(J) = words;
         });
     });
@@ -85,7 +89,7 @@ unsafe fn for_each_round<T: Element, const V: usize, const N: usize, const ROUND
     for_each!(R < ROUNDS, {
         let round = first + R as i64 * threads;
         let left = elements(round);
-        if round < n_rounds {
+        if (R as i64) < rounds && round < n_rounds {
             let there = if left >= ELEMS as i64 {
                 0xff
             } else if left > 0 {
