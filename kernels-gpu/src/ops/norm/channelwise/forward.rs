@@ -98,9 +98,10 @@ pub unsafe fn statistics<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseP
     }
 }
 
-/// Channels of a block, and the parts of each that a thread has under way, where every channel is a row.
+/// Channels of a block, and the parts of each that a thread has under way, where every channel is a row: all that a wave
+/// of blocks makes on a large GPU.
 pub const FINISHED: u32 = 8;
-const FINISHED_PARTS: usize = 8;
+const FINISHED_PARTS: usize = 13;
 
 /// What all parts of some channels have together: thread t ends with that of channel `first + t`. Neighbouring threads
 /// read neighbouring channels. All threads of the block call it.
