@@ -5,7 +5,7 @@
 //! dynamic area, backward those of dy, each read by the thread that wrote it.
 
 use super::register_rows::{Results, gradients, sum_of};
-use crate::math::index::offsets;
+use crate::math::index::row_offsets;
 use crate::math::rows::{MAX_LANES, Online, Row, Vector, Words, reduce};
 use core::mem::size_of;
 use cuda_std::{shared, thread};
@@ -31,7 +31,7 @@ pub(super) struct Rows {
 impl Rows {
     #[inline(always)]
     pub(super) fn new<T: Vector>(p: &SoftmaxParams, row: i64) -> Self {
-        let [out, input, dy] = offsets([&p.out_rows, &p.in_rows, &p.dy_rows], row);
+        let [out, input, dy] = row_offsets([&p.out_rows, &p.in_rows, &p.dy_rows], row);
         let address =
             |tensor: &TensorParam, offset: i64| (tensor.address as i64 + offset * size_of::<T>() as i64) as u64;
         let from = address(&p.in_row, input);

@@ -2,10 +2,10 @@
 //!
 //! Grid: exact, one-dimensional. Block: as many rows as fit its threads, or one row. Shared memory: two slots a warp.
 
-use crate::math::index::offsets;
+use crate::math::index::row_offsets;
 use crate::math::rows::{Row, Values, Vector, Words, for_each, ln, map, max_of, reduce};
 use core::mem::size_of;
-use cuda_std::{math, thread};
+use cuda_std::{math, schedule, thread};
 use kernel_abi::TensorParam;
 use kernel_abi::ops::softmax::{SoftmaxKind, SoftmaxParams};
 
@@ -25,7 +25,7 @@ impl Place {
         let rows = thread::block_dim_x() / G;
         let row = i64::from(thread::block_idx_x()) * i64::from(rows) + i64::from(me / G);
         let there = row < p.n_rows;
-        let offsets = offsets([&p.out_rows, &p.in_rows, &p.dy_rows], if there { row } else { 0 });
+        let offsets = row_offsets([&p.out_rows, &p.in_rows, &p.dy_rows], if there { row } else { 0 });
         Place { lane: me % G, n: if there { p.row_elems as i32 } else { 0 }, offsets }
     }
 
@@ -98,17 +98,27 @@ pub unsafe fn backward<T: Vector, const G: u32, const K: usize>(p: &SoftmaxParam
     let skip = place.skip::<T, G, K>(from);
     let y = Row::new::<T>(from, place.n, skip);
     let dy = Row::new::<T>(place.address::<T>(&p.dy_row, 2), place.n, skip);
-    let y: [Words; K] = y.load::<T, K>(place.lane, G, 0.0);
-    let dy: [Words; K] = dy.load::<T, K>(place.lane, G, 0.0);
+    let (y, dy): ([Words; K], [Words; K]) = if K == 1 {
+        ([y.load_beside::<T>(place.lane, 0.0); K], [dy.load_beside::<T>(place.lane, 0.0); K])
+    } else {
+        (y.load::<T, K>(place.lane, G, 0.0), dy.load::<T, K>(place.lane, G, 0.0))
+    };
     let log = p.kind == SoftmaxKind::Log as u32;
     let sum = reduce::<G>(sum_of::<T, K>(&y, &dy, log, 0.0), slots, 0.0, |a, b| a + b);
     let dx = Row::new::<T>(place.address::<T>(&p.out_row, 0), place.n, skip);
     let mut k = 0;
     while k < K {
-        let values = gradients::<T>(*y.get_unchecked(k), *dy.get_unchecked(k), sum, log);
+        // Elements are made anew from what was loaded: kept from the sum on, they would take twice its registers.
+        let values = gradients::<T>(anew(*y.get_unchecked(k)), anew(*dy.get_unchecked(k)), sum, log);
         dx.store::<T>(place.lane + k as u32 * G, values, p.alpha as f32, p.beta as f32);
         k += 1;
     }
+}
+
+/// A piece that the compiler is not told it has seen before.
+#[inline(always)]
+fn anew(words: Words) -> Words {
+    words.map(schedule::opaque)
 }
 
 /// Σ y dy, or Σ dy, of some pieces and what was before them.
