@@ -142,39 +142,42 @@ impl Row {
         while k < K {
             let piece = first + k as u32 * step;
             if self.whole::<T>(piece) == 0 {
-                *words.get_unchecked_mut(k) = self.load_elements::<T>(self.first::<T>(piece), fill, true);
+                *words.get_unchecked_mut(k) = T::pack(self.load_elements::<T>(self.first::<T>(piece), fill));
             }
             k += 1;
         }
         words
     }
 
-    /// One piece without a branch, behind which another tensor's elements would wait for this one's.
+    #[inline(always)]
+    unsafe fn load_elements<T: Vector>(&self, first: i32, fill: f32) -> Values {
+        let mut values = [fill; MAX_LANES];
+        let mut i = 0;
+        while i < T::LANES {
+            let element = first + i as i32;
+            if element >= 0 && element < self.n {
+                *values.get_unchecked_mut(i) = (*(self.at::<T>(element) as *const T)).widen();
+            }
+            i += 1;
+        }
+        values
+    }
+
+    /// One piece, zeros where nothing is. Without a branch, behind which another tensor's elements would wait for this
+    /// one's, and all elements of a ragged one are loaded before the first is looked at: for short rows. Where a thread
+    /// has several pieces, the registers that this takes cost more.
     ///
     /// # Safety
     /// As [`Row::load`].
     #[inline(always)]
-    pub unsafe fn load_beside<T: Vector>(&self, piece: u32, fill: f32) -> Words {
+    pub unsafe fn load_beside<T: Vector>(&self, piece: u32) -> Words {
         let (first, whole) = (self.first::<T>(piece), self.whole::<T>(piece));
         let mut words = guarded::load_x4_streaming(self.at::<T>(first), whole);
-        // Zeros where the other was loaded.
-        let elements = self.load_elements::<T>(first, fill, whole == 0);
-        let mut i = 0;
-        while i < words.len() {
-            *words.get_unchecked_mut(i) |= *elements.get_unchecked(i);
-            i += 1;
-        }
-        words
-    }
-
-    /// A piece element by element, zeros if it is not wanted: all of them are loaded before the first is looked at.
-    #[inline(always)]
-    unsafe fn load_elements<T: Vector>(&self, first: i32, fill: f32, wanted: bool) -> Words {
         let mut elements = [0u32; MAX_LANES];
         let mut i = 0;
         while i < T::LANES {
             let element = first + i as i32;
-            let there = u32::from(wanted && element >= 0 && element < self.n);
+            let there = u32::from(whole == 0 && element >= 0 && element < self.n);
             let at = self.at::<T>(element);
             *elements.get_unchecked_mut(i) = if size_of::<T>() == 2 {
                 u32::from(guarded::load_u16(at, there))
@@ -183,17 +186,13 @@ impl Row {
             };
             i += 1;
         }
-        let [filler, ..] = T::pack([fill; MAX_LANES]);
-        let mut words = [0u32; 4];
         i = 0;
         while i < T::LANES {
-            let element = first + i as i32;
-            let absent = wanted && !(element >= 0 && element < self.n);
-            let bits = *elements.get_unchecked(i) | if absent { filler } else { 0 };
+            let bits = *elements.get_unchecked(i);
             if size_of::<T>() == 2 {
                 *words.get_unchecked_mut(i / 2) |= (bits & 0xffff) << (16 * (i % 2));
             } else {
-                *words.get_unchecked_mut(i) = bits;
+                *words.get_unchecked_mut(i) |= bits;
             }
             i += 1;
         }
@@ -211,11 +210,11 @@ impl Row {
         let whole = self.whole::<T>(piece);
         let mut prior = [0.0; MAX_LANES];
         if beta != 0.0 {
-            prior = T::unpack(if whole != 0 {
-                memory::load_x4(to as *const u32)
+            prior = if whole != 0 {
+                T::unpack(memory::load_x4(to as *const u32))
             } else {
-                self.load_elements::<T>(first, 0.0, true)
-            });
+                self.load_elements::<T>(first, 0.0)
+            };
         }
         let mut i = 0;
         while i < T::LANES {

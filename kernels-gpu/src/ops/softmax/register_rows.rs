@@ -99,7 +99,7 @@ pub unsafe fn backward<T: Vector, const G: u32, const K: usize>(p: &SoftmaxParam
     let y = Row::new::<T>(from, place.n, skip);
     let dy = Row::new::<T>(place.address::<T>(&p.dy_row, 2), place.n, skip);
     let (y, dy): ([Words; K], [Words; K]) = if K == 1 {
-        ([y.load_beside::<T>(place.lane, 0.0); K], [dy.load_beside::<T>(place.lane, 0.0); K])
+        ([y.load_beside::<T>(place.lane); K], [dy.load_beside::<T>(place.lane); K])
     } else {
         (y.load::<T, K>(place.lane, G, 0.0), dy.load::<T, K>(place.lane, G, 0.0))
     };
