@@ -105,7 +105,8 @@ crate::abi_struct! {
         pub channel_stride: i64,
         /// Distance between neighbouring taps of all axes counted in a row.
         pub tap_stride: i64,
-        /// Bytes that a thread loads at a time: 16 where four channels of the sum lie so, else 4.
+        /// Bytes that a thread copies at a time: 16 where four channels of the sum lie side by side, or with `rows_first`
+        /// four rows, else 4.
         pub load_bytes: u32,
         /// 1 when neighbouring threads take neighbouring rows, else neighbouring channels of the sum.
         pub rows_first: u32,

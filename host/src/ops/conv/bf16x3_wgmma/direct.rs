@@ -71,10 +71,8 @@ pub(super) fn planned(problem: &ConvProblem) -> Result<(PartsView, ConvFilterSou
 
 /// The filter of a view.
 fn source(view: &PartsView) -> Result<ConvFilterSource, Refusal> {
-    let quads = |strides: &[i64], channel_stride: i64| {
-        let all = strides.iter().fold(view.view.group_read, |all, stride| all | stride);
-        if channel_stride == 1 && all % 4 == 0 { 16 } else { 4 }
-    };
+    // Whether four neighbours of so many lie at multiples of 16 bytes, whatever else is counted.
+    let quads = |neighbours: i64, strides: &[i64]| strides.iter().fold(neighbours, |all, stride| all | stride) % 4 == 0;
     let none = ConvFilterSource {
         from: 0,
         group_stride: 0,
@@ -99,12 +97,18 @@ fn source(view: &PartsView) -> Result<ConvFilterSource, Refusal> {
             // Where rows of all groups lie one behind the other, they are taken apart as those of one.
             let in_a_row = filter.group_rows == filter.rows;
             let group_stride = if in_a_row { view.view.group_written * filter.row_stride } else { filter.group_stride };
+            let row_stride = filter.row_stride;
+            let in_quads = if filter.rows_first != 0 {
+                row_stride == 1 && quads(view.view.group_written, &[group_stride, channel_stride, tap_stride])
+            } else {
+                channel_stride == 1 && quads(view.view.group_read, &[group_stride, row_stride, tap_stride])
+            };
             Ok(ConvFilterSource {
                 group_stride,
-                row_stride: filter.row_stride,
+                row_stride,
                 channel_stride,
                 tap_stride,
-                load_bytes: quads(&[group_stride, filter.row_stride, tap_stride], channel_stride),
+                load_bytes: if in_quads { 16 } else { 4 },
                 rows_first: filter.rows_first,
                 ..none
             })
@@ -120,11 +124,13 @@ fn source(view: &PartsView) -> Result<ConvFilterSource, Refusal> {
                 }
             };
             let dilation = narrow("dilation", filter.dilation)?;
+            let rows_first = row_stride < channel_stride;
+            let in_quads = !rows_first && channel_stride == 1 && quads(view.view.group_read, &[row_stride, r, s]);
             Ok(ConvFilterSource {
                 row_stride,
                 channel_stride,
-                load_bytes: quads(&[row_stride, r, s], channel_stride),
-                rows_first: u32::from(row_stride < channel_stride),
+                load_bytes: if in_quads { 16 } else { 4 },
+                rows_first: u32::from(rows_first),
                 tap_strides: [r, s],
                 base: narrow("padding", filter.base)?,
                 step: narrow("stride", filter.per_window.map(|step| -step))?,

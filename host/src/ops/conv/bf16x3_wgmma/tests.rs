@@ -73,7 +73,8 @@ fn refusals_name_the_numbers() {
     assert!(Sides::of(&gap).map(|_| ()).unwrap_err().0.contains("one behind the other"));
 }
 
-/// A filter that is read as it lies: by four channels of the sum where they lie so, else one by one.
+/// A filter that is read as it lies: by four channels of the sum or four rows where they lie so, else one by
+/// one.
 #[test]
 fn filters_are_read_as_they_lie() {
     let source = |text: &str| direct::planned(&problem(text)).unwrap().1;
@@ -83,6 +84,8 @@ fn filters_are_read_as_they_lie() {
     let dgrad = source("conv:dgrad pad=1 groups=2 dx=2x68x7x5:f32:nhwc w=64x34x3x3:f32:nhwc");
     assert_eq!((dgrad.load_bytes, dgrad.rows_first, dgrad.channel_stride), (4, 1, 306));
     assert_eq!((dgrad.group_stride, dgrad.row_stride, dgrad.tap_stride), (32 * 306, 1, 34));
+    let across = source("conv:dgrad pad=1 groups=2 dx=2x72x7x5:f32:nhwc w=64x36x3x3:f32:nhwc");
+    assert_eq!((across.load_bytes, across.rows_first, across.row_stride), (16, 1, 1));
     let spread = source("conv:dgrad pad=3 stride=2 dx=2x3x31x29:f32:nhwc w=64x3x7x7:f32:nhwc");
     assert_eq!((spread.rows_first, spread.channel_stride, spread.tap_strides), (1, 147, [21, 3]));
     assert_eq!((spread.step, spread.taps), ([2; 2], [7; 2]));

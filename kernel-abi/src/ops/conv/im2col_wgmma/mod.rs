@@ -181,9 +181,19 @@ impl ConvTile {
         self.converted_at() + self.converted * self.converted_bytes()
     }
 
+    /// Where copies of the filter lie, behind the barriers, where it is read and taken apart in the block.
+    pub const fn filter_copies_at(self) -> u32 {
+        (self.barriers_at() + 2 * 8 * (self.stages + self.converted)).next_multiple_of(16)
+    }
+
+    /// Bytes of the copies of one stage of each team: 64 for a piece.
+    pub const fn filter_copy_bytes(self) -> u32 {
+        if self.reads_filter() { 128 * self.filter_pieces() * 64 } else { 0 }
+    }
+
     /// Dynamic shared memory of a block, with room for aligning its start.
     pub const fn smem_bytes(self) -> u32 {
-        self.barriers_at() + 2 * 8 * (self.stages + self.converted) + ALIGN
+        self.filter_copies_at() + FILTER_COPIES * self.filter_copy_bytes() + ALIGN
     }
 
     /// Bytes of a buffer of parts: three bf16 for every f32 of the second operand's tile, of 32 terms of the sum.
@@ -191,11 +201,25 @@ impl ConvTile {
         self.gemm_n * (ROW_BYTES / 4) * 3 * ELEMENT_BYTES
     }
 
-    /// Into how many teams the warpgroup that reads and takes apart a filter falls, which take its stages in turn: a
-    /// thread of a team has 16 channels of a column at a time.
+    /// Whether a warpgroup of the block reads the filter and takes it apart.
+    pub const fn reads_filter(self) -> bool {
+        self.converted > 0 && self.parts == 0 && !self.in_turns
+    }
+
+    /// Pieces of a stage, 16 terms of a column.
+    const fn pieces(self) -> u32 {
+        self.gemm_n * (self.panel_k / 16)
+    }
+
+    /// Pieces that a thread has at a time of a filter that it reads.
+    pub const fn filter_pieces(self) -> u32 {
+        if self.reads_filter() && self.pieces() >= 64 { 2 } else { 1 }
+    }
+
+    /// Into how many teams the warpgroup that reads and takes apart an operand falls, which take its stages in turn.
     pub const fn filter_teams(self) -> u32 {
-        let pieces = self.gemm_n * (self.panel_k / 16);
-        if self.parts > 0 || pieces >= 128 { 1 } else { 128 / pieces }
+        let at_a_time = 128 * self.filter_pieces();
+        if self.parts > 0 || self.pieces() >= at_a_time { 1 } else { at_a_time / self.pieces() }
     }
 
     /// Threads of a block: those of [`THREADS`], and a warpgroup that takes operands apart.
@@ -234,6 +258,9 @@ impl ConvTile {
         self.a_bytes() / self.k_panels()
     }
 }
+
+/// Stages of a filter that are copied ahead where the block takes it apart.
+pub const FILTER_COPIES: u32 = 2;
 
 /// The most classes of positions that one launch takes: a stride of 2 along three axes.
 pub const MAX_CLASSES: usize = 8;

@@ -2,26 +2,29 @@
 //!
 //! Grid and stages are those of [`gather`](super::gather). Block: 512 threads, warpgroup 0 loads, warpgroup 1 takes the
 //! filter apart, the others compute. Shared memory: dynamic, `ConvTile::smem_bytes`: the stages, buffers for the filter's
-//! parts, and barriers.
+//! parts, barriers, and what the second warpgroup has copied of the filter.
 //!
-//! The second warpgroup reads the filter's tile of every stage as it lies, of any strides, and writes its parts where the consumers
-//! read them. A thread has 16 channels of a column at a time, in registers from one stage to the next: those of the next
-//! stage are on their way while those of this one are taken apart. Where a tile has fewer columns than that makes work for
-//! a warpgroup, its warps take the stages in turn.
+//! The second warpgroup reads the filter's tile of every stage as it lies, of any strides, and writes its parts where the
+//! consumers read them. Each thread copies what it will take apart, two stages ahead, to shared memory of its own, so that
+//! nobody else waits for it: 16 channels of one column or two, or where columns lie side by side, eight channels of four
+//! columns. Where a tile has fewer columns than that makes work for a warpgroup, its warps take the stages in turn.
 
 use super::gather::{consume, produce};
 use super::{
-    Buffer, COLUMN_BYTES, CONSUMER_REGISTERS, CONVERTER_REGISTERS, LOADER_REGISTERS, PartsProduct, Sixteen,
-    place_of_sixteen, store_sixteen,
+    Buffer, COLUMN_BYTES, CONSUMER_REGISTERS, CONVERTER_REGISTERS, LOADER_REGISTERS, PartsProduct, halves,
+    place_of_sixteen, store_eights,
 };
 use crate::ops::conv::im2col_wgmma::gather::{Address, Panel, Tiles, k_panels};
 use crate::ops::conv::im2col_wgmma::{Ring, WARPGROUP, warpgroup};
 use cuda_std::barrier::fence_proxy_async_shared;
-use cuda_std::memory::{load_x1, load_x4};
 use cuda_std::thread::thread_idx_x;
-use cuda_std::{mbarrier, schedule, tma, warp};
+use cuda_std::{cp_async, mbarrier, schedule, shared, tma, warp};
 use kernel_abi::ops::conv::bf16x3_wgmma::{ConvFilterSource, ConvPartsDirectParams, PART_CHUNK, PARTS_PANEL};
-use kernel_abi::ops::conv::im2col_wgmma::{ConvClass, ConvGatherParams, ConvTile, GatherPlace, access};
+use kernel_abi::ops::conv::im2col_wgmma::{ConvClass, ConvGatherParams, ConvTile, FILTER_COPIES, GatherPlace, access};
+
+/// Registers of a thread that takes the filter apart: it keeps more of where it stands than one whose operand is loaded
+/// for it, and the loader has one map less.
+const READER_REGISTERS: u32 = CONVERTER_REGISTERS + 8;
 
 /// The kernel.
 ///
@@ -39,27 +42,17 @@ pub(super) unsafe fn run<P: PartsProduct<R>, const R: usize, const S: usize>(p: 
         }
     }
     ring.start();
-    // Two pieces a thread need more registers, and consumers of 64 rows each have some to spare.
-    let two = pieces(P::TILE) > 1;
     let warpgroup = warpgroup();
     if warpgroup == 0 {
-        schedule::release_registers::<LOADER_REGISTERS>();
+        schedule::release_registers::<{ LOADER_REGISTERS - 8 }>();
         if thread_idx_x() == 0 {
             produce::<P, R>(&p.gather, at, ring);
         }
     } else if warpgroup == 1 {
-        if two {
-            schedule::release_registers::<{ CONVERTER_REGISTERS + 16 }>();
-        } else {
-            schedule::release_registers::<CONVERTER_REGISTERS>();
-        }
+        schedule::release_registers::<READER_REGISTERS>();
         convert(p, at, ring);
     } else {
-        if two {
-            schedule::acquire_registers::<{ CONSUMER_REGISTERS - 8 }>();
-        } else {
-            schedule::acquire_registers::<CONSUMER_REGISTERS>();
-        }
+        schedule::acquire_registers::<CONSUMER_REGISTERS>();
         consume::<P, R, S>(&p.gather, at, ring, warpgroup - 2);
     }
 }
@@ -71,10 +64,12 @@ struct Cursor<'a> {
     tile: ConvTile,
     tiles: Tiles,
     place: GatherPlace,
-    class: ConvClass,
+    class: &'a ConvClass,
     panel: Panel,
     /// Stages of the tile from this one on; 0 behind the last tile.
     left: u32,
+    /// Tiles begun.
+    begun: u32,
 }
 
 impl<'a> Cursor<'a> {
@@ -82,10 +77,19 @@ impl<'a> Cursor<'a> {
     /// As [`convert`].
     #[inline(always)]
     unsafe fn first(p: &'a ConvGatherParams, at: Address, tile: ConvTile) -> Self {
-        let class = *at.class(0);
+        let class = at.class(0);
         let place = GatherPlace { class: 0, m: 0, n: 0, group: 0 };
-        let mut this =
-            Cursor { p, at, tile, tiles: Tiles::new(tile), place, class, panel: Panel::first(&class), left: 0 };
+        let mut this = Cursor {
+            p,
+            at,
+            tile,
+            tiles: Tiles::new(tile),
+            place,
+            class,
+            panel: Panel::first(&class),
+            left: 0,
+            begun: 0,
+        };
         this.begin_tile();
         this
     }
@@ -103,9 +107,10 @@ impl<'a> Cursor<'a> {
     unsafe fn begin_tile(&mut self) {
         while self.left == 0 && self.tiles.is_left(self.p) {
             let (place, class) = self.tiles.next(self.p, self.at, self.tile);
-            (self.place, self.class) = (place, *class);
-            self.panel = Panel::first(&self.class);
-            self.left = k_panels(self.p, &self.class, self.tile);
+            (self.place, self.class) = (place, class);
+            self.panel = Panel::first(self.class);
+            self.left = k_panels(self.p, self.class, self.tile);
+            self.begun += 1;
         }
     }
 
@@ -117,7 +122,7 @@ impl<'a> Cursor<'a> {
     unsafe fn advance(&mut self, n: u32) {
         let mut i = 0;
         while i < n && self.left > 0 {
-            self.panel.advance(&self.class, self.tile.panel_k);
+            self.panel.advance(self.class, self.tile.panel_k);
             self.left -= 1;
             self.begin_tile();
             i += 1;
@@ -125,62 +130,185 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// What a thread has of a stage.
-#[derive(Clone, Copy)]
-struct Piece {
-    column: u32,
-    /// Its first channel in the stage.
-    channel: u32,
-    /// Where it lies in a part, as it lies swizzled.
-    to: u32,
+/// What a thread has of every stage: a piece is 16 channels of a column, and two pieces may be eight channels of four
+/// columns instead. Registers are few: what is needed once a tile is found anew.
+struct Own<'a> {
+    source: &'a ConvFilterSource,
+    tile: ConvTile,
+    /// Four columns lie side by side, and are copied at once.
+    across: bool,
+    /// Where its eights lie in a part.
+    to: [u32; 4],
+    /// Its copies.
+    raw: u32,
+    /// Where the pieces lie in the first stage of a tile.
+    from: [u64; 2],
+    /// Channels from the pieces' first ones on; none where their columns are not there.
+    channels: [u32; 2],
+    /// The tile these are of.
+    begun: u32,
 }
 
-impl Piece {
-    /// Piece `index` of a stage.
+/// Distance between the sixteens of bytes of a thread's copy: all threads' lie side by side.
+const QUAD_STEP: u32 = WARPGROUP * 16;
+
+/// The column of a thread's piece, the sixteen of its channels, and which half of them where it copies columns across.
+#[inline(always)]
+fn piece(source: &ConvFilterSource, tile: ConvTile, across: bool, i: u32) -> (u32, u32, u32) {
+    let chunks = PARTS_PANEL / PART_CHUNK;
+    let in_team = WARPGROUP / tile.filter_teams();
+    let thread = schedule::opaque(thread_idx_x()) % in_team;
+    let index = thread + i * in_team;
+    if across {
+        (thread / 4 * 4, thread % 4 / 2, thread % 2)
+    } else if source.rows_first != 0 {
+        (index % tile.gemm_n, index / tile.gemm_n, 0)
+    } else {
+        (index / chunks, index % chunks, 0)
+    }
+}
+
+impl<'a> Own<'a> {
     #[inline(always)]
-    fn new(source: &ConvFilterSource, tile: ConvTile, index: u32) -> Self {
-        let chunks = PARTS_PANEL / PART_CHUNK;
-        let (column, chunk) = if source.rows_first != 0 {
-            (index % tile.gemm_n, index / tile.gemm_n)
-        } else {
-            (index / chunks, index % chunks)
+    fn new(source: &'a ConvFilterSource, ring: &Ring) -> Self {
+        let tile = ring.tile;
+        let across = tile.filter_pieces() > 1 && source.rows_first != 0 && source.load_bytes == 16;
+        let to = |i: u32| {
+            let (column, sixteen, half) = piece(source, tile, across, i);
+            if across {
+                [2 * i, 2 * i + 1].map(|i| place_of_sixteen(column + i, sixteen) ^ (half * 16))
+            } else {
+                [0, 16].map(|half| place_of_sixteen(column, sixteen) ^ half)
+            }
         };
-        Piece { column, channel: chunk * PART_CHUNK, to: place_of_sixteen(column, chunk) }
+        let ([a, b], [c, d]) = (to(0), to(1));
+        let raw = ring.base + tile.filter_copies_at() + thread_idx_x() % WARPGROUP * 16;
+        Own { source, tile, across, to: [a, b, c, d], raw, from: [0; 2], channels: [0; 2], begun: 0 }
     }
 
-    /// Reads it; zeros where there is nothing.
+    /// Finds where the pieces lie in the cursor's tile.
+    #[inline(always)]
+    fn enter(&mut self, cursor: &Cursor<'_>) {
+        let source = self.source;
+        let group = i64::from(cursor.place.group) * source.group_stride;
+        let find = |i: u32| {
+            let (column, sixteen, half) = piece(source, self.tile, self.across, i);
+            let (row, channel) = (cursor.place.n + column, sixteen * PART_CHUNK + 2 * half);
+            let elements = group + i64::from(row) * source.row_stride + i64::from(channel) * source.channel_stride;
+            let is_there = row < cursor.p.gemm_n && channel < cursor.p.channels;
+            let channels = if is_there { cursor.p.channels - channel } else { 0 };
+            (source.from.wrapping_add((elements * 4) as u64), channels)
+        };
+        let (first, second) = (find(0), find(1));
+        (self.from, self.channels) = ([first.0, second.0], [first.1, second.1]);
+        self.begun = cursor.begun;
+    }
+
+    /// Begins to copy the cursor's stage, as a group of its own; zeros where there is nothing.
     ///
     /// # Safety
     /// As [`convert`].
     #[inline(always)]
-    unsafe fn load(self, source: &ConvFilterSource, cursor: &Cursor<'_>) -> Sixteen {
-        let p = cursor.p;
-        let (row, channel) = (cursor.place.n + self.column, cursor.panel.channel + self.channel);
-        let (inside, offset) = if cursor.tile.subtiles() > 1 && p.out_access == access::SPREAD {
-            spread(source, p, row, &cursor.panel)
-        } else {
-            let in_group = i64::from(cursor.place.group) * source.group_stride + i64::from(row) * source.row_stride;
-            (true, in_group + i64::from(cursor.panel.linear_tap) * source.tap_stride)
-        };
-        let is_there = cursor.is_there() && inside && row < p.gemm_n && channel < p.channels;
-        let left = if is_there { p.channels - channel } else { 0 };
-        let step = source.channel_stride;
-        let from = (source.from as *const u32).offset((offset + i64::from(channel) * step) as isize);
-        let mut held = [[0; 4]; 4];
-        if source.load_bytes == 16 {
-            let quad = |i: u32| if 4 * i < left { load_x4(from.add(4 * i as usize)) } else { [0; 4] };
-            held = [quad(0), quad(1), quad(2), quad(3)];
-        } else if left >= PART_CHUNK {
-            let one = |i: i64| load_x1(from.offset((i * step) as isize));
-            let quad = |i: i64| [one(4 * i), one(4 * i + 1), one(4 * i + 2), one(4 * i + 3)];
-            held = [quad(0), quad(1), quad(2), quad(3)];
-        } else if left > 0 {
-            let one = |i: i64| if (i as u32) < left { load_x1(from.offset((i * step) as isize)) } else { 0 };
-            let quad = |i: i64| [one(4 * i), one(4 * i + 1), one(4 * i + 2), one(4 * i + 3)];
-            held = [quad(0), quad(1), quad(2), quad(3)];
+    unsafe fn copy(&mut self, cursor: &Cursor<'_>, slot: u32) {
+        if cursor.is_there() {
+            if self.begun != cursor.begun {
+                self.enter(cursor);
+            }
+            let source = self.source;
+            let panel = &cursor.panel;
+            let channel = i64::from(panel.channel) * source.channel_stride;
+            let stage = ((i64::from(panel.linear_tap) * source.tap_stride + channel) * 4) as u64;
+            let to = self.raw + slot * self.tile.filter_copy_bytes();
+            if self.across {
+                // The eight are two of each four.
+                let mut at = self.from[0].wrapping_add(stage);
+                let mut i = 0;
+                while i < 8 {
+                    let channel = panel.channel + i / 2 * 4 + i % 2;
+                    let bytes = if channel < self.channels[0] { 16 } else { 0 };
+                    cp_async::copy_x4(to + i * QUAD_STEP, at as *const u8, bytes);
+                    let channels = if i % 2 == 0 { 1 } else { 3 };
+                    at = at.wrapping_add((channels * source.channel_stride * 4) as u64);
+                    i += 1;
+                }
+            } else {
+                self.copy_piece(cursor, 0, stage, to);
+                if self.tile.filter_pieces() > 1 {
+                    self.copy_piece(cursor, 1, stage, to + 4 * QUAD_STEP);
+                }
+            }
         }
-        held
+        cp_async::commit_group();
     }
+
+    /// # Safety
+    /// As [`convert`].
+    #[inline(always)]
+    unsafe fn copy_piece(&self, cursor: &Cursor<'_>, i: usize, stage: u64, to: u32) {
+        let (p, source) = (cursor.p, self.source);
+        let first = cursor.panel.channel;
+        let (mut channels, mut from) = (self.channels[i], self.from[i].wrapping_add(stage));
+        if self.tile.subtiles() > 1 && p.out_access == access::SPREAD {
+            let (column, sixteen, _) = piece(source, self.tile, false, i as u32);
+            let (inside, offset) = spread(source, p, cursor.place.n + column, &cursor.panel);
+            let channel = i64::from(first + sixteen * PART_CHUNK) * source.channel_stride;
+            from = source.from.wrapping_add(((offset + channel) * 4) as u64);
+            channels = if inside { channels } else { 0 };
+        }
+        if source.load_bytes == 16 && source.rows_first == 0 {
+            let mut quad = 0;
+            while quad < 4 {
+                let bytes = if first + 4 * quad < channels { 16 } else { 0 };
+                let from = from.wrapping_add(u64::from(16 * quad)) as *const u8;
+                cp_async::copy_x4_cached(to + quad * QUAD_STEP, from, bytes);
+                quad += 1;
+            }
+        } else {
+            let mut one = 0;
+            while one < PART_CHUNK {
+                let bytes = if first + one < channels { 4 } else { 0 };
+                cp_async::copy_x1(to + one / 4 * QUAD_STEP + one % 4 * 4, from as *const u8, bytes);
+                from = from.wrapping_add((source.channel_stride * 4) as u64);
+                one += 1;
+            }
+        }
+    }
+
+    /// Takes what has been copied apart, a half after the other, and writes the parts to a buffer.
+    ///
+    /// # Safety
+    /// As [`convert`]; the copy is there, and nobody reads the buffer.
+    #[inline(always)]
+    unsafe fn take_apart(&self, slot: u32, buffer: u32) {
+        let from = self.raw + slot * self.tile.filter_copy_bytes();
+        let part_bytes = self.tile.gemm_n * COLUMN_BYTES;
+        let [a, b, c, d] = self.to.map(|to| buffer + to);
+        if self.across {
+            store_eights(&columns(from), &[a, b], part_bytes);
+            store_eights(&columns(from + 8), &[c, d], part_bytes);
+            return;
+        }
+        // SAFETY: the caller's promise.
+        let quad = |i: u32| unsafe { shared::load_x4(from + i * QUAD_STEP) };
+        store_eights(&halves([quad(0), quad(1), quad(2), quad(3)]), &[a, b], part_bytes);
+        if self.tile.filter_pieces() > 1 {
+            store_eights(&halves([quad(4), quad(5), quad(6), quad(7)]), &[c, d], part_bytes);
+        }
+    }
+}
+
+/// Eight channels of two neighbouring columns.
+///
+/// # Safety
+/// As [`Own::take_apart`].
+#[inline(always)]
+unsafe fn columns(from: u32) -> [[u32; 8]; 2] {
+    // SAFETY: the caller's promise.
+    let pair = |i: u32| unsafe { shared::load_x2(from + i * QUAD_STEP) };
+    let (a, b, c, d) = (pair(0), pair(1), pair(2), pair(3));
+    let (e, f, g, h) = (pair(4), pair(5), pair(6), pair(7));
+    let column = |i: usize| [a[i], b[i], c[i], d[i], e[i], f[i], g[i], h[i]];
+    [column(0), column(1)]
 }
 
 /// Whether a column that is a position and a channel meets a tap at a place of the window, and where that lies.
@@ -198,27 +326,18 @@ fn spread(source: &ConvFilterSource, p: &ConvGatherParams, column: u32, panel: &
     (meets_h && meets_w, offset)
 }
 
-/// Pieces of a stage that a thread has.
-#[inline(always)]
-const fn pieces(tile: ConvTile) -> u32 {
-    (tile.gemm_n * (PARTS_PANEL / PART_CHUNK)).div_ceil(WARPGROUP)
-}
-
 /// Takes the filter apart, stage after stage, of tile after tile.
 ///
 /// # Safety
 /// As [`run`]; all threads of one warpgroup.
 #[inline(always)]
 unsafe fn convert(p: &ConvPartsDirectParams, at: Address, ring: Ring) {
-    let (tile, source) = (ring.tile, &p.filter);
+    let tile = ring.tile;
     let thread = thread_idx_x() % WARPGROUP;
     let lane = thread % 32;
     let teams = tile.filter_teams();
     let team = warp::uniform(thread / (WARPGROUP / teams));
-    let first = thread % (WARPGROUP / teams);
-    let two = pieces(tile) > 1;
-    let (piece, second) = (Piece::new(source, tile, first), Piece::new(source, tile, first + WARPGROUP));
-    let part_bytes = tile.gemm_n * COLUMN_BYTES;
+    let mut own = Own::new(&p.filter, &ring);
     let mut cursor = Cursor::first(&p.gather.gather, at, tile);
     let mut buffer = Buffer::FIRST;
     let mut i = 0;
@@ -227,19 +346,20 @@ unsafe fn convert(p: &ConvPartsDirectParams, at: Address, ring: Ring) {
         buffer.advance(tile);
         i += 1;
     }
-    let mut held = piece.load(source, &cursor);
-    let mut held_second = if two { second.load(source, &cursor) } else { [[0; 4]; 4] };
-    while cursor.is_there() {
+    let mut is_there = cursor.is_there();
+    own.copy(&cursor, 0);
+    cursor.advance(teams);
+    own.copy(&cursor, 1);
+    let mut slot = 0;
+    while is_there {
+        is_there = cursor.is_there();
+        cp_async::wait_group::<{ FILTER_COPIES - 1 }>();
         mbarrier::wait(ring.parts_empty(buffer.index), buffer.parity ^ 1);
-        let to = buffer.at(&ring);
+        own.take_apart(slot, buffer.at(&ring));
         cursor.advance(teams);
-        // Quads are four neighbours, whose halves lie apart: see `part_channel`.
-        store_sixteen(held, to + piece.to, part_bytes);
-        held = piece.load(source, &cursor);
-        if two {
-            store_sixteen(held_second, to + second.to, part_bytes);
-            held_second = second.load(source, &cursor);
-        }
+        // All of the copy is in registers.
+        own.copy(&cursor, slot);
+        slot ^= 1;
         // The products read through another proxy.
         fence_proxy_async_shared();
         warp::sync_warp();

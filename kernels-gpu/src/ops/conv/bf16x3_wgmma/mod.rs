@@ -16,8 +16,9 @@ mod pack;
 mod wgrad;
 mod windows;
 
+use crate::math::vector;
 use crate::ops::conv::im2col_wgmma::Ring;
-use cuda_std::{convert, shared, warp};
+use cuda_std::{convert, math, shared, warp};
 use kernel_abi::ops::conv::bf16x3_wgmma::PARTS_PANEL;
 use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
 
@@ -78,13 +79,17 @@ impl Buffer {
 /// What the bits of numbers that are not finite have all of.
 const EXPONENT: u32 = 0x7f80_0000;
 
-/// Two f32 as three pairs of bf16 numbers whose sums they are, where both are finite: the first cut off, so that it
-/// cannot become infinite, the others nearest to what is left.
+/// The first parts of two f32: cut off, so that they cannot become infinite.
 #[inline(always)]
-fn apart(low: u32, high: u32) -> [u32; 3] {
-    let top = 0xffff_0000;
-    let first = low >> 16 | high & top;
-    let rest = |x: u32| f32::from_bits(x) - f32::from_bits(x & top);
+fn first_parts(low: u32, high: u32) -> u32 {
+    math::permute_bytes(low, high, 0x7632)
+}
+
+/// Two f32 as three pairs of bf16 numbers whose sums they are, where both are finite, of which the first are known: the
+/// others are nearest to what is left.
+#[inline(always)]
+fn apart(low: u32, high: u32, first: u32) -> [u32; 3] {
+    let rest = |x: u32| f32::from_bits(x) - f32::from_bits(x & 0xffff_0000);
     let (low, high) = (rest(low), rest(high));
     let second = convert::bf16x2_from_f32(low, high);
     let [second_low, second_high] = convert::f32_from_bf16x2(second);
@@ -99,51 +104,82 @@ pub(super) fn apart_any(low: u32, high: u32) -> [u32; 3] {
         if x & !(1 << 31) == EXPONENT {
             return [(x >> 31 << 15) | 0x3f80, 0, x >> 16];
         }
-        let [first, second, third] = apart(x, 0);
+        let [first, second, third] = apart(x, 0, first_parts(x, 0));
         [first & 0xffff, second & 0xffff, third & 0xffff]
     };
     let (low, high) = (one(low), one(high));
     [low[0] | high[0] << 16, low[1] | high[1] << 16, low[2] | high[2] << 16]
 }
 
-/// Takes eight neighbours apart, and writes their parts to shared memory, `part_bytes` from each other.
+/// Adds what shows whether there is an infinity or a NaN among first parts: nothing, or NaN.
+#[inline(always)]
+fn probe(sum: u32, first: u32) -> u32 {
+    math::fma_bf16x2(first, 0, sum)
+}
+
+/// Whether [`probe`] has met one.
+#[inline(always)]
+fn is_special(sum: u32) -> bool {
+    sum & 0x7fff_7fff != 0
+}
+
+/// Takes eight neighbours of each column or position apart, and writes their parts to shared memory, `part_bytes` from
+/// each other.
 ///
 /// # Safety
-/// All threads of the warp call it; the addresses are those of room for 16 bytes, and multiples of 16.
+/// All threads of the warp call it; `N` is 16 at most, and the addresses are those of room for 16 bytes, and multiples of
+/// 16.
 #[inline(always)]
-unsafe fn store_eight([a, b, c, d, e, f, g, h]: [u32; 8], to: u32, part_bytes: u32) {
-    let special = |x: u32| x & EXPONENT == EXPONENT;
-    let any = special(a) | special(b) | special(c) | special(d) | special(e) | special(f) | special(g) | special(h);
-    let [p0, p1, p2, p3] = if warp::any(any) {
-        [apart_any(a, b), apart_any(c, d), apart_any(e, f), apart_any(g, h)]
-    } else {
-        [apart(a, b), apart(c, d), apart(e, f), apart(g, h)]
+unsafe fn store_eights<const N: usize>(eights: &[[u32; 8]; N], to: &[u32; N], part_bytes: u32) {
+    let mut firsts = [[0u32; 4]; N];
+    let (mut even, mut odd) = (0, 0);
+    vector::for_each!(I < N, {
+        let [a, b, c, d, e, f, g, h] = *eights.get_unchecked(I);
+        let of = [first_parts(a, b), first_parts(c, d), first_parts(e, f), first_parts(g, h)];
+        (even, odd) = (probe(probe(even, of[0]), of[2]), probe(probe(odd, of[1]), of[3]));
+        *firsts.get_unchecked_mut(I) = of;
+    });
+    let store = |i: usize, [p0, p1, p2, p3]: [[u32; 3]; 4]| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let to = *to.get_unchecked(i);
+            shared::store_x4(to, [p0[0], p1[0], p2[0], p3[0]]);
+            shared::store_x4(to + part_bytes, [p0[1], p1[1], p2[1], p3[1]]);
+            shared::store_x4(to + 2 * part_bytes, [p0[2], p1[2], p2[2], p3[2]]);
+        }
     };
-    shared::store_x4(to, [p0[0], p1[0], p2[0], p3[0]]);
-    shared::store_x4(to + part_bytes, [p0[1], p1[1], p2[1], p3[1]]);
-    shared::store_x4(to + 2 * part_bytes, [p0[2], p1[2], p2[2], p3[2]]);
+    // The warp stays together.
+    if warp::any(is_special(even) || is_special(odd)) {
+        vector::for_each!(I < N, {
+            let [a, b, c, d, e, f, g, h] = *eights.get_unchecked(I);
+            store(I, [apart_any(a, b), apart_any(c, d), apart_any(e, f), apart_any(g, h)]);
+        });
+    } else {
+        vector::for_each!(I < N, {
+            let [a, b, c, d, e, f, g, h] = *eights.get_unchecked(I);
+            let [p0, p1, p2, p3] = *firsts.get_unchecked(I);
+            store(I, [apart(a, b, p0), apart(c, d, p1), apart(e, f, p2), apart(g, h, p3)]);
+        });
+    }
 }
 
 /// 16 terms of a column: four quads.
 type Sixteen = [[u32; 4]; 4];
 
+/// The first halves of all quads, then the others: as the terms stand in a part, see `part_channel`.
+#[inline(always)]
+fn halves([a, b, c, d]: Sixteen) -> [[u32; 8]; 2] {
+    [[a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]], [a[2], a[3], b[2], b[3], c[2], c[3], d[2], d[3]]]
+}
+
 /// Bytes of a column of a part: 32 terms.
 const COLUMN_BYTES: u32 = PARTS_PANEL * 2;
 
-/// Where in a part, whose columns lie with the sum contiguous, 16 terms of a column begin, as they lie swizzled.
+/// Where in a part, whose columns lie with the sum contiguous, 16 terms of a column begin, as they lie swizzled; the other
+/// half of them lies where the address differs by 16.
 #[inline(always)]
 fn place_of_sixteen(column: u32, sixteen: u32) -> u32 {
     column * COLUMN_BYTES + ((2 * sixteen) ^ (column / 2 % 4)) * 16
-}
-
-/// Takes them apart, and writes their parts: the first halves of all quads, then the others.
-///
-/// # Safety
-/// As [`store_eight`].
-#[inline(always)]
-unsafe fn store_sixteen([a, b, c, d]: Sixteen, to: u32, part_bytes: u32) {
-    store_eight([a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]], to, part_bytes);
-    store_eight([a[2], a[3], b[2], b[3], c[2], c[3], d[2], d[3]], to ^ 16, part_bytes);
 }
 
 /// Takes the eight pairs of a thread's fragments apart: `pairs[step][i]` is register i of a step's fragment, its lower
@@ -154,19 +190,16 @@ unsafe fn store_sixteen([a, b, c, d]: Sixteen, to: u32, part_bytes: u32) {
 #[inline(always)]
 unsafe fn fragments(pairs: [[[u32; 2]; 4]; 2]) -> [[u32; 4]; 6] {
     let [[p0, p1, p2, p3], [p4, p5, p6, p7]] = pairs;
-    // Zero, or NaN when there is an infinity or a NaN among them: fewer instructions than a comparison for each.
-    let probe = |sum: f32, pair: [u32; 2]| {
-        let sum = cuda_std::math::fma_f32(f32::from_bits(pair[0]), 0.0, sum);
-        cuda_std::math::fma_f32(f32::from_bits(pair[1]), 0.0, sum)
-    };
-    let (even, odd) = (probe(probe(0.0, p0), p2), probe(probe(0.0, p1), p3));
-    let (even, odd) = (probe(probe(even, p4), p6), probe(probe(odd, p5), p7));
-    let sum = even + odd;
+    let first = |[low, high]: [u32; 2]| first_parts(low, high);
+    let (f0, f1, f2, f3) = (first(p0), first(p1), first(p2), first(p3));
+    let (f4, f5, f6, f7) = (first(p4), first(p5), first(p6), first(p7));
+    let (even, odd) = (probe(probe(0, f0), f2), probe(probe(0, f1), f3));
+    let (even, odd) = (probe(probe(even, f4), f6), probe(probe(odd, f5), f7));
     macro_rules! each {
-        ($apart:ident) => {{
-            let of = |[low, high]: [u32; 2]| $apart(low, high);
-            let (e0, e1, e2, e3) = (of(p0), of(p1), of(p2), of(p3));
-            let (e4, e5, e6, e7) = (of(p4), of(p5), of(p6), of(p7));
+        ($of:expr) => {{
+            let of = $of;
+            let (e0, e1, e2, e3) = (of(p0, f0), of(p1, f1), of(p2, f2), of(p3, f3));
+            let (e4, e5, e6, e7) = (of(p4, f4), of(p5, f5), of(p6, f6), of(p7, f7));
             [
                 [e0[0], e1[0], e2[0], e3[0]],
                 [e4[0], e5[0], e6[0], e7[0]],
@@ -178,7 +211,11 @@ unsafe fn fragments(pairs: [[[u32; 2]; 4]; 2]) -> [[u32; 4]; 6] {
         }};
     }
     // The warp stays together.
-    if warp::any(sum != 0.0) { each!(apart_any) } else { each!(apart) }
+    if warp::any(is_special(even) || is_special(odd)) {
+        each!(|[low, high]: [u32; 2], _| apart_any(low, high))
+    } else {
+        each!(|[low, high]: [u32; 2], first| apart(low, high, first))
+    }
 }
 
 /// Adds a stage's sums to the whole, rounding to nearest.

@@ -11,7 +11,7 @@
 use super::cluster::add_up;
 use super::{
     Buffer, COLUMN_BYTES, CONSUMER_REGISTERS, CONVERTER_REGISTERS, LOADER_REGISTERS, PartsProduct, add, fragments,
-    store_eight,
+    store_eights,
 };
 use crate::ops::conv::im2col_wgmma::{Ring, SWIZZLE_PERIOD, WARPGROUP, warpgroup};
 use cuda_std::barrier::fence_proxy_async_shared;
@@ -174,6 +174,7 @@ pub(super) unsafe fn convert(p: &ConvWgradParams, tile: ConvTile, mut ring: Ring
     let thread = thread_idx_x() % WARPGROUP;
     let (lane, warp) = (thread % 32, thread / 32);
     let panels = tile.gemm_n / PARTS_PANEL;
+    // Those of a warp: 32, or 16.
     let rows = STAGE_K * panels / 4;
     let (panel, first_row) = (warp % panels, warp / panels * rows);
     let (eight, position) = (lane % 4, part_position(lane / 4));
@@ -189,12 +190,18 @@ pub(super) unsafe fn convert(p: &ConvWgradParams, tile: ConvTile, mut ring: Ring
             mbarrier::wait(ring.full(), ring.parity);
             mbarrier::wait(ring.parts_empty(buffer.index), buffer.parity ^ 1);
             let (from, to) = (ring.b() + from, buffer.at(&ring) + to);
-            let mut i = 0;
-            while i < rows / 8 {
-                let at = i * 8 * ROW_BYTES;
-                let ([a, b, c, d], [e, f, g, h]) = (shared::load_x4(from + at), shared::load_x4((from + at) ^ 16));
-                store_eight([a, b, c, d, e, f, g, h], to + at, tile.gemm_n * PARTS_PANEL * 2);
-                i += 1;
+            let at = [0, 1, 2, 3].map(|i| i * 8 * ROW_BYTES);
+            let eight = |i: usize| {
+                let from = from + at[i];
+                // SAFETY: the positions are those of the stage.
+                let ([a, b, c, d], [e, f, g, h]) = unsafe { (shared::load_x4(from), shared::load_x4(from ^ 16)) };
+                [a, b, c, d, e, f, g, h]
+            };
+            let part_bytes = tile.gemm_n * PARTS_PANEL * 2;
+            if rows == 4 * 8 {
+                store_eights(&[eight(0), eight(1), eight(2), eight(3)], &at.map(|at| to + at), part_bytes);
+            } else {
+                store_eights(&[eight(0), eight(1)], &[to, to + at[1]], part_bytes);
             }
             // The products read through another proxy.
             fence_proxy_async_shared();

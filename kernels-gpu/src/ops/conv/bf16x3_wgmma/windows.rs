@@ -7,7 +7,7 @@
 
 use super::cluster::share;
 use super::wgrad::{Maps, Work};
-use super::{Buffer, COLUMN_BYTES, PartsProduct, Sixteen, place_of_sixteen, store_sixteen};
+use super::{Buffer, COLUMN_BYTES, PartsProduct, Sixteen, halves, place_of_sixteen, store_eights};
 use crate::ops::conv::im2col_wgmma::{Ring, WARPGROUP};
 use cuda_std::barrier::fence_proxy_async_shared;
 use cuda_std::thread::thread_idx_x;
@@ -128,10 +128,11 @@ unsafe fn take_apart(p: &ConvPartsWindowsParams, ring: Ring, work: Work) {
         block += teams;
         find(p, block, positions);
         let at = buffer.at(&ring);
-        store_sixteen(held, at + to[0], part_bytes);
+        let own = to.map(|to| at + to);
+        store_eights(&halves(held), &[own[0], own[0] ^ 16], part_bytes);
         held = column.load(p, from);
         if two {
-            store_sixteen(second, at + to[1], part_bytes);
+            store_eights(&halves(second), &[own[1], own[1] ^ 16], part_bytes);
             second = column.load(p, from + 256);
         }
         // The products read through another proxy.
