@@ -65,12 +65,13 @@ const KERNELS: [&[Row]; 5] = [
 
 /// Bytes of the widest access.
 const CHUNK: i64 = 16;
-/// Block sizes with one access a thread, and with two.
-const BLOCKS: [u32; 2] = [128, 256];
+/// Threads of a block. With 128, so many blocks start early beside the last ones of the kernel before that large tensors
+/// took longer on an H200.
+const BLOCK: u32 = 256;
 /// What the memory gives, of its rate.
 const MEMORY_SHARE: f64 = 0.85;
 /// The most items, so that the number of an item behind the last block has 32 bits.
-const MOST_ITEMS: i64 = u32::MAX as i64 - 2 * BLOCKS[1] as i64;
+const MOST_ITEMS: i64 = u32::MAX as i64 - 2 * BLOCK as i64;
 
 /// One access of each operand in a thread, or two.
 ///
@@ -89,7 +90,7 @@ impl<P: AsPointwise> Algorithm<P> for Specialized {
         let problem = problem.as_pointwise().map_err(|error| Refusal::new(error.to_string()))?;
         let kernel = Kernel::new(&problem)?;
         // Two accesses a thread are something else only where there is a block of them.
-        let n = if kernel.pieces(&problem) >= 2 * i64::from(BLOCKS[1]) { 2 } else { 1 };
+        let n = if kernel.pieces(&problem) >= 2 * i64::from(BLOCK) { 2 } else { 1 };
         Ok(kernel.row.names[..n].iter().map(|name| Config(name)).collect())
     }
 
@@ -113,7 +114,7 @@ impl<P: AsPointwise> Algorithm<P> for Specialized {
                 function: function.clone(),
                 config: LaunchConfig {
                     grid: [(params.pieces + params.singles).div_ceil(params.block_items), 1, 1],
-                    block: [BLOCKS[usize::from(is_two(config))], 1, 1],
+                    block: [BLOCK, 1, 1],
                     ..LaunchConfig::default()
                 },
                 params,
@@ -224,7 +225,7 @@ impl Kernel {
             parameters: self.form.parameters.map(|parameter| parameter as f32),
             pieces: pieces as u32,
             singles: (n_elems - pieces * if aligned { width } else { 1 }) as u32,
-            block_items: if two { 2 * BLOCKS[1] } else { BLOCKS[0] },
+            block_items: if two { 2 * BLOCK } else { BLOCK },
             period: Divisor::new(period as u32),
             places: Divisor::new(places as u32),
             place_runs,

@@ -2,8 +2,8 @@
 //! widest operand a thread, or two, under way before it computes. What is left behind the last access goes an element a
 //! thread, by the last blocks.
 //!
-//! Grid: exact, for the block size and items of a block that the host chooses. No shared memory. Short blocks of one
-//! access a thread leave the memory no pause at the end: as soon as one is done, the next one loads.
+//! Grid: exact, for the block size and items of a block that the host chooses. No shared memory. Blocks of one access
+//! a thread leave the memory no pause at the end: as soon as one is done, the next one loads.
 
 use crate::math::element::{Accumulator, Element};
 use crate::math::pointwise::one;
