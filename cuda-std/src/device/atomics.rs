@@ -199,24 +199,33 @@ pub unsafe fn reduce_add_bf16x8(at: *mut u16, pairs: [u32; 4]) {
     };
 }
 
-/// Loads, acquiring: `ld.acquire.gpu.global.u32`.
-///
-/// # Safety
-/// `at` points to a readable, aligned value in global memory.
-#[inline(always)]
-pub unsafe fn load_acquire_u32(at: *const u32) -> u32 {
-    let value: u32;
-    // SAFETY: the caller's promise.
-    unsafe { asm!("ld.acquire.gpu.global.u32 {0}, [{1}];", out(reg32) value, in(reg64) at, options(nostack)) };
-    value
+macro_rules! ordered {
+    ($($t:ty, $class:ident: $load:ident = $loads:literal, $store:ident = $stores:literal;)*) => { $(
+        #[doc = concat!("Loads, acquiring: `", $loads, "`.")]
+        ///
+        /// # Safety
+        /// `at` points to a readable, aligned value in global memory.
+        #[inline(always)]
+        pub unsafe fn $load(at: *const $t) -> $t {
+            let value: $t;
+            // SAFETY: the caller's promise.
+            unsafe { asm!(concat!($loads, " {0}, [{1}];"), out($class) value, in(reg64) at, options(nostack)) };
+            value
+        }
+
+        #[doc = concat!("Stores, releasing: `", $stores, "`.")]
+        ///
+        /// # Safety
+        /// `at` points to a writable, aligned value in global memory.
+        #[inline(always)]
+        pub unsafe fn $store(at: *mut $t, value: $t) {
+            // SAFETY: the caller's promise.
+            unsafe { asm!(concat!($stores, " [{0}], {1};"), in(reg64) at, in($class) value, options(nostack)) };
+        }
+    )* };
 }
 
-/// Stores, releasing: `st.release.gpu.global.u32`.
-///
-/// # Safety
-/// `at` points to a writable, aligned value in global memory.
-#[inline(always)]
-pub unsafe fn store_release_u32(at: *mut u32, value: u32) {
-    // SAFETY: the caller's promise.
-    unsafe { asm!("st.release.gpu.global.u32 [{0}], {1};", in(reg64) at, in(reg32) value, options(nostack)) };
+ordered! {
+    u32, reg32: load_acquire_u32 = "ld.acquire.gpu.global.u32", store_release_u32 = "st.release.gpu.global.u32";
+    u64, reg64: load_acquire_u64 = "ld.acquire.gpu.global.u64", store_release_u64 = "st.release.gpu.global.u64";
 }

@@ -56,6 +56,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::im2col_wgmma::ConvGatherParams::LAYOUT_HASH,
     conv::im2col_wgmma::ConvWgradParams::LAYOUT_HASH,
     conv::im2col_wgmma::ConvWgradSumParams::LAYOUT_HASH,
+    conv::im2col_wgmma::ConvWgradFixupParams::LAYOUT_HASH,
     conv::kmajor_wgmma::ConvKMajorParams::LAYOUT_HASH,
     conv::merged_groups::ConvMergeParams::LAYOUT_HASH,
     conv::overlap_wgmma::OverlapParams::LAYOUT_HASH,

@@ -399,7 +399,7 @@ unsafe fn put<T: Element, S: Sum>(p: &StoreParams, to: u64, sum: S) {
 
 /// Word `lane` of each of four neighbouring lanes.
 #[inline(always)]
-fn transposed(lane: u32, [w0, w1, w2, w3]: [u32; 4]) -> [u32; 4] {
+pub(crate) fn transposed(lane: u32, [w0, w1, w2, w3]: [u32; 4]) -> [u32; 4] {
     let odd = lane & 1 != 0;
     let (from0, from1) =
         (warp::shuffle_xor(if odd { w0 } else { w1 }, 1), warp::shuffle_xor(if odd { w2 } else { w3 }, 1));

@@ -268,6 +268,30 @@ macro_rules! conv_im2col_wgrad_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per Hopper kernel of `wgrad` that adds the parts of a sum itself: symbol, element
+/// type, tile, blocks of a cluster.
+#[macro_export]
+macro_rules! conv_im2col_fixup_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (wgrad_im2col_fixup_bf16_128x256_sm90, bf16, WGRAD_128X256, 1),
+            (wgrad_im2col_fixup_bf16_128x256_c2_sm90, bf16, WGRAD_128X256_C2, 2),
+            (wgrad_im2col_fixup_bf16_128x128_c2_sm90, bf16, WGRAD_128X128_C2, 2),
+            (wgrad_im2col_fixup_bf16_128x192_sm90, bf16, WGRAD_128X192, 1),
+            (wgrad_im2col_fixup_bf16_128x128_sm90, bf16, WGRAD_128X128, 1),
+            (wgrad_im2col_fixup_bf16_128x64_sm90, bf16, WGRAD_128X64, 1),
+            (wgrad_im2col_fixup_bf16_64x256_sm90, bf16, WGRAD_64X256, 1),
+            (wgrad_im2col_fixup_f16_128x256_sm90, f16, WGRAD_128X256, 1),
+            (wgrad_im2col_fixup_f16_128x256_c2_sm90, f16, WGRAD_128X256_C2, 2),
+            (wgrad_im2col_fixup_f16_128x128_c2_sm90, f16, WGRAD_128X128_C2, 2),
+            (wgrad_im2col_fixup_f16_128x192_sm90, f16, WGRAD_128X192, 1),
+            (wgrad_im2col_fixup_f16_128x128_sm90, f16, WGRAD_128X128, 1),
+            (wgrad_im2col_fixup_f16_128x64_sm90, f16, WGRAD_128X64, 1),
+            (wgrad_im2col_fixup_f16_64x256_sm90, f16, WGRAD_64X256, 1),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel that adds partial sums of `wgrad`: symbol, element type.
 #[macro_export]
 macro_rules! conv_im2col_sum_kernels {

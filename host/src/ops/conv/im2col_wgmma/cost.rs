@@ -115,11 +115,29 @@ mod wgrad {
     pub(super) const MEMORY: f64 = 15.5e6;
     /// Bytes a microsecond of the memory, when nothing else takes longer.
     pub(super) const ALL_MEMORY: f64 = 4.2e6;
+    /// Finding that the other parts of a sum are there, and the bytes of them that a block reads in a microsecond. Not
+    /// fitted: the latency of a fence and a flag, and 64 bytes a cycle.
+    pub(super) const FIXUP_US: f64 = 1.0;
+    pub(super) const FIXUP_READS: f64 = 0.1e6;
 }
 
 impl WgradView {
-    /// Time of a run whose sums are cut in this way.
+    /// Time of a run whose sums are cut in this way, and added by a second kernel.
     pub(super) fn estimate_us(&self, tile: ConvTile, cut: Cut) -> f64 {
+        let partials = self.partials_bytes(tile, cut) as f64;
+        let second = if partials > 0.0 { wgrad::SECOND_US + partials / wgrad::PARTIALS } else { 0.0 };
+        self.parts_us(tile, cut) + second
+    }
+
+    /// Time of a run whose workers add the parts.
+    pub(super) fn fixup_us(&self, tile: ConvTile, cut: Cut) -> f64 {
+        let read = self.fixup_reads(tile, cut) as f64;
+        let added = if read > 0.0 { wgrad::FIXUP_US + read / wgrad::FIXUP_READS } else { 0.0 };
+        self.parts_us(tile, cut) + added
+    }
+
+    /// Time until all parts are there.
+    fn parts_us(&self, tile: ConvTile, cut: Cut) -> f64 {
         /// Bytes of operands that stay in the second-level cache while workers at unlike places of the sum come by, and
         /// the bytes of others in a microsecond.
         const CACHED: f64 = 30e6;
@@ -154,8 +172,6 @@ impl WgradView {
                 (stages * stage + parts * out).max(unshared / UNSHARED)
             }
         };
-        let partials = (self.slots(tile, cut) * u64::from(tile.partials()) * 4) as f64;
-        let second = if partials > 0.0 { wgrad::SECOND_US + partials / wgrad::PARTIALS } else { 0.0 };
-        wgrad::ENDS_US + (sums + bytes / wgrad::MEMORY).max(bytes / wgrad::ALL_MEMORY) + second
+        wgrad::ENDS_US + (sums + bytes / wgrad::MEMORY).max(bytes / wgrad::ALL_MEMORY)
     }
 }

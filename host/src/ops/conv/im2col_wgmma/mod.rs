@@ -10,7 +10,9 @@ mod cluster;
 mod cost;
 mod cuts;
 mod epilogue;
+mod fixup;
 mod gather;
+mod split_sum;
 mod tensors;
 mod wgrad;
 
@@ -18,8 +20,9 @@ pub(super) use classes::{AxisClass, Class, classes};
 pub(super) use cluster::Cluster;
 pub(super) use cuts::{Cut, MULTIPROCESSORS};
 pub(super) use gather::{Gather, KERNELS, Product, Row, Spread, View, row};
+pub(super) use split_sum::SplitSum;
 pub(super) use tensors::{Filter, Positions, Window, check_window, five};
-pub(super) use wgrad::{SplitSum, WGRAD_KERNELS, Wgrad, WgradRow, WgradView, wgrad_row};
+pub(super) use wgrad::{WGRAD_KERNELS, Wgrad, WgradRow, WgradView, wgrad_row};
 
 use super::ConvProblem;
 use crate::driver::TmaType;

@@ -3,10 +3,11 @@
 use super::classes::classes;
 use super::cuts::{Cut, MULTIPROCESSORS, Rule};
 use super::tensors::{Filter, Positions};
-use super::wgrad::{WGRAD_KERNELS, Wgrad, WgradView, wgrad_row};
+use super::wgrad::{FIXUP_KERNELS, WGRAD_KERNELS, Wgrad, WgradView, wgrad_row};
 use crate::ops::conv::ConvProblem;
 use crate::select::{Algorithm, Config};
 use crate::{Context, DeviceInfo};
+use kernel_abi::ops::conv::im2col_wgmma::ConvWgradFixupParams;
 use std::collections::{HashMap, HashSet};
 
 fn problem(text: &str) -> ConvProblem {
@@ -146,10 +147,89 @@ fn wgrad_is_cut_without_gaps() {
     }
 }
 
+/// Whoever has a tile's first part finds each other part where its worker leaves it, as the first thing that it computes or
+/// the only one, in a cluster that starts before his own; and places are as many as there are such parts, or one is spare.
+#[test]
+fn workers_that_add_wait_only_for_clusters_before_theirs() {
+    let texts = [
+        "conv:wgrad pad=1x1 x=4x64x13x13:bf16:nhwc dw=192x64x3x3:bf16:nhwc",
+        "conv:wgrad x=16x320x5x5:bf16:nhwc dw=520x320x1x1:bf16:nhwc",
+        "conv:wgrad x=4x640x8x8:bf16:nhwc dw=2120x640x1x1:bf16:nhwc",
+    ];
+    let mut n_cuts = 0;
+    for text in texts {
+        let view = WgradView::of(&problem(text)).unwrap();
+        for tile in FIXUP_KERNELS.iter().map(|row| row.tile) {
+            let rules = [Rule::Evenly, Rule::Half, Rule::Once, Rule::Twice];
+            let cuts = rules.into_iter().filter_map(|rule| view.cut_by(tile, rule)).chain(view.fixup_cut(tile));
+            for cut in cuts.filter(|cut| view.takes_fixup(tile, *cut)) {
+                n_cuts += 1;
+                let p = ConvWgradFixupParams { wgrad: view.params(tile, cut), flags: 0, tag: 1 };
+                let n = match cut {
+                    Cut::Evenly { workers } => workers as u32,
+                    Cut::Splits(splits) => (splits * view.tiles(tile)) as u32,
+                };
+                let (mut left, mut added) = (HashMap::new(), HashSet::new());
+                for cluster in 0..n {
+                    let mut work = p.wgrad.work(ConvWgradFixupParams::worker(cluster, n), n);
+                    let mut is_first = true;
+                    while work.at < work.end {
+                        let (part, step) = p.wgrad.part(tile, work);
+                        work.at += step;
+                        let key = (part.tile, part.number);
+                        if part.begin > 0 {
+                            let slot = p.slot_of(part.tile, part.number);
+                            assert!(is_first && left.insert(slot, key).is_none(), "{text} {tile:?} {cut:?} {part:?}");
+                        } else {
+                            let (first, end) = p.wgrad.parts_of(part.tile);
+                            assert_eq!(first, part.number, "{text} {tile:?} {cut:?}");
+                            for number in first + 1..end {
+                                let slot = p.slot_of(part.tile, number);
+                                assert_eq!(left.get(&slot), Some(&(part.tile, number)), "{text} {tile:?} {cut:?}");
+                                assert!(added.insert(slot), "{text} {tile:?} {cut:?}");
+                            }
+                        }
+                        is_first = false;
+                    }
+                }
+                assert_eq!(left.len(), added.len(), "{text} {tile:?} {cut:?}");
+                let places = view.fixup_partials_bytes(tile, cut) / u64::from(tile.partials() * 4 * tile.cluster);
+                assert!(left.keys().all(|slot| u64::from(*slot) < places), "{text} {tile:?} {cut:?}");
+            }
+        }
+    }
+    assert!(n_cuts > 20, "{n_cuts}");
+}
+
+/// Blocks add few parts each, and dw is written by 16 bytes; else a second kernel adds.
+#[test]
+fn workers_add_where_parts_are_few() {
+    let context = Context::described(DeviceInfo::h200());
+    let configs = |text: &str| {
+        let problem = problem(text);
+        let configs = Wgrad.configs(&problem, &context).unwrap();
+        configs.into_iter().filter(|config| wgrad_row(*config).unwrap().fixup).collect::<Vec<_>>()
+    };
+    let few = "conv:wgrad pad=1x1 x=256x512x7x7:bf16:nhwc dw=512x512x3x3:bf16:nhwc";
+    let names = configs(few);
+    assert!(names.contains(&Config("wgrad_im2col_fixup_bf16_128x256_c2_sm90")), "{names:?}");
+    let problem = problem(few);
+    for config in names {
+        let view = WgradView::of(&problem).unwrap();
+        let (row, cut) = view.chosen(config);
+        assert!(view.takes_fixup(row.tile, cut), "{config:?} {cut:?}");
+        assert_eq!(Wgrad.workspace_bytes(&problem, config), view.fixup_bytes(row.tile, cut));
+        assert!(view.fixup_bytes(row.tile, cut) < view.partials_bytes(row.tile, cut), "{config:?} {cut:?}");
+        assert!(view.fixup_us(row.tile, cut) < view.estimate_us(row.tile, cut), "{config:?} {cut:?}");
+    }
+    assert!(configs("conv:wgrad x=256x64x56x56:bf16:nhwc dw=64x64x1x1:bf16:nhwc").is_empty());
+    assert!(configs("conv:wgrad x=256x512x7x7:bf16:nhwc dw=512x512x1x1:bf16:s516x1x1x1").is_empty());
+}
+
 #[test]
 fn cuts_have_names_of_their_own() {
     let mut names = HashSet::new();
-    for row in WGRAD_KERNELS {
+    for row in WGRAD_KERNELS.iter().chain(FIXUP_KERNELS) {
         assert!(names.insert(row.symbol));
         for (name, _) in row.cuts {
             assert!(names.insert(name));

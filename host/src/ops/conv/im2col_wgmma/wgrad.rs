@@ -1,34 +1,38 @@
 //! `wgrad`.
 
 use super::cuts::{Cut, Rule};
+use super::split_sum::SplitSum;
 use super::tensors::{Filter, Positions, Window, check_window};
 use super::{check_addresses, check_device, tma_type, unsupported};
-use crate::driver::{Function, GpuContext, TmaType};
-use crate::launch::{LaunchConfig, launch, linear_grid};
+use crate::driver::{GpuContext, TmaType};
 use crate::ops::conv::{ConvMode, ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Stream};
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::conv::im2col_wgmma::{
-    ConvTile, ConvWgradParams, ConvWgradSumParams, PANEL, ROW_BYTES, SUM_THREADS, access,
-};
+use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ConvWgradParams, PANEL, ROW_BYTES, access};
 
 /// A row of the kernel list.
 pub(in crate::ops::conv) struct WgradRow {
     pub(in crate::ops::conv) symbol: &'static str,
     pub(in crate::ops::conv) dtype: DType,
     pub(in crate::ops::conv) tile: ConvTile,
+    /// Whether the workers add the parts of sums themselves (see `fixup.rs`).
+    pub(super) fixup: bool,
     /// Its names with other cuts than the one that is chosen without measuring.
     pub(super) cuts: [(&'static str, Rule); 4],
 }
 
 macro_rules! rows {
     ($(($symbol:ident, $dtype:ident, $tile:ident, $cluster:literal)),* $(,)?) => {
+        rows!(@fixup false, $($symbol, $dtype, $tile),*)
+    };
+    (@fixup $fixup:literal, $($symbol:ident, $dtype:ident, $tile:ident),*) => {
         &[$(WgradRow {
             symbol: stringify!($symbol),
             dtype: kernel_abi::dtype_of!($dtype),
             tile: kernel_abi::ops::conv::im2col_wgmma::$tile,
+            fixup: $fixup,
             cuts: [
                 (concat!(stringify!($symbol), "+evenly"), Rule::Evenly),
                 (concat!(stringify!($symbol), "+half"), Rule::Half),
@@ -39,19 +43,19 @@ macro_rules! rows {
     };
 }
 
-macro_rules! sum_rows {
-    ($(($symbol:ident, $dtype:ident)),* $(,)?) => {
-        &[$((stringify!($symbol), kernel_abi::dtype_of!($dtype))),*]
+macro_rules! fixup_rows {
+    ($(($symbol:ident, $dtype:ident, $tile:ident, $cluster:literal)),* $(,)?) => {
+        rows!(@fixup true, $($symbol, $dtype, $tile),*)
     };
 }
 
 pub(in crate::ops::conv) const WGRAD_KERNELS: &[WgradRow] = kernel_abi::conv_im2col_wgrad_kernels!(rows);
 
+/// Those that add the parts themselves.
+pub(super) const FIXUP_KERNELS: &[WgradRow] = kernel_abi::conv_im2col_fixup_kernels!(fixup_rows);
+
 /// Tiles, the best by estimate, that are offered with other cuts too.
 const CUT_TILES: usize = 3;
-
-/// The kernels that add partial sums.
-const SUMS: &[(&str, DType)] = kernel_abi::conv_im2col_sum_kernels!(sum_rows);
 
 /// `wgrad` of channels-last tensors of 16-bit types.
 pub(in crate::ops::conv) struct Wgrad;
@@ -69,33 +73,24 @@ impl Algorithm<ConvProblem> for Wgrad {
         let view = WgradView::of(problem)?;
         let dtype = problem.x().dtype();
         let fits = |row: &&WgradRow| row.dtype == dtype && view.fits(row.tile);
-        let mut rows: Vec<_> = WGRAD_KERNELS.iter().filter(fits).collect();
-        let mut configs: Vec<_> = rows.iter().map(|row| Config(row.symbol)).collect();
-        let estimate_us = |row: &WgradRow| view.estimate_us(row.tile, view.cut(row.tile));
-        rows.sort_by(|a, b| estimate_us(a).total_cmp(&estimate_us(b)));
-        for row in rows.into_iter().take(CUT_TILES) {
-            let mut known = vec![view.cut(row.tile)];
-            for (name, rule) in row.cuts {
-                if let Some(cut) = view.cut_by(row.tile, rule).filter(|cut| !known.contains(cut)) {
-                    known.push(cut);
-                    configs.push(Config(name));
-                }
-            }
-        }
+        let rows = WGRAD_KERNELS.iter().filter(fits).map(|row| (row, view.cut(row.tile)));
+        let fixups = FIXUP_KERNELS.iter().filter(fits).filter_map(|row| Some((row, view.fixup_cut(row.tile)?)));
+        let mut configs = view.configs(rows.collect());
+        configs.extend(view.configs(fixups.collect()));
         Ok(configs)
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
         let Ok(view) = WgradView::of(problem) else { return 0 };
         let (row, cut) = view.chosen(config);
-        view.partials_bytes(row.tile, cut)
+        view.workspace_bytes(row, cut)
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, _: &Context) -> f64 {
         let Ok(view) = WgradView::of(problem) else { return f64::INFINITY };
         let (row, cut) = view.chosen(config);
         // Other cuts are for who measures: none is estimated below the one that is chosen without.
-        view.estimate_us(row.tile, view.cut(row.tile)).max(view.estimate_us(row.tile, cut))
+        view.row_us(row, view.own_cut(row)).max(view.row_us(row, cut))
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -107,7 +102,7 @@ impl Algorithm<ConvProblem> for Wgrad {
 /// The row of a config, whatever its cut.
 pub(in crate::ops::conv) fn wgrad_row(config: Config) -> Option<&'static WgradRow> {
     let names = |row: &&WgradRow| row.symbol == config.0 || row.cuts.iter().any(|(name, _)| *name == config.0);
-    WGRAD_KERNELS.iter().find(names)
+    WGRAD_KERNELS.iter().chain(FIXUP_KERNELS).find(names)
 }
 
 /// A problem as the kernels see it.
@@ -132,12 +127,44 @@ pub(in crate::ops::conv) struct WgradView {
 }
 
 impl WgradView {
+    /// The configs of rows with the cuts chosen for them: all, and the best by estimate with other cuts too.
+    fn configs(&self, mut rows: Vec<(&'static WgradRow, Cut)>) -> Vec<Config> {
+        let mut configs: Vec<_> = rows.iter().map(|(row, _)| Config(row.symbol)).collect();
+        rows.sort_by(|(a, cut_a), (b, cut_b)| self.row_us(a, *cut_a).total_cmp(&self.row_us(b, *cut_b)));
+        for (row, cut) in rows.into_iter().take(CUT_TILES) {
+            let mut known = vec![cut];
+            for (name, rule) in row.cuts {
+                let cut = self.cut_by(row.tile, rule).filter(|cut| !row.fixup || self.takes_fixup(row.tile, *cut));
+                if let Some(cut) = cut.filter(|cut| !known.contains(cut)) {
+                    known.push(cut);
+                    configs.push(Config(name));
+                }
+            }
+        }
+        configs
+    }
+
     /// What a config stands for.
     pub(in crate::ops::conv) fn chosen(&self, config: Config) -> (&'static WgradRow, Cut) {
         let row = wgrad_row(config).expect("configs come from the kernel list");
         let rule = row.cuts.iter().find(|(name, _)| *name == config.0).map(|(_, rule)| *rule);
         let cut = rule.and_then(|rule| self.cut_by(row.tile, rule));
-        (row, cut.unwrap_or_else(|| self.cut(row.tile)))
+        (row, cut.unwrap_or_else(|| self.own_cut(row)))
+    }
+
+    /// The cut that is chosen for a row without measuring.
+    fn own_cut(&self, row: &WgradRow) -> Cut {
+        if row.fixup { self.fixup_cut(row.tile).unwrap_or(Cut::Splits(1)) } else { self.cut(row.tile) }
+    }
+
+    /// Estimated time of a row.
+    fn row_us(&self, row: &WgradRow, cut: Cut) -> f64 {
+        if row.fixup { self.fixup_us(row.tile, cut) } else { self.estimate_us(row.tile, cut) }
+    }
+
+    /// Workspace of a row.
+    pub(in crate::ops::conv) fn workspace_bytes(&self, row: &WgradRow, cut: Cut) -> u64 {
+        if row.fixup { self.fixup_bytes(row.tile, cut) } else { self.partials_bytes(row.tile, cut) }
     }
 
     pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
@@ -278,117 +305,6 @@ impl WgradView {
             self.x.im2col_map(context, self.data_type, x, self.x_access, &self.window, width, width)?
         };
         Ok([dy_map, x_map])
-    }
-}
-
-/// Launches whose parameters are complete but for addresses, and so maps, and scalars.
-pub(in crate::ops::conv) struct SplitSum {
-    function: Function,
-    config: LaunchConfig,
-    params: ConvWgradParams,
-    /// The kernel that adds the parts.
-    sum: Option<(Function, LaunchConfig)>,
-    /// See [`ConvWgradSumParams`].
-    sharers: u32,
-    tile: ConvTile,
-    view: WgradView,
-}
-
-/// Threads that share the parts of a sum: each has a few, since what a part takes is its way from memory.
-fn sharers(parts: u64) -> u32 {
-    const EACH: u64 = 2;
-    const MOST: u64 = 16;
-    (parts / EACH).clamp(1, MOST).next_power_of_two() as u32
-}
-
-impl SplitSum {
-    /// The launches of a view of 16-bit tensors.
-    pub(in crate::ops::conv) fn of(
-        problem: &ConvProblem,
-        view: WgradView,
-        config: Config,
-        context: &Context,
-    ) -> Result<Self, Error> {
-        let dtype = problem.x().dtype();
-        let (sum, _) = SUMS.iter().find(|(_, of)| *of == dtype).expect("configs are of the types of the list");
-        let (row, cut) = view.chosen(config);
-        SplitSum::new(view, (row.tile, cut), [row.symbol, sum], context)
-    }
-
-    /// The launches of a view: by the kernel of a tile with sums cut so, and the one that adds its parts.
-    pub(in crate::ops::conv) fn new(
-        view: WgradView,
-        (tile, cut): (ConvTile, Cut),
-        [symbol, sum]: [&'static str; 2],
-        context: &Context,
-    ) -> Result<Self, Error> {
-        let function = context.function(symbol)?;
-        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
-        let cluster = u64::from(tile.cluster);
-        let (workers, parts) = match cut {
-            Cut::Splits(splits) => {
-                let most = context.info().n_units as u64 / cluster;
-                ((view.tiles(tile) * splits).min(most), splits)
-            }
-            // How many parts most tiles have.
-            Cut::Evenly { workers } => (workers, workers.div_ceil(view.tiles(tile)) + 1),
-        };
-        let sharers = sharers(parts);
-        let sum = if view.slots(tile, cut) > 0 {
-            let runs = view.tiles(tile) * cluster * u64::from(tile.sum_runs());
-            let config = linear_grid((runs * u64::from(sharers * SUM_THREADS)) as i64, SUM_THREADS);
-            Some((context.function(sum)?, LaunchConfig { programmatic: true, ..config }))
-        } else {
-            None
-        };
-        Ok(SplitSum {
-            function,
-            config: LaunchConfig {
-                grid: [(workers * cluster) as u32, 1, 1],
-                block: [tile.threads(), 1, 1],
-                shared_bytes: tile.smem_bytes(),
-                cluster: (tile.cluster > 1).then_some([tile.cluster, 1, 1]),
-                programmatic: true,
-                evenly: false,
-            },
-            params: view.params(tile, cut),
-            sum,
-            sharers,
-            tile,
-            view,
-        })
-    }
-
-    /// Queues the product of what lies at these addresses: x, dy, dw and the partial sums.
-    pub(in crate::ops::conv) fn launch(
-        &self,
-        stream: &Stream,
-        [x, dy, dw, partials]: [u64; 4],
-        alpha: f64,
-        beta: f64,
-    ) -> Result<(), Error> {
-        let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
-        let mut params = self.params;
-        [params.dy_map, params.x_map] = self.view.maps(context, x, dy)?;
-        (params.alpha, params.beta) = (alpha as f32, beta as f32);
-        params.dw = dw;
-        params.partials = partials;
-        launch(&self.function, &self.config, stream, &params)
-            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
-        if let Some((function, config)) = &self.sum {
-            let sum = ConvWgradSumParams {
-                wgrad: params,
-                tile_m: self.tile.gemm_m,
-                tile_n: self.tile.gemm_n,
-                cluster: self.tile.cluster,
-                sharers: self.sharers,
-            };
-            launch(function, config, stream, &sum)
-                .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })?;
-        }
-        Ok(())
     }
 }
 

@@ -8,7 +8,10 @@
 
 mod wgrad;
 
-pub use wgrad::{ConvWgradParams, ConvWgradSumParams, SUM_RUN, SUM_THREADS, WgradPart, WgradPlace, WgradWork};
+pub use wgrad::{
+    ConvWgradFixupParams, ConvWgradParams, ConvWgradSumParams, FIXUP_FLAGS, SUM_RUN, SUM_THREADS, WgradPart,
+    WgradPlace, WgradWork,
+};
 
 use crate::division::Divisor;
 use crate::epilogue::FusedEpilogueParam;

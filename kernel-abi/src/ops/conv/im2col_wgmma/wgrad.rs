@@ -96,6 +96,10 @@ pub struct WgradWork {
 pub struct WgradPart {
     /// The tile.
     pub place: WgradPlace,
+    /// Its number among all tiles.
+    pub tile: u32,
+    /// Which of the tile's parts these stages are, counted as by [`ConvWgradParams::parts_of`].
+    pub number: u32,
     /// The first stage.
     pub begin: u32,
     /// Behind the last stage.
@@ -152,7 +156,11 @@ impl ConvWgradParams {
         if self.workers == 0 {
             let place = self.place(tile, work.at);
             let (begin, end) = self.k_range(place.split);
-            return (WgradPart { place, begin, end, slot: work.at, is_whole: self.splits == 1 }, work.step);
+            let (tile, number) = (work.at - place.split * self.tiles(), place.split);
+            return (
+                WgradPart { place, tile, number, begin, end, slot: work.at, is_whole: self.splits == 1 },
+                work.step,
+            );
         }
         let (index, begin) = div_rem(work.at, self.k_blocks);
         let left = work.end - work.at;
@@ -160,7 +168,8 @@ impl ConvWgradParams {
         let is_whole = begin == 0 && end == self.k_blocks;
         // At most two parts of a worker are not whole: one that begins inside a tile, and one that ends inside another.
         let slot = 2 * work.worker + (begin == 0) as u32;
-        (WgradPart { place: self.place(tile, index), begin, end, slot, is_whole }, end - begin)
+        let place = self.place(tile, index);
+        (WgradPart { place, tile: index, number: work.worker, begin, end, slot, is_whole }, end - begin)
     }
 
     /// Who has parts of the sum of a tile: the first, and one behind the last.
@@ -213,6 +222,41 @@ crate::abi_struct! {
         pub sharers: u32,
     }
 }
+
+crate::abi_struct! {
+    /// Launch parameters of the kernels for `wgrad` that add the parts of a tile's sum themselves.
+    ///
+    /// Whoever has a tile's first part adds the others to it, which their workers leave in the workspace: every part has a
+    /// place there, and each warp of it a flag that says that its sums are there.
+    pub struct ConvWgradFixupParams {
+        /// What the other kernels are given.
+        pub wgrad: ConvWgradParams,
+        /// The flags: of every place those of a block's consumers' warps.
+        pub flags: u64,
+        /// What a flag is when the sums are there.
+        pub tag: u64,
+    }
+}
+
+impl ConvWgradFixupParams {
+    /// The worker that cluster `index` of `n` is. Who has the first part of a sum waits for those who have the others:
+    /// workers behind it, so they are the clusters before, which the hardware starts first. So nobody waits for a cluster
+    /// that has no room yet, whatever else is at work on the device.
+    #[inline(always)]
+    pub const fn worker(index: u32, n: u32) -> u32 {
+        n - 1 - index
+    }
+
+    /// Where part `number` of a tile is, which is not the first, in tiles of clusters.
+    #[inline(always)]
+    pub const fn slot_of(&self, tile: u32, number: u32) -> u32 {
+        // A worker has one such part at most: that of the tile in which it begins.
+        if self.wgrad.workers == 0 { (number - 1) * self.wgrad.tiles() + tile } else { number - 1 }
+    }
+}
+
+/// Flags of a part: one a warp of the consumers.
+pub const FIXUP_FLAGS: u32 = 4 * CONSUMERS;
 
 /// Threads of a block of the kernels that add.
 pub const SUM_THREADS: u32 = 256;

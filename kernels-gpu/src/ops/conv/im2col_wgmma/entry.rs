@@ -1,5 +1,6 @@
 //! Hopper's convolution kernels: the rows of `conv_im2col_gather_kernels!`, `conv_im2col_wgrad_kernels!`,
-//! `conv_im2col_sum_kernels!`, `conv_cluster_gather_kernels!` and `conv_cluster_wgrad_kernels!`.
+//! `conv_im2col_fixup_kernels!`, `conv_im2col_sum_kernels!`, `conv_cluster_gather_kernels!` and
+//! `conv_cluster_wgrad_kernels!`.
 
 use super::{Bf16, F16, Product, cluster, gather, sum, wgrad};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
@@ -39,21 +40,21 @@ macro_rules! gather_entries {
 
 macro_rules! wgrad_entries {
     ($(($symbol:ident, $dtype:ident, $tile:ident, $cluster:tt)),* $(,)?) => { $(
-        wgrad_entries!(@cluster $cluster, $symbol, $dtype, $tile);
+        wgrad_entries!(@cluster $cluster, ConvWgradParams, $symbol, $dtype, $tile);
     )* };
-    (@cluster 1, $symbol:ident, $($row:ident),*) => {
+    (@cluster 1, $params:ty, $symbol:ident, $($row:ident),*) => {
         /// # Safety
         /// The host passes maps and extents of live tensors in `params`.
         #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, tensor_maps = 2)]
-        pub unsafe fn $symbol(params: ConvWgradParams) {
+        pub unsafe fn $symbol(params: $params) {
             wgrad_entries!(@body $symbol, params, $($row),*)
         }
     };
-    (@cluster 2, $symbol:ident, $($row:ident),*) => {
+    (@cluster 2, $params:ty, $symbol:ident, $($row:ident),*) => {
         /// # Safety
         /// The host passes maps and extents of live tensors in `params`.
         #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, cluster = 2, tensor_maps = 2)]
-        pub unsafe fn $symbol(params: ConvWgradParams) {
+        pub unsafe fn $symbol(params: $params) {
             wgrad_entries!(@body $symbol, params, $($row),*)
         }
     };
@@ -61,8 +62,14 @@ macro_rules! wgrad_entries {
         struct This;
         product!(This, wgrad, $dtype, $tile);
         let maps = wgrad::Maps { dy: param_tensor_map!($symbol, 0), x: param_tensor_map!($symbol, 1) };
-        wgrad::run::<This, element!($dtype), { ($tile.consumer_columns() / 2) as usize }>(&$params, maps)
+        wgrad::run::<_, This, element!($dtype), { ($tile.consumer_columns() / 2) as usize }>(&$params, maps)
     }};
+}
+
+macro_rules! fixup_entries {
+    ($(($symbol:ident, $dtype:ident, $tile:ident, $cluster:tt)),* $(,)?) => { $(
+        wgrad_entries!(@cluster $cluster, ConvWgradFixupParams, $symbol, $dtype, $tile);
+    )* };
 }
 
 // Registers for three blocks a multiprocessor.
@@ -288,6 +295,7 @@ macro_rules! product {
 
 kernel_abi::conv_im2col_gather_kernels!(gather_entries);
 kernel_abi::conv_im2col_wgrad_kernels!(wgrad_entries);
+kernel_abi::conv_im2col_fixup_kernels!(fixup_entries);
 kernel_abi::conv_im2col_sum_kernels!(sum_entries);
 kernel_abi::conv_cluster_gather_kernels!(cluster_gather_entries);
 kernel_abi::conv_cluster_wgrad_kernels!(cluster_wgrad_entries);

@@ -11,7 +11,9 @@
 mod cluster;
 mod entry;
 mod epilogue;
+mod fixup;
 pub(super) mod gather;
+mod quads;
 pub(super) mod sum;
 mod wgrad;
 

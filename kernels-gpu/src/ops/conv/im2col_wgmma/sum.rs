@@ -6,7 +6,7 @@
 //! kernel held them, so that both kernels access them in runs of 16 bytes a thread. Shared memory: 16 KB.
 
 use super::Half;
-use super::wgrad::{QuadPlace, store_quad};
+use super::quads::{QuadPlace, store_quad};
 use crate::math::vector;
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::{memory, schedule, shared_array};

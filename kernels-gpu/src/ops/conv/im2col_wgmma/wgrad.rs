@@ -4,11 +4,13 @@
 //! panels of `[64 positions][64 c]`, each for its own tap; the product reads both transposed.
 //!
 //! Tiles are few and sums long, so the sum is split: every part writes its sums, as its threads hold them, to the
-//! workspace, and a second kernel ([`super::sum`]) adds them in their order. Deterministic.
+//! workspace, and a second kernel ([`super::sum`]) adds them in their order; or the worker with a tile's first part does
+//! ([`super::fixup`]). Deterministic.
 //!
 //! The blocks of a cluster compute neighbours along the rows: both need the same part of x, each loads half of it, and
 //! the copy engine delivers it to both. Without that, the second-level cache limits 1x1 filters.
 
+use super::quads::store_quad;
 use super::{
     CONSUMER_REGISTERS, Half, PRODUCER_REGISTERS, Product, Ring, SWIZZLE_PERIOD, WARPGROUP, warp_of_block, warpgroup,
 };
@@ -17,8 +19,7 @@ use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{cluster, mbarrier, schedule, warp};
 use kernel_abi::ops::conv::im2col_wgmma::{
-    CONSUMERS, ConvTile, ConvWgradParams, GEMM_K, PANEL, PANEL_BYTES, SUBTILE, WgradPart, WgradPlace, WgradWork,
-    access, position,
+    CONSUMERS, ConvTile, ConvWgradParams, GEMM_K, PANEL, PANEL_BYTES, WgradPart, WgradWork, access, position,
 };
 
 /// Where the tensor maps are.
@@ -27,13 +28,56 @@ pub(super) struct Maps {
     pub(super) x: MapAddress,
 }
 
+/// Who computes what, and what becomes of it.
+pub(super) trait Form {
+    /// What every form is given.
+    fn params(&self) -> &ConvWgradParams;
+
+    /// The work of cluster `index` of `n`.
+    fn work(&self, index: u32, n: u32) -> WgradWork;
+
+    /// Takes the sums of a part of a tile.
+    ///
+    /// # Safety
+    /// As [`run`]; all threads of one warpgroup.
+    unsafe fn finish<P: Product<R, 1>, E: Half, const R: usize>(
+        &self,
+        d: &[[f32; R]; 1],
+        part: WgradPart,
+        consumer: u32,
+    );
+}
+
+/// A second kernel adds the parts.
+impl Form for ConvWgradParams {
+    #[inline(always)]
+    fn params(&self) -> &ConvWgradParams {
+        self
+    }
+
+    #[inline(always)]
+    fn work(&self, index: u32, n: u32) -> WgradWork {
+        ConvWgradParams::work(self, index, n)
+    }
+
+    #[inline(always)]
+    unsafe fn finish<P: Product<R, 1>, E: Half, const R: usize>(
+        &self,
+        d: &[[f32; R]; 1],
+        part: WgradPart,
+        consumer: u32,
+    ) {
+        epilogue::<P, E, R>(self, d, part, consumer);
+    }
+}
+
 /// The kernel.
 ///
 /// # Safety
 /// The host passes maps and extents of live tensors, and launches `THREADS` threads with `TILE.smem_bytes()` bytes of
 /// shared memory.
 #[inline(always)]
-pub(super) unsafe fn run<P: Product<R, 1>, E: Half, const R: usize>(p: &ConvWgradParams, maps: Maps) {
+pub(super) unsafe fn run<F: Form, P: Product<R, 1>, E: Half, const R: usize>(form: &F, maps: Maps) {
     let ring = Ring::new(P::TILE);
     if thread_idx_x() == 0 {
         tma::prefetch_map(maps.dy);
@@ -44,11 +88,11 @@ pub(super) unsafe fn run<P: Product<R, 1>, E: Half, const R: usize>(p: &ConvWgra
     if warpgroup == 0 {
         schedule::release_registers::<PRODUCER_REGISTERS>();
         if warp_of_block() == 0 {
-            produce::<P, R>(p, &maps, ring);
+            produce::<F, P, R>(form, &maps, ring);
         }
     } else {
         schedule::acquire_registers::<CONSUMER_REGISTERS>();
-        consume::<P, E, R>(p, ring, warpgroup - 1);
+        consume::<F, P, E, R>(form, ring, warpgroup - 1);
     }
     if P::TILE.cluster > 1 {
         // The other block may still signal our barriers.
@@ -58,14 +102,14 @@ pub(super) unsafe fn run<P: Product<R, 1>, E: Half, const R: usize>(p: &ConvWgra
 
 /// This block's rank in its cluster.
 #[inline(always)]
-fn rank(tile: ConvTile) -> u32 {
+pub(super) fn rank(tile: ConvTile) -> u32 {
     if tile.cluster > 1 { cluster::rank() } else { 0 }
 }
 
 /// The work of this block's cluster.
 #[inline(always)]
-fn work(p: &ConvWgradParams, tile: ConvTile) -> WgradWork {
-    p.work(block_idx_x() / tile.cluster, grid_dim_x() / tile.cluster)
+fn work<F: Form>(form: &F, tile: ConvTile) -> WgradWork {
+    form.work(block_idx_x() / tile.cluster, grid_dim_x() / tile.cluster)
 }
 
 /// The first part of what is left of it, this block's own rows, and how far it is to the next.
@@ -156,10 +200,10 @@ impl Panel {
 /// # Safety
 /// As [`run`]; all threads of one warp.
 #[inline(always)]
-unsafe fn produce<P: Product<R, 1>, const R: usize>(p: &ConvWgradParams, maps: &Maps, mut ring: Ring) {
-    let tile = P::TILE;
+unsafe fn produce<F: Form, P: Product<R, 1>, const R: usize>(form: &F, maps: &Maps, mut ring: Ring) {
+    let (p, tile) = (form.params(), P::TILE);
     let rank = rank(tile);
-    let mut work = work(p, tile);
+    let mut work = work(form, tile);
     while work.at < work.end {
         let (WgradPart { place, begin, end, .. }, step) = part(p, tile, work);
         let left = p.n_panels - place.panel;
@@ -214,14 +258,14 @@ unsafe fn produce<P: Product<R, 1>, const R: usize>(p: &ConvWgradParams, maps: &
 /// # Safety
 /// As [`run`]; all threads of one warpgroup.
 #[inline(always)]
-unsafe fn consume<P: Product<R, 1>, E: Half, const R: usize>(p: &ConvWgradParams, mut ring: Ring, consumer: u32) {
-    let tile = P::TILE;
+unsafe fn consume<F: Form, P: Product<R, 1>, E: Half, const R: usize>(form: &F, mut ring: Ring, consumer: u32) {
+    let (p, tile) = (form.params(), P::TILE);
     let lane = thread_idx_x() % 32;
     let (a_panel, b_panel) =
         if tile.shares_columns() { (0, consumer * tile.consumer_columns() / PANEL) } else { (consumer, 0) };
     // The assembler takes a quotient for one that differs between threads, and with it the whole loop, whose addresses
     // are then computed by every thread.
-    let mut work = work(p, tile);
+    let mut work = work(form, tile);
     (work.at, work.end) = (warp::uniform(work.at), warp::uniform(work.end));
     while work.at < work.end {
         let (part, step) = part(p, tile, work);
@@ -243,7 +287,7 @@ unsafe fn consume<P: Product<R, 1>, E: Half, const R: usize>(p: &ConvWgradParams
         }
         P::finish(&mut d);
         Ring::release(tile, freed, lane);
-        epilogue::<P, E, R>(p, &d, part, consumer);
+        form.finish::<P, E, R>(&d, WgradPart { begin, end, ..part }, consumer);
         work.at += warp::uniform(step);
     }
 }
@@ -300,127 +344,6 @@ unsafe fn quads<P: Product<R, 1>, E: Half, const R: usize, const FROM: usize>(ou
             cuda_std::memory::store_x4(to as *mut u32, v.map(f32::to_bits));
         } else {
             store_quad::<E>(out.p, P::TILE, out.part.place, out.thread, quad, v);
-        }
-        i += 1;
-    }
-}
-
-/// Writes four sums of a thread to dw: two neighbouring columns of two rows.
-///
-/// # Safety
-/// As [`run`].
-#[inline(always)]
-pub(super) unsafe fn store_quad<E: Half>(
-    p: &ConvWgradParams,
-    tile: ConvTile,
-    place: WgradPlace,
-    thread: u32,
-    quad: u32,
-    v: [f32; 4],
-) {
-    if let Some(at) = QuadPlace::of(p, tile, place, thread, quad) {
-        at.store::<E>(p, place, v);
-    }
-}
-
-/// Where four sums of a thread belong: the first of two rows eight apart, a tap, and the first of two channels.
-#[derive(Clone, Copy)]
-pub(super) struct QuadPlace {
-    row: u32,
-    tap: u32,
-    c: u32,
-}
-
-impl QuadPlace {
-    /// That of a thread's quad, unless its panel is behind the last.
-    #[inline(always)]
-    pub(super) fn of(p: &ConvWgradParams, tile: ConvTile, place: WgradPlace, thread: u32, quad: u32) -> Option<Self> {
-        let consumer = thread / WARPGROUP;
-        let thread = thread % WARPGROUP;
-        let mut row = place.m + thread / 32 * 16 + thread % 32 / 4;
-        let mut col = 8 * quad + thread % 4 * 2;
-        if tile.shares_columns() {
-            col += consumer * tile.consumer_columns();
-        } else {
-            row += consumer * SUBTILE;
-        }
-        let panel = place.panel + col / PANEL;
-        if panel >= p.n_panels {
-            return None;
-        }
-        let (tap, c) = p.tap_and_channel(panel, PANEL);
-        let mut tap = (tap[0] * p.taps[1] + tap[1]) * p.taps[2] + tap[2];
-        if p.flip != 0 {
-            tap = p.taps[0] * p.taps[1] * p.taps[2] - 1 - tap;
-        }
-        Some(QuadPlace { row, tap, c: c + col % PANEL })
-    }
-
-    /// That of the thread's quad so many further, in the same panel.
-    #[inline(always)]
-    pub(super) fn to_the_right(self, quads: u32) -> Self {
-        QuadPlace { c: self.c + 8 * quads, ..self }
-    }
-
-    /// Writes the sums, but for those of rows and channels that are not there.
-    ///
-    /// # Safety
-    /// As [`run`].
-    #[inline(always)]
-    pub(super) unsafe fn store<E: Half>(self, p: &ConvWgradParams, place: WgradPlace, v: [f32; 4]) {
-        let QuadPlace { mut row, tap, c } = self;
-        if c >= p.group_c {
-            return;
-        }
-        if p.packed_c != 0 {
-            store_packed::<E>(p, place, row, tap, c, v);
-            return;
-        }
-        let mut half = 0;
-        while half < 2 {
-            if row < p.group_k {
-                let k = i64::from(place.group * p.group_k + row);
-                let offset = k * p.k_stride + i64::from(tap) * p.tap_stride + i64::from(c);
-                let to = (p.dw as *mut u16).offset(offset as isize) as *mut u32;
-                let mut low = p.alpha * *v.get_unchecked(2 * half);
-                let mut high = p.alpha * *v.get_unchecked(2 * half + 1);
-                if p.beta != 0.0 {
-                    let prior = *to;
-                    low += p.beta * E::unpack(prior as u16);
-                    high += p.beta * E::unpack((prior >> 16) as u16);
-                }
-                *to = E::pack(low, high);
-            }
-            row += 8;
-            half += 1;
-        }
-    }
-}
-
-/// Writes four sums of a thread to the dw of a packed x: neighbouring columns are channels or taps, some of them of
-/// nobody.
-///
-/// # Safety
-/// As [`run`].
-#[inline(always)]
-unsafe fn store_packed<E: Half>(p: &ConvWgradParams, place: WgradPlace, row: u32, tap: u32, c: u32, v: [f32; 4]) {
-    let mut i = 0;
-    while i < 4 {
-        let row = row + i / 2 * 8;
-        let column = c + i % 2;
-        let (s, channel) = if p.packed_c == 8 { (column / 8, column % 8) } else { (column / 4, column % 4) };
-        if row < p.group_k && column < p.group_c && channel < p.real_c {
-            let k = i64::from(place.group * p.group_k + row);
-            let offset = k * p.k_stride
-                + i64::from(tap) * p.tap_stride
-                + i64::from(s) * p.s_stride
-                + i64::from(channel) * p.c_stride;
-            let to = (p.dw as *mut u16).offset(offset as isize);
-            let mut sum = p.alpha * *v.get_unchecked(i as usize);
-            if p.beta != 0.0 {
-                sum += p.beta * E::unpack(*to);
-            }
-            *to = E::pack(sum, 0.0) as u16;
         }
         i += 1;
     }

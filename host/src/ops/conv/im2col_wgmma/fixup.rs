@@ -1,0 +1,65 @@
+//! `wgrad` without a second kernel: the worker with the first part of a tile's sum adds the others (stream-K's fix-up).
+//!
+//! One block reads all other parts of its tile alone, while a second kernel would have all blocks read: so it is for tiles
+//! of few parts. The others stay with the second kernel.
+
+use super::cuts::{Cut, MULTIPROCESSORS, Rule};
+use super::wgrad::WgradView;
+use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, FIXUP_FLAGS};
+
+/// The most bytes of other parts that a block adds up: four of the largest tile's, some 5 us.
+const MOST_READ: u64 = 4 * 128 * 256 * 4;
+
+/// Elements that are written to dw at a time.
+const RUN: i64 = 8;
+
+impl WgradView {
+    /// The cut for a tile whose parts the workers add, which is fastest by estimate.
+    pub(super) fn fixup_cut(&self, tile: ConvTile) -> Option<Cut> {
+        let most = (MULTIPROCESSORS / u64::from(tile.cluster) / self.tiles(tile).max(1)).min(self.k_blocks() / 4);
+        let cuts = (2..=most).map(Cut::Splits).chain(self.cut_by(tile, Rule::Evenly));
+        let time = |cut: &Cut| self.fixup_us(tile, *cut);
+        cuts.filter(|cut| self.takes_fixup(tile, *cut)).min_by(|a, b| time(a).total_cmp(&time(b)))
+    }
+
+    /// Whether workers may add the parts of sums that are cut in this way, and had better do so: not where so few parts
+    /// leave more than half of the multiprocessors idle that a second kernel would have at work.
+    pub(super) fn takes_fixup(&self, tile: ConvTile, cut: Cut) -> bool {
+        let is_one_round = match cut {
+            Cut::Splits(splits) => splits > 1 && self.tiles(tile) * splits <= MULTIPROCESSORS / u64::from(tile.cluster),
+            Cut::Evenly { .. } => true,
+        };
+        let lengths = [self.group_c, self.dw.k_stride, self.dw.tap_stride];
+        let whole_runs = self.packed.is_none() && lengths.iter().all(|length| length % RUN == 0);
+        let is_busy = 2 * self.active(tile, cut) >= self.active(tile, self.cut(tile));
+        is_one_round && whole_runs && is_busy && self.fixup_reads(tile, cut) <= MOST_READ
+    }
+
+    /// Bytes of other parts that a block adds to the first of a tile, at most.
+    pub(super) fn fixup_reads(&self, tile: ConvTile, cut: Cut) -> u64 {
+        let others = match cut {
+            Cut::Splits(splits) => splits - 1,
+            Cut::Evenly { workers } => workers.div_ceil(self.tiles(tile)),
+        };
+        others * u64::from(tile.partials()) * 4
+    }
+
+    /// Places for parts of a block's tile, where the first parts need none.
+    fn fixup_slots(&self, tile: ConvTile, cut: Cut) -> u64 {
+        let of_clusters = match cut {
+            Cut::Splits(splits) => (splits - 1) * self.tiles(tile),
+            Cut::Evenly { workers } => workers - 1,
+        };
+        of_clusters * u64::from(tile.cluster)
+    }
+
+    /// Workspace for the parts.
+    pub(super) fn fixup_partials_bytes(&self, tile: ConvTile, cut: Cut) -> u64 {
+        self.fixup_slots(tile, cut) * u64::from(tile.partials()) * 4
+    }
+
+    /// Workspace for the parts, and for the flags behind them.
+    pub(super) fn fixup_bytes(&self, tile: ConvTile, cut: Cut) -> u64 {
+        self.fixup_partials_bytes(tile, cut) + self.fixup_slots(tile, cut) * u64::from(FIXUP_FLAGS) * 8
+    }
+}

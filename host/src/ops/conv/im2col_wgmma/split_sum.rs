@@ -1,0 +1,186 @@
+//! The launches of `wgrad` with sums in parts: the product, and who adds the parts.
+
+use super::cuts::Cut;
+use super::wgrad::WgradView;
+use crate::driver::{Function, GpuStream};
+use crate::launch::{KernelParams, LaunchConfig, launch, linear_grid};
+use crate::ops::conv::ConvProblem;
+use crate::select::Config;
+use crate::{Context, DType, Error, Stream};
+use kernel_abi::ops::conv::im2col_wgmma::{
+    ConvTile, ConvWgradFixupParams, ConvWgradParams, ConvWgradSumParams, SUM_THREADS,
+};
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+macro_rules! sum_rows {
+    ($(($symbol:ident, $dtype:ident)),* $(,)?) => {
+        &[$((stringify!($symbol), kernel_abi::dtype_of!($dtype))),*]
+    };
+}
+
+/// The kernels that add partial sums.
+const SUMS: &[(&str, DType)] = kernel_abi::conv_im2col_sum_kernels!(sum_rows);
+
+/// Who adds the parts of sums.
+enum Adds {
+    /// There are none.
+    Nobody,
+    /// A second kernel, with so many threads that share the parts of a sum (see [`ConvWgradSumParams`]).
+    Kernel { function: Function, config: LaunchConfig, sharers: u32 },
+    /// The workers, which find each other by flags that lie so far behind the parts' begin.
+    Workers { flags_at: u64, tag: u64 },
+}
+
+/// What flags say of a launch. A number at random, so that nobody clears flags before the first run: whatever was in the
+/// workspace is mistaken for it once in 2^64 times. Who has waited for a flag clears it for the next run, since a captured
+/// launch has the same tag every time.
+fn tag() -> u64 {
+    RandomState::new().build_hasher().finish().max(1)
+}
+
+/// Launches whose parameters are complete but for addresses, and so maps, and scalars.
+pub(in crate::ops::conv) struct SplitSum {
+    function: Function,
+    config: LaunchConfig,
+    params: ConvWgradParams,
+    adds: Adds,
+    tile: ConvTile,
+    view: WgradView,
+}
+
+/// Threads that share the parts of a sum: each has a few, since what a part takes is its way from memory.
+fn sharers(parts: u64) -> u32 {
+    const EACH: u64 = 2;
+    const MOST: u64 = 16;
+    (parts / EACH).clamp(1, MOST).next_power_of_two() as u32
+}
+
+impl SplitSum {
+    /// The launches of a view of 16-bit tensors.
+    pub(in crate::ops::conv) fn of(
+        problem: &ConvProblem,
+        view: WgradView,
+        config: Config,
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let dtype = problem.x().dtype();
+        let (sum, _) = SUMS.iter().find(|(_, of)| *of == dtype).expect("configs are of the types of the list");
+        let (row, cut) = view.chosen(config);
+        if row.fixup {
+            return SplitSum::fixup(view, (row.tile, cut), row.symbol, context);
+        }
+        SplitSum::new(view, (row.tile, cut), [row.symbol, sum], context)
+    }
+
+    /// The launches of a view: by the kernel of a tile with sums cut so, and the one that adds its parts.
+    pub(in crate::ops::conv) fn new(
+        view: WgradView,
+        (tile, cut): (ConvTile, Cut),
+        [symbol, sum]: [&'static str; 2],
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let (workers, parts) = match cut {
+            Cut::Splits(splits) => {
+                let most = context.info().n_units as u64 / u64::from(tile.cluster);
+                ((view.tiles(tile) * splits).min(most), splits)
+            }
+            // How many parts most tiles have.
+            Cut::Evenly { workers } => (workers, workers.div_ceil(view.tiles(tile)) + 1),
+        };
+        let adds = if view.slots(tile, cut) > 0 {
+            let sharers = sharers(parts);
+            let runs = view.tiles(tile) * u64::from(tile.cluster * tile.sum_runs());
+            let config = linear_grid((runs * u64::from(sharers * SUM_THREADS)) as i64, SUM_THREADS);
+            let config = LaunchConfig { programmatic: true, ..config };
+            Adds::Kernel { function: context.function(sum)?, config, sharers }
+        } else {
+            Adds::Nobody
+        };
+        SplitSum::with(view, (tile, cut), (symbol, workers), adds, context)
+    }
+
+    /// The launch of a view by a kernel whose workers add the parts. None has more than one part of a tile, however few
+    /// are at work at once: see [`ConvWgradFixupParams::worker`].
+    fn fixup(
+        view: WgradView,
+        (tile, cut): (ConvTile, Cut),
+        symbol: &'static str,
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let workers = match cut {
+            Cut::Splits(splits) => view.tiles(tile) * splits,
+            Cut::Evenly { workers } => workers,
+        };
+        let adds = Adds::Workers { flags_at: view.fixup_partials_bytes(tile, cut), tag: tag() };
+        SplitSum::with(view, (tile, cut), (symbol, workers), adds, context)
+    }
+
+    fn with(
+        view: WgradView,
+        (tile, cut): (ConvTile, Cut),
+        (symbol, workers): (&'static str, u64),
+        adds: Adds,
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let function = context.function(symbol)?;
+        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+        Ok(SplitSum {
+            function,
+            config: LaunchConfig {
+                grid: [workers as u32 * tile.cluster, 1, 1],
+                block: [tile.threads(), 1, 1],
+                shared_bytes: tile.smem_bytes(),
+                cluster: (tile.cluster > 1).then_some([tile.cluster, 1, 1]),
+                programmatic: true,
+                evenly: false,
+            },
+            params: view.params(tile, cut),
+            adds,
+            tile,
+            view,
+        })
+    }
+
+    /// Queues the product of what lies at these addresses: x, dy, dw and the partial sums.
+    pub(in crate::ops::conv) fn launch(
+        &self,
+        stream: &Stream,
+        [x, dy, dw, partials]: [u64; 4],
+        alpha: f64,
+        beta: f64,
+    ) -> Result<(), Error> {
+        let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
+            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
+        };
+        let mut params = self.params;
+        [params.dy_map, params.x_map] = self.view.maps(context, x, dy)?;
+        (params.alpha, params.beta) = (alpha as f32, beta as f32);
+        params.dw = dw;
+        params.partials = partials;
+        match &self.adds {
+            Adds::Nobody => self.queue(stream, &params),
+            Adds::Workers { flags_at, tag } => {
+                let flags = partials + flags_at;
+                self.queue(stream, &ConvWgradFixupParams { wgrad: params, flags, tag: *tag })
+            }
+            Adds::Kernel { function, config, sharers } => {
+                self.queue(stream, &params)?;
+                let sum = ConvWgradSumParams {
+                    wgrad: params,
+                    tile_m: self.tile.gemm_m,
+                    tile_n: self.tile.gemm_n,
+                    cluster: self.tile.cluster,
+                    sharers: *sharers,
+                };
+                launch(function, config, stream, &sum)
+                    .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
+            }
+        }
+    }
+
+    /// Queues the first kernel.
+    fn queue<P: KernelParams>(&self, stream: &GpuStream, params: &P) -> Result<(), Error> {
+        launch(&self.function, &self.config, stream, params)
+            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
+    }
+}

@@ -1,0 +1,139 @@
+//! `wgrad` whose workers add the parts of sums themselves: every cut, whatever the workspace held, run after run.
+
+use kernel_abi::ops::conv::ConvProblem;
+use oxidnn::driver::Graph;
+use oxidnn::operators::AnyProblem;
+use oxidnn::{Args, Context, Error, Plan, Policy, Stream, Tensor, Verdict, Workspace};
+use oxidnn_reference::Judge;
+use oxidnn_tests::{Fill, gpu};
+
+/// The configs of such kernels for a problem.
+fn configs(context: &Context, problem: &ConvProblem) -> Vec<&'static str> {
+    let candidates = AnyProblem::candidates(problem, context);
+    let able = candidates.iter().filter(|candidate| matches!(candidate.verdict, Verdict::Able { .. }));
+    able.map(|candidate| candidate.config).filter(|config| config.contains("_fixup_")).collect()
+}
+
+/// Operands of a problem, on a device.
+struct Operands {
+    x: Tensor,
+    dy: Tensor,
+    dw: Tensor,
+}
+
+impl Operands {
+    fn new(context: &Context, stream: &Stream, problem: &ConvProblem, values: [&[f64]; 3]) -> Self {
+        let [x, dy, dw] = [problem.x(), problem.y(), problem.w()].map(|desc| context.tensor(desc).unwrap());
+        let mut operands = Operands { x, dy, dw };
+        for (tensor, values) in [&mut operands.x, &mut operands.dy, &mut operands.dw].into_iter().zip(values) {
+            tensor.write(stream, values).unwrap();
+        }
+        operands
+    }
+
+    fn run(
+        &mut self,
+        stream: &Stream,
+        plan: &Plan,
+        (alpha, beta): (f64, f64),
+        workspace: &mut Workspace,
+    ) -> Result<(), Error> {
+        let args = Args::new().input("x", &self.x).input("dy", &self.dy).output("dw", &mut self.dw);
+        plan.run(stream, args.alpha(alpha).beta(beta), workspace)
+    }
+}
+
+/// A workspace full of anything.
+fn garbage(context: &Context, stream: &Stream, plan: &Plan, seed: u8) -> Workspace {
+    let mut workspace = Workspace::new(context, plan.workspace_bytes()).unwrap();
+    let mut byte = seed;
+    let mut next = || {
+        byte = byte.wrapping_mul(5).wrapping_add(seed | 1);
+        byte
+    };
+    let bytes: Vec<u8> = (0..workspace.len_bytes()).map(|_| next()).collect();
+    workspace.write_bytes(stream, &bytes).unwrap();
+    workspace
+}
+
+/// Integers, so that every sum is exact: a part that is missing, added twice, or left from the run before shows.
+#[test]
+fn workers_add_all_parts_of_every_cut() {
+    let Some(context) = gpu("workers_add_all_parts_of_every_cut") else { return };
+    if context.info().compute_capability != (9, 0) {
+        return;
+    }
+    let texts = [
+        // Rows and columns with tails; several parts a tile, and parts of two tiles a worker.
+        "conv:wgrad pad=1x1 x=8x72x16x16:bf16:nhwc dw=136x72x3x3:bf16:nhwc",
+        // One tap, in pairs of blocks, the last with few rows.
+        "conv:wgrad x=9x256x12x13:f16:nhwc dw=264x256x1x1:f16:nhwc",
+        // Groups, a stride, a filter that is read from its far end.
+        "conv:wgrad mode=convolution pad=1x1 stride=2x1 groups=2 x=5x128x30x15:bf16:nhwc dw=256x64x3x2:bf16:nhwc",
+        // Whole tiles between two parts.
+        "conv:wgrad x=4x640x8x8:bf16:nhwc dw=2120x640x1x1:bf16:nhwc",
+        // A dw with gaps.
+        "conv:wgrad x=8x64x16x16:bf16:nhwc dw=64x64x2x2:bf16:s320x1x160x80 dy=8x64x15x15:bf16:nhwc",
+    ];
+    for text in texts {
+        let problem: ConvProblem = text.parse().unwrap();
+        let dtype = problem.x().dtype();
+        let fill = |i: u64, max: i64, n: i64| Fill::Integers { max }.values(n as usize, dtype, i);
+        let x = fill(1, 1, problem.x().n_elems());
+        let dy = fill(2, 1, problem.y().n_elems());
+        let minus_dy: Vec<f64> = dy.iter().map(|v| -v).collect();
+        let prior: Vec<f64> = fill(3, 4, problem.w().n_elems()).iter().map(|v| 2.0 * v).collect();
+        let sums = problem.judge(&[x.clone(), dy.clone(), vec![]]).remove(0);
+        let stream = context.stream().unwrap();
+        let configs = configs(&context, &problem);
+        assert!(!configs.is_empty(), "{text}");
+        for (i, config) in configs.into_iter().enumerate() {
+            let plan = context.plan(&problem, Policy::fixed(config)).unwrap();
+            let mut workspace = garbage(&context, &stream, &plan, i as u8);
+            for (alpha, beta) in [(1.0, 0.0), (1.0, 1.0), (-0.5, 0.5)] {
+                for (sign, dy) in [(1.0, &dy), (-1.0, &minus_dy)] {
+                    let mut operands = Operands::new(&context, &stream, &problem, [&x, dy, &prior]);
+                    operands.run(&stream, &plan, (alpha, beta), &mut workspace).unwrap();
+                    let expected = sums.iter().zip(&prior);
+                    let expected = expected.map(|(sum, prior)| alpha * sign * sum + beta * prior);
+                    let got = operands.dw.to_vec::<f64>(&stream).unwrap();
+                    let wrong = got.iter().zip(expected).enumerate().find(|(_, (got, expected))| **got != *expected);
+                    assert_eq!(wrong, None, "{config} alpha {alpha} beta {beta} {text}");
+                }
+            }
+        }
+    }
+}
+
+/// The bits of a sum depend neither on the run, nor on the plan, nor on what the workspace held; a recorded launch finds
+/// its flags as it needs them every time.
+#[test]
+fn workers_add_in_the_same_order_in_every_run() {
+    let Some(context) = gpu("workers_add_in_the_same_order_in_every_run") else { return };
+    if context.info().compute_capability != (9, 0) {
+        return;
+    }
+    let problem: ConvProblem = "conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc dw=136x64x3x3:bf16:nhwc".parse().unwrap();
+    let values = |i: u64, n: i64| Fill::Normal.values(n as usize, problem.x().dtype(), i);
+    let (x, dy) = (values(1, problem.x().n_elems()), values(2, problem.y().n_elems()));
+    let nothing = vec![0.0; problem.w().n_elems() as usize];
+    let stream = context.stream().unwrap();
+    let gpu_stream = stream.gpu_stream().unwrap();
+    for config in configs(&context, &problem) {
+        let mut first = None;
+        for seed in 0..2 {
+            let plan = context.plan(&problem, Policy::fixed(config)).unwrap();
+            let mut workspace = garbage(&context, &stream, &plan, seed);
+            let mut operands = Operands::new(&context, &stream, &problem, [&x, &dy, &nothing]);
+            let graph =
+                Graph::capture::<Error>(gpu_stream, || operands.run(&stream, &plan, (1.0, 0.0), &mut workspace))
+                    .unwrap();
+            for _ in 0..2 {
+                operands.dw.write(&stream, &nothing).unwrap();
+                graph.launch(gpu_stream).unwrap();
+                let got = operands.dw.to_vec::<f64>(&stream).unwrap();
+                assert!(got == *first.get_or_insert_with(|| got.clone()), "{config}");
+            }
+        }
+    }
+}
