@@ -1,4 +1,5 @@
-//! `wgrad` whose workers add the parts of sums themselves: every cut, whatever the workspace held, run after run.
+//! `wgrad` with sums in parts, which a second kernel or the workers add: every cut, whatever the workspace held, run after
+//! run.
 
 use kernel_abi::ops::conv::ConvProblem;
 use oxidnn::driver::Graph;
@@ -7,11 +8,14 @@ use oxidnn::{Args, Context, Error, Plan, Policy, Stream, Tensor, Verdict, Worksp
 use oxidnn_reference::Judge;
 use oxidnn_tests::{Fill, gpu};
 
-/// The configs of such kernels for a problem.
+/// The configs of both forms for a problem.
 fn configs(context: &Context, problem: &ConvProblem) -> Vec<&'static str> {
     let candidates = AnyProblem::candidates(problem, context);
     let able = candidates.iter().filter(|candidate| matches!(candidate.verdict, Verdict::Able { .. }));
-    able.map(|candidate| candidate.config).filter(|config| config.contains("_fixup_")).collect()
+    let mut configs: Vec<_> = able.map(|candidate| candidate.config).collect();
+    configs.retain(|config| config.starts_with("wgrad_im2col_"));
+    configs.dedup();
+    configs
 }
 
 /// Operands of a problem, on a device.
@@ -58,8 +62,8 @@ fn garbage(context: &Context, stream: &Stream, plan: &Plan, seed: u8) -> Workspa
 
 /// Integers, so that every sum is exact: a part that is missing, added twice, or left from the run before shows.
 #[test]
-fn workers_add_all_parts_of_every_cut() {
-    let Some(context) = gpu("workers_add_all_parts_of_every_cut") else { return };
+fn parts_of_every_cut_are_added() {
+    let Some(context) = gpu("parts_of_every_cut_are_added") else { return };
     if context.info().compute_capability != (9, 0) {
         return;
     }
@@ -86,7 +90,7 @@ fn workers_add_all_parts_of_every_cut() {
         let sums = problem.judge(&[x.clone(), dy.clone(), vec![]]).remove(0);
         let stream = context.stream().unwrap();
         let configs = configs(&context, &problem);
-        assert!(!configs.is_empty(), "{text}");
+        assert!(configs.iter().any(|config| config.contains("_fixup_")), "{text}");
         for (i, config) in configs.into_iter().enumerate() {
             let plan = context.plan(&problem, Policy::fixed(config)).unwrap();
             let mut workspace = garbage(&context, &stream, &plan, i as u8);
@@ -108,8 +112,8 @@ fn workers_add_all_parts_of_every_cut() {
 /// The bits of a sum depend neither on the run, nor on the plan, nor on what the workspace held; a recorded launch finds
 /// its flags as it needs them every time.
 #[test]
-fn workers_add_in_the_same_order_in_every_run() {
-    let Some(context) = gpu("workers_add_in_the_same_order_in_every_run") else { return };
+fn parts_are_added_in_the_same_order_in_every_run() {
+    let Some(context) = gpu("parts_are_added_in_the_same_order_in_every_run") else { return };
     if context.info().compute_capability != (9, 0) {
         return;
     }

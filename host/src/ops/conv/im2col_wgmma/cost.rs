@@ -126,18 +126,19 @@ impl WgradView {
     pub(super) fn estimate_us(&self, tile: ConvTile, cut: Cut) -> f64 {
         let partials = self.partials_bytes(tile, cut) as f64;
         let second = if partials > 0.0 { wgrad::SECOND_US + partials / wgrad::PARTIALS } else { 0.0 };
-        self.parts_us(tile, cut) + second
+        let out = if cut == Cut::Splits(1) { wgrad::PAIRS_US } else { wgrad::SUMS_US };
+        self.parts_us(tile, cut, out) + second
     }
 
     /// Time of a run whose workers add the parts.
     pub(super) fn fixup_us(&self, tile: ConvTile, cut: Cut) -> f64 {
         let read = self.fixup_reads(tile, cut) as f64;
         let added = if read > 0.0 { wgrad::FIXUP_US + read / wgrad::FIXUP_READS } else { 0.0 };
-        self.parts_us(tile, cut) + added
+        self.parts_us(tile, cut, OUT_US) + added
     }
 
-    /// Time until all parts are there.
-    fn parts_us(&self, tile: ConvTile, cut: Cut) -> f64 {
+    /// Time until all parts are there, when sums of 64 rows and columns take so long to be written.
+    fn parts_us(&self, tile: ConvTile, cut: Cut, out_us: f64) -> f64 {
         /// Bytes of operands that stay in the second-level cache while workers at unlike places of the sum come by, and
         /// the bytes of others in a microsecond.
         const CACHED: f64 = 30e6;
@@ -155,7 +156,7 @@ impl WgradView {
         let of_64 = m * n / 4096.0;
         let products = wgrad::READ_US * instructions * (64.0 + columns) / 64.0 + wgrad::TENSOR_US * of_64;
         let stage = (wgrad::PANEL_US + products).max(loads);
-        let out = of_64 * if cut == Cut::Splits(1) { wgrad::PAIRS_US } else { wgrad::SUMS_US };
+        let out = of_64 * out_us;
         let elements = self.x.count() * self.x.channels + self.dy.count() * self.dy.channels;
         let bytes = (self.x.element_bytes * elements) as f64;
         let sums = match cut {

@@ -1,7 +1,7 @@
 //! `wgrad` without a second kernel: the worker with the first part of a tile's sum adds the others (stream-K's fix-up).
 //!
 //! One block reads all other parts of its tile alone, while a second kernel would have all blocks read: so it is for tiles
-//! of few parts. The others stay with the second kernel.
+//! of few parts, or of one, which these kernels write to dw by more bytes at a time. The others stay with the second kernel.
 
 use super::cuts::{Cut, MULTIPROCESSORS, Rule};
 use super::wgrad::WgradView;
@@ -17,7 +17,7 @@ impl WgradView {
     /// The cut for a tile whose parts the workers add, which is fastest by estimate.
     pub(super) fn fixup_cut(&self, tile: ConvTile) -> Option<Cut> {
         let most = (MULTIPROCESSORS / u64::from(tile.cluster) / self.tiles(tile).max(1)).min(self.k_blocks() / 4);
-        let cuts = (2..=most).map(Cut::Splits).chain(self.cut_by(tile, Rule::Evenly));
+        let cuts = (1..=most.max(1)).map(Cut::Splits).chain(self.cut_by(tile, Rule::Evenly));
         let time = |cut: &Cut| self.fixup_us(tile, *cut);
         cuts.filter(|cut| self.takes_fixup(tile, *cut)).min_by(|a, b| time(a).total_cmp(&time(b)))
     }
@@ -26,7 +26,7 @@ impl WgradView {
     /// leave more than half of the multiprocessors idle that a second kernel would have at work.
     pub(super) fn takes_fixup(&self, tile: ConvTile, cut: Cut) -> bool {
         let is_one_round = match cut {
-            Cut::Splits(splits) => splits > 1 && self.tiles(tile) * splits <= MULTIPROCESSORS / u64::from(tile.cluster),
+            Cut::Splits(splits) => self.tiles(tile) * splits <= MULTIPROCESSORS / u64::from(tile.cluster),
             Cut::Evenly { .. } => true,
         };
         let lengths = [self.group_c, self.dw.k_stride, self.dw.tap_stride];

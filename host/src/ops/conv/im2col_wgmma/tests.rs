@@ -219,7 +219,7 @@ fn workers_add_where_parts_are_few() {
         let (row, cut) = view.chosen(config);
         assert!(view.takes_fixup(row.tile, cut), "{config:?} {cut:?}");
         assert_eq!(Wgrad.workspace_bytes(&problem, config), view.fixup_bytes(row.tile, cut));
-        assert!(view.fixup_bytes(row.tile, cut) < view.partials_bytes(row.tile, cut), "{config:?} {cut:?}");
+        assert!(view.fixup_bytes(row.tile, cut) <= view.partials_bytes(row.tile, cut), "{config:?} {cut:?}");
         assert!(view.fixup_us(row.tile, cut) < view.estimate_us(row.tile, cut), "{config:?} {cut:?}");
     }
     assert!(configs("conv:wgrad x=256x64x56x56:bf16:nhwc dw=64x64x1x1:bf16:nhwc").is_empty());
