@@ -138,6 +138,11 @@ fn parts_are_added_in_the_same_order_in_every_run() {
                 let got = operands.dw.to_vec::<f64>(&stream).unwrap();
                 assert!(got == *first.get_or_insert_with(|| got.clone()), "{config}");
             }
+            if config.contains("_fixup_") && plan.workspace_bytes() > 0 {
+                // The last part's flags, which its worker has raised.
+                let flags = workspace.to_bytes(&stream).unwrap().split_off(plan.workspace_bytes() as usize - 64);
+                assert_eq!(flags, [0; 64], "{config}");
+            }
         }
     }
 }
