@@ -236,6 +236,11 @@ pub trait Element: Copy {
     type Acc: Accumulator;
     fn widen(self) -> Self::Acc;
     fn narrow(value: Self::Acc) -> Self;
+    /// Two as a word, the first in its low half, by one instruction where there is one; 0 of types that have not 2 bytes.
+    #[inline(always)]
+    fn narrow_pair(_low: Self::Acc, _high: Self::Acc) -> u32 {
+        0
+    }
     fn to_f64(self) -> f64;
     /// Rounded once.
     fn from_f64(value: f64) -> Self;
@@ -316,6 +321,10 @@ impl Element for f16 {
         f16(convert::f16_from_f32(value))
     }
     #[inline(always)]
+    fn narrow_pair(low: f32, high: f32) -> u32 {
+        convert::f16x2_from_f32(low, high)
+    }
+    #[inline(always)]
     fn to_f64(self) -> f64 {
         self.widen() as f64
     }
@@ -348,6 +357,10 @@ impl Element for bf16 {
     #[inline(always)]
     fn narrow(value: f32) -> Self {
         bf16(convert::bf16_from_f32(value))
+    }
+    #[inline(always)]
+    fn narrow_pair(low: f32, high: f32) -> u32 {
+        convert::bf16x2_from_f32(low, high)
     }
     #[inline(always)]
     fn to_f64(self) -> f64 {

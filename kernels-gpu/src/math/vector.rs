@@ -110,6 +110,37 @@ pub unsafe fn put<T: Element>(words: &mut [u32], v: usize, value: &T) {
     }
 }
 
+/// The elements that store these numbers, as `V` of them lie in memory: those of 2 bytes are rounded two at a time.
+#[inline(always)]
+pub fn narrowed<T: Element, const V: usize>(values: &[T::Acc; V]) -> [u32; 4] {
+    let mut words = [0u32; 4];
+    for_each!(I < V, {
+        // SAFETY: below V, elements of 16 bytes or one.
+        unsafe {
+            if size_of::<T>() != 2 || V == 1 {
+                put::<T>(&mut words, I, &T::narrow(*values.get_unchecked(I)));
+            } else if I % 2 == 0 {
+                *words.get_unchecked_mut(I / 2) =
+                    T::narrow_pair(*values.get_unchecked(I), *values.get_unchecked(I + 1));
+            }
+        }
+    });
+    words
+}
+
+/// Stores the elements of these numbers.
+///
+/// # Safety
+/// As [`write`].
+#[inline(always)]
+pub unsafe fn write_narrowed<T: Element, const V: usize>(to: u64, values: &[T::Acc; V]) {
+    if V == 1 {
+        *(to as *mut T) = T::narrow(*values.get_unchecked(0));
+    } else {
+        *(to as *mut X4<u32>) = X4(narrowed::<T, V>(values));
+    }
+}
+
 /// Stores what [`read`] would read.
 ///
 /// # Safety

@@ -67,9 +67,5 @@ pub unsafe fn store<T: Element<Acc = f32>, const V: usize>(
             *values.get_unchecked_mut(I) = math::fma_f32(beta, *prior.get_unchecked(I), *values.get_unchecked(I));
         });
     }
-    let mut elements = [T::narrow(0.0); V];
-    vector::for_each!(I < V, {
-        *elements.get_unchecked_mut(I) = T::narrow(*values.get_unchecked(I));
-    });
-    vector::write::<T, V>(to, elements);
+    vector::write_narrowed::<T, V>(to, &values);
 }

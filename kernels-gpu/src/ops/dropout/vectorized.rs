@@ -6,7 +6,7 @@
 
 use super::naive::{give_next, state};
 use crate::math::element::{Accumulator, Element};
-use crate::math::vector::{self, for_each, put, widened};
+use crate::math::vector::{self, for_each, narrowed, widened};
 use cuda_std::memory::X4;
 use cuda_std::{guarded, thread};
 use kernel_abi::ops::dropout::{DropoutParams, philox};
@@ -102,12 +102,13 @@ unsafe fn for_each_round<T: Element, const V: usize, const N: usize, const ROUND
             if is_whole(round) {
                 for_each!(J < N, {
                     let values = widened::<T, V>(x.get_unchecked(R).get_unchecked(J));
-                    let mut words = [0u32; 4];
+                    let mut results = [T::Acc::ZERO; V];
                     for_each!(I < V, {
                         let is_kept = is_kept(*draws.get_unchecked(J * V + I));
                         let value = if is_kept { *values.get_unchecked(I) * scale } else { T::Acc::ZERO };
-                        put::<T>(&mut words, I, &T::narrow(value));
+                        *results.get_unchecked_mut(I) = value;
                     });
+                    let words = narrowed::<T, V>(&results);
                     *((p.y.address as *mut T).offset(at as isize + (J * V) as isize) as *mut X4<u32>) = X4(words);
                 });
             } else {

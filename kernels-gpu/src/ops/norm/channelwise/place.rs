@@ -2,7 +2,7 @@
 
 use crate::math::chunks;
 use crate::math::element::Element;
-use crate::math::vector::{for_each, read, write};
+use crate::math::vector::{for_each, read, write_narrowed};
 use cuda_std::memory::X4;
 use cuda_std::memory::prefetch_l2;
 use cuda_std::thread::{block_idx_x, block_idx_y, thread_idx_x};
@@ -269,12 +269,11 @@ pub unsafe fn store<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams
     if p.beta != 0.0 {
         prior = read::<T, V>(address);
     }
-    let mut values = [T::narrow(0.0); V];
+    let mut values = [0.0; V];
     for_each!(I < V, {
-        let value = p.alpha * *result.get_unchecked(I) + p.beta * *prior.get_unchecked(I);
-        *values.get_unchecked_mut(I) = T::narrow(value);
+        *values.get_unchecked_mut(I) = p.alpha * *result.get_unchecked(I) + p.beta * *prior.get_unchecked(I);
     });
-    write::<T, V>(address, values);
+    write_narrowed::<T, V>(address, &values);
 }
 
 /// Element `i` of a vector of f32.
