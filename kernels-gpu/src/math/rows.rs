@@ -163,27 +163,29 @@ impl Row {
         values
     }
 
-    /// One piece, zeros where nothing is. Without a branch, behind which another tensor's elements would wait for this
+    /// One piece, `fill` where nothing is. Without a branch, behind which another tensor's elements would wait for this
     /// one's, and all elements of a ragged one are loaded before the first is looked at: for short rows. Where a thread
     /// has several pieces, the registers that this takes cost more.
     ///
     /// # Safety
     /// As [`Row::load`].
     #[inline(always)]
-    pub unsafe fn load_beside<T: Vector>(&self, piece: u32) -> Words {
+    pub unsafe fn load_beside<T: Vector>(&self, piece: u32, fill: f32) -> Words {
         let (first, whole) = (self.first::<T>(piece), self.whole::<T>(piece));
         let mut words = guarded::load_x4_streaming(self.at::<T>(first), whole);
+        let nothing = if fill == 0.0 { 0 } else { T::pack([fill; MAX_LANES])[0] };
         let mut elements = [0u32; MAX_LANES];
         let mut i = 0;
         while i < T::LANES {
             let element = first + i as i32;
-            let there = u32::from(whole == 0 && element >= 0 && element < self.n);
-            let at = self.at::<T>(element);
-            *elements.get_unchecked_mut(i) = if size_of::<T>() == 2 {
+            let inside = element >= 0 && element < self.n;
+            let (at, there) = (self.at::<T>(element), u32::from(whole == 0 && inside));
+            let loaded = if size_of::<T>() == 2 {
                 u32::from(guarded::load_u16(at, there))
             } else {
                 guarded::load_x1(at, there)[0]
             };
+            *elements.get_unchecked_mut(i) = if whole == 0 && !inside { nothing } else { loaded };
             i += 1;
         }
         i = 0;
@@ -242,7 +244,7 @@ impl Row {
 /// # Safety
 /// All threads of the warp take part; of the block, where a row has more than a warp.
 #[inline(always)]
-pub unsafe fn reduce<const G: u32>(value: f32, slots: *mut f32, neutral: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
+pub unsafe fn reduce<const G: u32>(value: f32, slots: *mut f32, join: impl Fn(f32, f32) -> f32) -> f32 {
     let mut result = value;
     let mut lane = if G < 32 { G / 2 } else { 16 };
     while lane > 0 {
@@ -258,8 +260,10 @@ pub unsafe fn reduce<const G: u32>(value: f32, slots: *mut f32, neutral: f32, jo
         *slots.add(warp_idx as usize) = result;
     }
     barrier::sync_threads();
-    result = if lane_id < G / 32 { *slots.add(lane_id as usize) } else { neutral };
-    lane = 16;
+    // Lanes take what the warps left in turns, so that few steps are left between them.
+    let warps = (G / 32).max(1);
+    result = *slots.add((lane_id % warps) as usize);
+    lane = warps / 2;
     while lane > 0 {
         result = join(result, warp::shuffle_xor_f32(result, lane));
         lane /= 2;
@@ -341,9 +345,9 @@ impl Online {
     /// As [`reduce`].
     #[inline(always)]
     pub unsafe fn reduce<T: Vector, const G: u32>(self, slots: *mut f32) -> Self {
-        let max = reduce::<G>(self.max, slots, f32::NEG_INFINITY, math::max_nan_f32);
+        let max = reduce::<G>(self.max, slots, math::max_nan_f32);
         let scaled = self.sum * T::exp(self.max - finite(max));
-        Online { max, sum: reduce::<G>(scaled, slots.add(32), 0.0, |a, b| a + b) }
+        Online { max, sum: reduce::<G>(scaled, slots.add(32), |a, b| a + b) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The ordered list of softmax algorithms.
 
-use super::{SoftmaxProblem, columns, cpu, looped_rows, naive, pairs, register_rows, split_rows};
+use super::{SoftmaxProblem, columns, cpu, lanes, looped_rows, naive, pairs, register_rows, split_rows};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::BatchSplit;
@@ -15,6 +15,7 @@ impl Operation for SoftmaxProblem {
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
         &[
             &CpuAlgorithm(cpu::Rows),
+            &lanes::Lanes,
             &register_rows::RegisterRows,
             &looped_rows::LoopedRows,
             &split_rows::SplitRows,

@@ -3,6 +3,7 @@
 mod algorithms;
 mod columns;
 mod cpu;
+mod lanes;
 mod looped_rows;
 mod naive;
 mod pairs;

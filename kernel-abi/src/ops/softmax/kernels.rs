@@ -17,6 +17,34 @@ macro_rules! softmax_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel whose lanes have an element of a short row each: symbol, pass, element type,
+/// lanes of a row.
+#[macro_export]
+macro_rules! softmax_lane_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (softmax_forward_lanes_f32_t8, forward, f32, 8),
+            (softmax_forward_lanes_f32_t16, forward, f32, 16),
+            (softmax_forward_lanes_f32_t32, forward, f32, 32),
+            (softmax_forward_lanes_f16_t8, forward, f16, 8),
+            (softmax_forward_lanes_f16_t16, forward, f16, 16),
+            (softmax_forward_lanes_f16_t32, forward, f16, 32),
+            (softmax_forward_lanes_bf16_t8, forward, bf16, 8),
+            (softmax_forward_lanes_bf16_t16, forward, bf16, 16),
+            (softmax_forward_lanes_bf16_t32, forward, bf16, 32),
+            (softmax_backward_lanes_f32_t8, backward, f32, 8),
+            (softmax_backward_lanes_f32_t16, backward, f32, 16),
+            (softmax_backward_lanes_f32_t32, backward, f32, 32),
+            (softmax_backward_lanes_f16_t8, backward, f16, 8),
+            (softmax_backward_lanes_f16_t16, backward, f16, 16),
+            (softmax_backward_lanes_f16_t32, backward, f16, 32),
+            (softmax_backward_lanes_bf16_t8, backward, bf16, 8),
+            (softmax_backward_lanes_bf16_t16, backward, bf16, 16),
+            (softmax_backward_lanes_bf16_t32, backward, bf16, 32),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel that holds rows in registers: symbol, pass, element type, threads a row,
 /// elements a thread, threads a block, blocks a multiprocessor at least.
 #[macro_export]

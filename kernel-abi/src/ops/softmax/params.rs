@@ -2,6 +2,9 @@
 
 use crate::TensorParam;
 
+/// Threads of a block whose lanes have an element each.
+pub const LANES_BLOCK: u32 = 128;
+
 /// The longest rows that a thread holds alone.
 pub const PAIR_ELEMS: i64 = 24;
 
@@ -41,5 +44,36 @@ crate::abi_struct! {
         pub in_row: TensorParam,
         /// Within a row of dy.
         pub dy_row: TensorParam,
+    }
+}
+
+crate::abi_struct! {
+    /// Launch parameters of the kernels whose lanes have an element each: few, since those rows are launched and little else.
+    /// Rows are contiguous, and at one distance from the next, counted in elements.
+    pub struct SoftmaxLanesParams {
+        /// x, or y backward.
+        pub input: u64,
+        /// Between rows of it.
+        pub in_pitch: i64,
+        /// dy; not used forward.
+        pub dy: u64,
+        /// Between rows of it.
+        pub dy_pitch: i64,
+        /// Rows.
+        pub n_rows: u32,
+        /// Elements of a row.
+        pub row_elems: u32,
+        /// A [`SoftmaxKind`](super::SoftmaxKind) as a number.
+        pub kind: u32,
+        /// Factor of the result.
+        pub alpha: f32,
+        /// What is written.
+        pub out: u64,
+        /// Between rows of it.
+        pub out_pitch: i64,
+        /// Factor of the output's prior value.
+        pub beta: f32,
+        /// Unused, keeps the struct's size a multiple of its alignment.
+        pub reserved: u32,
     }
 }

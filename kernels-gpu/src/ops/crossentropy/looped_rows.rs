@@ -118,7 +118,7 @@ unsafe fn sum_terms<T: Vector, const G: u32>(
         });
         piece += G;
     }
-    reduce::<G>(sum, slots, 0.0, |a, b| a + b)
+    reduce::<G>(sum, slots, |a, b| a + b)
 }
 
 /// Maximum and ln Σ e^(x - max) of a row.

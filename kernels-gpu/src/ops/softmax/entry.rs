@@ -1,15 +1,28 @@
 //! Softmax kernels: the rows of the lists in `kernel_abi::ops::softmax`.
 
-use super::{columns, looped_rows, naive, pairs, register_rows, split_rows};
+use super::{columns, lanes, looped_rows, naive, pairs, register_rows, split_rows};
 use crate::math::element::{bf16, f16};
 use crate::math::rows::Vector;
 use cuda_std::{kernel, shared_array};
-use kernel_abi::ops::softmax::SoftmaxParams as Params;
+use kernel_abi::ops::softmax::{SoftmaxLanesParams, SoftmaxParams as Params};
 
 kernel_abi::softmax_kernels!(naive_entries);
 
 /// Slots that the reductions of a block take.
 const SLOTS: usize = 64;
+
+macro_rules! lane_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $lanes:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the lengths and distances in `params`, rows of at most as many elements as lanes.
+        #[kernel(threads = 128)]
+        pub unsafe fn $symbol(params: SoftmaxLanesParams) {
+            lanes::$pass::<$dtype, $lanes>(&params)
+        }
+    )* };
+}
+
+kernel_abi::softmax_lane_kernels!(lane_entries);
 
 macro_rules! register_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $elems:literal, $block:literal, $blocks:literal)),*

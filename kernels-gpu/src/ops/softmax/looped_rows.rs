@@ -89,7 +89,7 @@ pub(super) unsafe fn finish<T: Vector, const STAGED: bool>(
     end: u32,
     online: Online,
 ) {
-    let results = Results::new(p, online.max, online.sum);
+    let results = Results::new(p.kind, online.max, online.sum);
     let mut piece = begin + thread::thread_idx_x();
     while piece < end {
         let mut words = [[0u32; 4]; UNDER_WAY];
@@ -200,6 +200,6 @@ pub unsafe fn backward<T: Vector, const STAGED: bool>(p: &SoftmaxParams, slots: 
     let rows = Rows::new::<T>(p, i64::from(thread::block_idx_x()));
     let end = rows.input.n_pieces::<T>();
     let log = p.kind == SoftmaxKind::Log as u32;
-    let sum = reduce::<THREADS>(gather_gradient::<T, STAGED>(&rows, 0, end, log), slots, 0.0, |a, b| a + b);
+    let sum = reduce::<THREADS>(gather_gradient::<T, STAGED>(&rows, 0, end, log), slots, |a, b| a + b);
     finish_gradient::<T, STAGED>(p, &rows, 0, end, sum);
 }

@@ -2,6 +2,7 @@
 
 mod columns;
 mod entry;
+mod lanes;
 mod looped_rows;
 mod naive;
 mod pairs;

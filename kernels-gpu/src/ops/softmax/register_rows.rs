@@ -48,16 +48,21 @@ pub unsafe fn forward<T: Vector, const G: u32, const K: usize>(p: &SoftmaxParams
     let place = Place::new::<G>(p);
     let from = place.address::<T>(&p.in_row, 1);
     let skip = place.skip::<T, G, K>(from);
-    let x: [Words; K] = Row::new::<T>(from, place.n, skip).load::<T, K>(place.lane, G, f32::NEG_INFINITY);
+    let x = Row::new::<T>(from, place.n, skip);
+    let x: [Words; K] = if K == 1 {
+        [x.load_beside::<T>(place.lane, f32::NEG_INFINITY); K]
+    } else {
+        x.load::<T, K>(place.lane, G, f32::NEG_INFINITY)
+    };
     let mut max = 0.0;
     if p.kind != SoftmaxKind::Fast as u32 {
-        max = reduce::<G>(max_of::<T, K>(&x, f32::NEG_INFINITY), slots, f32::NEG_INFINITY, math::max_nan_f32);
+        max = reduce::<G>(max_of::<T, K>(&x, f32::NEG_INFINITY), slots, math::max_nan_f32);
     }
     let mut sum = 0.0;
     for_each::<T, K>(&x, |x| sum += T::exp(x - max));
-    sum = reduce::<G>(sum, slots.add(32), 0.0, |a, b| a + b);
+    sum = reduce::<G>(sum, slots.add(32), |a, b| a + b);
     let y = Row::new::<T>(place.address::<T>(&p.out_row, 0), place.n, skip);
-    let results = Results::new(p, max, sum);
+    let results = Results::new(p.kind, max, sum);
     let mut k = 0;
     while k < K {
         y.store::<T>(place.lane + k as u32 * G, results.of::<T>(*x.get_unchecked(k)), p.alpha as f32, p.beta as f32);
@@ -76,17 +81,20 @@ pub(super) struct Results {
 
 impl Results {
     #[inline(always)]
-    pub(super) fn new(p: &SoftmaxParams, max: f32, sum: f32) -> Self {
-        let log = p.kind == SoftmaxKind::Log as u32;
+    pub(super) fn new(kind: u32, max: f32, sum: f32) -> Self {
+        let log = kind == SoftmaxKind::Log as u32;
         Results { log, max, sum: if log { ln(sum) } else { 1.0 / sum } }
     }
 
     #[inline(always)]
     pub(super) fn of<T: Vector>(&self, words: Words) -> Values {
-        map::<T>(words, |x, _| {
-            let centred = x - self.max;
-            if self.log { centred - self.sum } else { T::exp(centred) * self.sum }
-        })
+        map::<T>(words, |x, _| self.of_one::<T>(x))
+    }
+
+    #[inline(always)]
+    pub(super) fn of_one<T: Vector>(&self, x: f32) -> f32 {
+        let centred = x - self.max;
+        if self.log { centred - self.sum } else { T::exp(centred) * self.sum }
     }
 }
 
@@ -99,12 +107,12 @@ pub unsafe fn backward<T: Vector, const G: u32, const K: usize>(p: &SoftmaxParam
     let y = Row::new::<T>(from, place.n, skip);
     let dy = Row::new::<T>(place.address::<T>(&p.dy_row, 2), place.n, skip);
     let (y, dy): ([Words; K], [Words; K]) = if K == 1 {
-        ([y.load_beside::<T>(place.lane); K], [dy.load_beside::<T>(place.lane); K])
+        ([y.load_beside::<T>(place.lane, 0.0); K], [dy.load_beside::<T>(place.lane, 0.0); K])
     } else {
         (y.load::<T, K>(place.lane, G, 0.0), dy.load::<T, K>(place.lane, G, 0.0))
     };
     let log = p.kind == SoftmaxKind::Log as u32;
-    let sum = reduce::<G>(sum_of::<T, K>(&y, &dy, log, 0.0), slots, 0.0, |a, b| a + b);
+    let sum = reduce::<G>(sum_of::<T, K>(&y, &dy, log, 0.0), slots, |a, b| a + b);
     let dx = Row::new::<T>(place.address::<T>(&p.out_row, 0), place.n, skip);
     let mut k = 0;
     while k < K {
@@ -145,7 +153,12 @@ pub(super) fn gradients<T: Vector>(y: Words, dy: Words, sum: f32, log: bool) -> 
     let y = T::unpack(y);
     map::<T>(dy, |dy, i| {
         // SAFETY: `i` is below the length.
-        let y = unsafe { *y.get_unchecked(i) };
-        if log { math::fma_f32(-T::exp(y), sum, dy) } else { y * (dy - sum) }
+        gradient_of::<T>(unsafe { *y.get_unchecked(i) }, dy, sum, log)
     })
+}
+
+/// dx of an element whose row has this sum.
+#[inline(always)]
+pub(super) fn gradient_of<T: Vector>(y: f32, dy: f32, sum: f32, log: bool) -> f32 {
+    if log { math::fma_f32(-T::exp(y), sum, dy) } else { y * (dy - sum) }
 }

@@ -65,7 +65,7 @@ pub unsafe fn backward_parts<T: Vector>(p: &SoftmaxParams, slots: *mut f32) {
     let log = p.kind == SoftmaxKind::Log as u32;
     for_each_row::<T>(p, |row, rows, begin, end| {
         let sum = gather_gradient::<T, false>(rows, begin, end, log);
-        let sum = reduce::<THREADS>(sum, slots, 0.0, |a, b| a + b);
+        let sum = reduce::<THREADS>(sum, slots, |a, b| a + b);
         if thread::thread_idx_x() == 0 {
             *parts(p, row).add(2 * thread::block_idx_x() as usize) = sum;
         }
@@ -78,6 +78,6 @@ pub unsafe fn backward_rest<T: Vector>(p: &SoftmaxParams, slots: *mut f32) {
     for_each_row::<T>(p, |row, rows, begin, end| {
         let me = thread::thread_idx_x();
         let sum = if me < p.n_parts { *parts(p, row).add(2 * me as usize) } else { 0.0 };
-        finish_gradient::<T, false>(p, rows, begin, end, reduce::<THREADS>(sum, slots, 0.0, |a, b| a + b));
+        finish_gradient::<T, false>(p, rows, begin, end, reduce::<THREADS>(sum, slots, |a, b| a + b));
     });
 }
