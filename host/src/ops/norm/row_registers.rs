@@ -53,6 +53,10 @@ const SUM_KERNELS: &[(&str, DType)] = kernel_abi::norm_column_sums_kernels!(sum_
 pub(super) const VECTOR_BYTES: i64 = 16;
 /// Share of the memory's rate.
 const MEMORY_SHARE: f64 = 0.85;
+/// What a thread takes for each of its vectors, which shows where rows are few, and what the warps of a row take to meet.
+const VECTOR_US: f64 = 0.07;
+const MEETING_US: f64 = 0.1;
+const LANES: u32 = 32;
 /// Threads of a multiprocessor that backward's blocks take, registers allowing.
 const RESIDENT_THREADS: u32 = 512;
 
@@ -69,7 +73,7 @@ impl Algorithm<NormProblem> for RowRegisters {
             return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
         }
         Geometry::of(problem)?;
-        Ok(vec![Config(kernel(problem)?.symbol)])
+        Ok(kernels(problem)?.iter().map(|row| Config(row.symbol)).collect())
     }
 
     fn workspace_bytes(&self, problem: &NormProblem, config: Config) -> u64 {
@@ -86,7 +90,11 @@ impl Algorithm<NormProblem> for RowRegisters {
         let info = context.info();
         let parts = find(config).map_or(0, |row| parts_bytes(problem, row, context));
         let launches = if parts > 0 { 2.0 } else { 1.0 };
-        launches * LAUNCH_US + (problem.bytes() + 2.0 * parts as f64) / (MEMORY_SHARE * info.bytes_per_us)
+        let (vectors, warps) = find(config).map_or((1, 1), |row| (row.vectors, row.threads.div_ceil(LANES)));
+        let alone = f64::from(vectors) * VECTOR_US + if warps > 1 { MEETING_US } else { 0.0 };
+        // Warps of one vector each have the least under way for what they say to each other.
+        let share = if warps > 1 && vectors == 1 { 0.95 * MEMORY_SHARE } else { MEMORY_SHARE };
+        launches * LAUNCH_US + alone + (problem.bytes() + 2.0 * parts as f64) / (share * info.bytes_per_us)
     }
 
     fn prepare(&self, problem: &NormProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -95,7 +103,8 @@ impl Algorithm<NormProblem> for RowRegisters {
             reasons: vec![(self.name().to_owned(), reason)],
         };
         let geometry = Geometry::of(problem).map_err(refused)?;
-        let row = kernel(problem).map_err(refused)?;
+        let missing = || refused(Refusal::new(format!("has no kernel {}", config.0)));
+        let row = find(config).ok_or_else(missing)?;
         let blocks = n_blocks(problem, row, context);
         let fallback_config = naive::Naive.configs(problem, context).map_err(refused)?[0];
         let sums = if wants_parts(problem) { Some(column_sums(problem, blocks, context)?) } else { None };
@@ -109,19 +118,25 @@ impl Algorithm<NormProblem> for RowRegisters {
     }
 }
 
-/// The smallest kernel whose threads hold a row.
-fn kernel(problem: &NormProblem) -> Result<Row, Refusal> {
+/// The kernels of the fewest threads that hold a row, and of the fewest vectors a thread.
+fn kernels(problem: &NormProblem) -> Result<Vec<Row>, Refusal> {
     let (dtype, elems) = (problem.x().dtype(), problem.count());
     let run = VECTOR_BYTES / dtype.size_bytes() as i64;
     let fitting = || KERNELS.iter().filter(|row| row.pass == problem.pass() && row.dtype == dtype);
     let holds = |row: &Row| i64::from(row.threads * row.vectors) * run;
-    fitting().copied().find(|row| holds(row) >= elems).ok_or_else(|| {
-        let most = fitting().map(holds).max();
-        Refusal::new(match most {
-            Some(most) => format!("holds rows of up to {most} elements of {dtype}, given {elems}"),
-            None => format!("has no kernel for pass {} with {dtype}", problem.pass()),
-        })
-    })
+    let holding = || fitting().filter(|row| holds(row) >= elems);
+    let narrow = holding().min_by_key(|row| (row.threads, row.vectors));
+    let shallow = holding().min_by_key(|row| (row.vectors, row.threads));
+    let mut rows: Vec<Row> = [narrow, shallow].into_iter().flatten().copied().collect();
+    rows.dedup_by_key(|row| row.symbol);
+    if !rows.is_empty() {
+        return Ok(rows);
+    }
+    let most = fitting().map(holds).max();
+    Err(Refusal::new(match most {
+        Some(most) => format!("holds rows of up to {most} elements of {dtype}, given {elems}"),
+        None => format!("has no kernel for pass {} with {dtype}", problem.pass()),
+    }))
 }
 
 fn find(config: Config) -> Option<Row> {

@@ -20,49 +20,33 @@ pub const SUMMED_COLUMNS: u32 = 256;
 crate::abi_struct! {
     /// Launch parameters of the kernels that hold rows in registers, or go along them. Rows are contiguous, and their lengths and distances
     /// multiples of 16 bytes. Addresses are multiples of 16, 0 for what is not there.
+    ///
+    /// What the first load needs stands first: parameters come to a block 64 bytes at a time.
     pub struct NormRowsParams {
         /// x.
         pub x: u64,
-        /// y, or dx.
-        pub out: u64,
-        /// dy; backward only.
-        pub dy: u64,
+        /// Elements between neighbouring rows of x.
+        pub x_pitch: i64,
         /// scale.
         pub scale: u64,
         /// bias; forward only.
         pub bias: u64,
-        /// Mean.
-        pub mean: u64,
-        /// Inverse standard deviation.
-        pub inv_std: u64,
-        /// Parts of dscale and dbias: `[block][dscale, dbias][column]`; 0 where they are not wanted. Backward only.
-        pub partials: u64,
-        /// Elements between neighbouring rows of x.
-        pub x_pitch: i64,
-        /// The same of what is written.
-        pub out_pitch: i64,
-        /// The same of dy.
-        pub dy_pitch: i64,
         /// Rows.
         pub n_rows: u32,
         /// Elements of a row.
         pub row_elems: u32,
-        /// Rows until parameters repeat.
-        pub period: Divisor,
-        /// Neighbours in a row that have one parameter.
-        pub run: Divisor,
-        /// Parameters that a row meets.
-        pub params_per_row: u32,
-        /// 1 where scale and bias are f32, 0 where they are of x's type.
-        pub parameters_are_wide: u32,
-        /// 1 where mean and inverse standard deviation are read, 0 where they are written.
-        pub statistics_are_given: u32,
         /// 1 where the mean is subtracted.
         pub has_mean: u32,
-        /// 1 where parts of dscale are written.
-        pub wants_dscale: u32,
-        /// The same of dbias.
-        pub wants_dbias: u32,
+        /// 1 where scale and bias are f32, 0 where they are of x's type.
+        pub parameters_are_wide: u32,
+        /// y, or dx.
+        pub out: u64,
+        /// Elements between neighbouring rows of what is written.
+        pub out_pitch: i64,
+        /// Mean.
+        pub mean: u64,
+        /// Inverse standard deviation.
+        pub inv_std: u64,
         /// 1 / `row_elems`.
         pub share: f32,
         /// What is added to the variance.
@@ -71,6 +55,24 @@ crate::abi_struct! {
         pub alpha: f32,
         /// Factor of the output's prior value.
         pub beta: f32,
+        /// Rows until parameters repeat.
+        pub period: Divisor,
+        /// Neighbours in a row that have one parameter.
+        pub run: Divisor,
+        /// dy; backward only.
+        pub dy: u64,
+        /// The same of dy; backward only.
+        pub dy_pitch: i64,
+        /// Parts of dscale and dbias: `[block][dscale, dbias][column]`; 0 where they are not wanted. Backward only.
+        pub partials: u64,
+        /// Parameters that a row meets.
+        pub params_per_row: u32,
+        /// 1 where mean and inverse standard deviation are read, 0 where they are written.
+        pub statistics_are_given: u32,
+        /// 1 where parts of dscale are written.
+        pub wants_dscale: u32,
+        /// The same of dbias.
+        pub wants_dbias: u32,
     }
 }
 

@@ -9,7 +9,7 @@
 
 use crate::math::approximate::inverse_sqrt;
 use crate::math::element::Element;
-use crate::math::vector::{for_each, put, widened};
+use crate::math::vector::{for_each, narrowed, widened};
 use cuda_std::memory::{X4, prefetch_l2, store_x4};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::{guarded, schedule, shared_array, warp};
@@ -61,7 +61,14 @@ unsafe fn forward_with<
 ) {
     let at = Place::new::<THREADS>(block_idx_x());
     let x = load_row::<T, E, THREADS, VECTORS>(p, &at, p.x, p.x_pitch);
-    if SIMPLE && block_idx_x() < FIRST_BLOCKS {
+    let beside = SIMPLE && loads_parameters_beside(VECTORS);
+    let mut given = [[0u32; 4]; BOTH];
+    if beside {
+        let column = at.column::<E, THREADS>(0);
+        let there = column < p.row_elems;
+        // Opaque: else the compiler puts these loads where they are used.
+        given = [p.scale, p.bias].map(|address| parameter_words::<T>(address, column, there).map(schedule::opaque));
+    } else if SIMPLE && block_idx_x() < FIRST_BLOCKS {
         prefetch_parameters::<T, E, THREADS, VECTORS>(p, &at);
     }
     let (mean, inv_std) = statistics::<T, E, THREADS, VECTORS, SCARCE>(p, &at, &x);
@@ -75,8 +82,16 @@ unsafe fn forward_with<
         let column = at.column::<E, THREADS>(J);
         if column < p.row_elems {
             let mut y = anew::<T, E, SCARCE>(x.get_unchecked(J));
-            let scale = parameters::<T, E, SIMPLE>(p, p.scale, at.row, column, 1.0);
-            let bias = parameters::<T, E, SIMPLE>(p, p.bias, at.row, column, 0.0);
+            let scale = if beside {
+                given_or::<T, E>(p.scale, &given[0], 1.0)
+            } else {
+                parameters::<T, E, SIMPLE>(p, p.scale, at.row, column, 1.0)
+            };
+            let bias = if beside {
+                given_or::<T, E>(p.bias, &given[1], 0.0)
+            } else {
+                parameters::<T, E, SIMPLE>(p, p.bias, at.row, column, 0.0)
+            };
             for_each!(I < E, {
                 let y = y.get_unchecked_mut(I);
                 *y = (*y - mean) * inv_std * *scale.get_unchecked(I) + *bias.get_unchecked(I);
@@ -84,6 +99,12 @@ unsafe fn forward_with<
             store::<T, E>(p, at.row, column, y);
         }
     });
+}
+
+/// Whether forward loads the parameters together with x: where threads have registers for both.
+#[inline(always)]
+const fn loads_parameters_beside(vectors: usize) -> bool {
+    vectors == 1
 }
 
 /// Brings the row's parameters near while it is read and summed up: few rows wait for them otherwise.
@@ -361,9 +382,16 @@ pub(super) unsafe fn row_sums<const THREADS: u32, const N: usize>(mut values: [f
         });
     }
     sync_threads();
+    // Lanes take what the warps left in turns, so that few steps are left between them.
+    let warps = (THREADS / LANES).max(1);
     for_each!(I < N, {
-        let part = if lane < THREADS / LANES { *slots.add(32 * I + lane as usize) } else { 0.0 };
-        *values.get_unchecked_mut(I) = warp::sum_f32(part);
+        let mut sum = *slots.add(32 * I + (lane % warps) as usize);
+        let mut other = warps / 2;
+        while other > 0 {
+            sum += warp::shuffle_xor_f32(sum, other);
+            other /= 2;
+        }
+        *values.get_unchecked_mut(I) = sum;
     });
     values
 }
@@ -377,15 +405,10 @@ pub(super) unsafe fn parameters<T: Element<Acc = f32>, const E: usize, const SIM
     column: u32,
     or: f32,
 ) -> [f32; E] {
-    let mut values = [or; E];
     if SIMPLE {
-        let words = guarded::load_x4(address + u64::from(column) * size_of::<T>() as u64, u32::from(address != 0));
-        let given = widened::<T, E>(&words);
-        for_each!(I < E, {
-            *values.get_unchecked_mut(I) = if address != 0 { *given.get_unchecked(I) } else { or };
-        });
-        return values;
+        return given_or::<T, E>(address, &parameter_words::<T>(address, column, true), or);
     }
+    let mut values = [or; E];
     if address == 0 {
         return values;
     }
@@ -406,6 +429,23 @@ pub(super) unsafe fn parameters<T: Element<Acc = f32>, const E: usize, const SIM
     }
     for_each!(I < E, {
         *values.get_unchecked_mut(I) = read(first + p.run.div_rem(column + I as u32).0);
+    });
+    values
+}
+
+/// Those of a vector as they are stored, where they lie as the columns do; zeros where there are none.
+#[inline(always)]
+unsafe fn parameter_words<T>(address: u64, column: u32, there: bool) -> [u32; 4] {
+    guarded::load_x4(address + u64::from(column) * size_of::<T>() as u64, u32::from(there && address != 0))
+}
+
+/// These parameters, `or` where there are none.
+#[inline(always)]
+unsafe fn given_or<T: Element<Acc = f32>, const E: usize>(address: u64, words: &[u32; 4], or: f32) -> [f32; E] {
+    let given = widened::<T, E>(words);
+    let mut values = [or; E];
+    for_each!(I < E, {
+        *values.get_unchecked_mut(I) = if address != 0 { *given.get_unchecked(I) } else { or };
     });
     values
 }
@@ -440,12 +480,11 @@ pub(super) unsafe fn store<T: Element<Acc = f32>, const E: usize>(
         let X4(words) = *(to as *const X4<u32>);
         prior = widened::<T, E>(&words);
     }
-    let mut words = [0u32; 4];
+    let mut values = [0.0; E];
     for_each!(I < E, {
-        let value = p.alpha * *result.get_unchecked(I) + p.beta * *prior.get_unchecked(I);
-        put::<T>(&mut words, I, &T::narrow(value));
+        *values.get_unchecked_mut(I) = p.alpha * *result.get_unchecked(I) + p.beta * *prior.get_unchecked(I);
     });
-    store_x4(to as *mut u32, words);
+    store_x4(to as *mut u32, narrowed::<T, E>(&values));
 }
 
 /// dscale and dbias.
