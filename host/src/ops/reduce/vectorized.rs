@@ -14,9 +14,14 @@ use kernel_abi::ops::reduce::{MAX_LEVELS, ReducePartsParams};
 use kernel_abi::{MAX_RANK, TensorParam};
 
 const KERNELS: &[KernelRow] = kernel_abi::reduce_vector_kernels!(kernel_rows);
+const WIDE: &[KernelRow] = kernel_abi::reduce_wide_kernels!(kernel_rows);
 const FINISH: &[KernelRow] = kernel_abi::reduce_finish_kernels!(kernel_rows);
 
 const BLOCK: u32 = 256;
+/// Threads of a block that has one long row.
+const WIDE_BLOCK: u32 = 1024;
+/// Accesses of a row that such a block has at most: from then on, blocks that share it are faster.
+const WIDE_ITEMS: u32 = 1 << 14;
 const WARP: u32 = 32;
 /// Bytes of an access.
 const CHUNK: u64 = 16;
@@ -36,8 +41,24 @@ const MAX_PARTS: u32 = 1024;
 const MEMORY_SHARE: f64 = 0.9;
 const LAST: usize = MAX_RANK - 1;
 
-/// Two configs: rows, or columns, by what lies contiguous; parts are combined by a second kernel. Indices and
-/// `log_sum_exp` of rows have kernels of their own, whose rows are in one part.
+/// The name of a kernel of columns with twice the threads beside one another.
+const WIDER_SUFFIX: &str = "+wider";
+
+macro_rules! wider_rows {
+    ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => {
+        &[$(KernelRow {
+            symbol: concat!(stringify!($symbol), "+wider"),
+            pass: stringify!($pass),
+            dtype: kernel_abi::dtype_of!($dtype),
+        }),*]
+    };
+}
+
+const WIDER: &[KernelRow] = kernel_abi::reduce_vector_kernels!(wider_rows);
+
+/// Rows, or columns, by what lies contiguous; parts are combined by a second kernel. A few long rows may take a block of
+/// 1024 threads each instead, and columns that leave threads idle more of these. Indices and `log_sum_exp` of rows have
+/// kernels of their own, whose rows are in one part.
 pub(super) struct Vectorized;
 
 impl Algorithm<ReduceProblem> for Vectorized {
@@ -46,28 +67,76 @@ impl Algorithm<ReduceProblem> for Vectorized {
     }
 
     fn configs(&self, problem: &ReduceProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        let geometry = Geometry::of(problem)?;
-        kernel_for(KERNELS, geometry.pass, problem.x().dtype(), context)
+        let geometry = Geometry::of(problem, Shape::Usual)?;
+        let mut configs = kernel_for(KERNELS, geometry.pass, problem.x().dtype(), context)?;
+        let Form { params, blocks } = geometry.vectors.as_ref().unwrap_or(&geometry.general);
+        // Long rows, so few of them that a block has one.
+        let long = UNROLL * BLOCK < params.items && params.items <= WIDE_ITEMS;
+        if geometry.pass == "rows" && params.lanes == BLOCK && long && *blocks < ENOUGH {
+            configs.extend(kernel_for(WIDE, geometry.pass, problem.x().dtype(), context)?);
+        }
+        if geometry.pass == "columns" && can_be_wider(params) {
+            let fits = |row: &&KernelRow| row.pass == geometry.pass && row.dtype == problem.x().dtype();
+            let wider = WIDER.iter().find(fits);
+            configs.extend(wider.map(|row| Config(row.symbol)));
+        }
+        Ok(configs)
     }
 
-    fn workspace_bytes(&self, problem: &ReduceProblem, _: Config) -> u64 {
-        Geometry::of(problem).map_or(0, |geometry| geometry.workspace_bytes(problem))
+    fn workspace_bytes(&self, problem: &ReduceProblem, config: Config) -> u64 {
+        Geometry::of(problem, Shape::of(config)).map_or(0, |geometry| geometry.workspace_bytes(problem))
     }
 
-    fn estimate_us(&self, problem: &ReduceProblem, _: Config, context: &Context) -> f64 {
-        let kernels = Geometry::of(problem).map_or(1.0, |geometry| if geometry.n_parts > 1 { 2.0 } else { 1.0 });
-        kernels * LAUNCH_US + problem.bytes() / (MEMORY_SHARE * context.info().bytes_per_us)
+    fn estimate_us(&self, problem: &ReduceProblem, config: Config, context: &Context) -> f64 {
+        /// From a thread's loads to the next ones, where nobody else keeps the memory busy.
+        const ROUND_US: f64 = 0.6;
+        /// What a block more of columns side by side costs, where it was not timed.
+        const WIDER: f64 = 1.01;
+        let shape = Shape::of(config);
+        let Ok(geometry) = Geometry::of(problem, shape) else { return f64::MAX };
+        let Form { params, .. } = geometry.vectors.as_ref().unwrap_or(&geometry.general);
+        let kernels = if geometry.n_parts > 1 { 2.0 } else { 1.0 };
+        let bytes_us = problem.bytes() / (MEMORY_SHARE * context.info().bytes_per_us);
+        let sharing = if geometry.pass == "columns" { BLOCK / params.lanes } else { params.lanes };
+        let rounds = params.part_items.div_ceil(UNROLL * sharing);
+        let wider = if shape == Shape::Wider { WIDER } else { 1.0 };
+        kernels * LAUNCH_US + wider * bytes_us.max(f64::from(rounds) * ROUND_US)
     }
 
     fn prepare(&self, problem: &ReduceProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let geometry = Geometry::of(problem).map_err(|Refusal(reason)| Error::bad(ReduceProblem::OP, "x", reason))?;
+        let shape = Shape::of(config);
+        let geometry =
+            Geometry::of(problem, shape).map_err(|Refusal(reason)| Error::bad(ReduceProblem::OP, "x", reason))?;
         let finish = FINISH.iter().find(|row| row.dtype == problem.computing()).unwrap_or(&FINISH[0]);
         Ok(Box::new(VectorizedLaunch {
-            function: context.function(config.0)?,
+            function: context.function(config.0.trim_end_matches(WIDER_SUFFIX))?,
+            block: if shape == Shape::Wide { WIDE_BLOCK } else { BLOCK },
             finish: if geometry.n_parts > 1 { Some(context.function(finish.symbol)?) } else { None },
             span_bytes: problem.x().span_bytes(),
             geometry,
         }))
+    }
+}
+
+/// How threads share a problem out.
+#[derive(Clone, Copy, PartialEq)]
+enum Shape {
+    Usual,
+    /// Rows: a block of 1024 threads has one.
+    Wide,
+    /// Columns: the next number of threads beside one another.
+    Wider,
+}
+
+impl Shape {
+    fn of(config: Config) -> Self {
+        if WIDE.iter().any(|row| row.symbol == config.0) {
+            Shape::Wide
+        } else if config.0.ends_with(WIDER_SUFFIX) {
+            Shape::Wider
+        } else {
+            Shape::Usual
+        }
     }
 }
 
@@ -88,7 +157,7 @@ struct Form {
 }
 
 impl Geometry {
-    fn of(problem: &ReduceProblem) -> Result<Self, Refusal> {
+    fn of(problem: &ReduceProblem, shape: Shape) -> Result<Self, Refusal> {
         let (x, y) = (problem.x(), problem.y());
         if !x.dtype().is_general() || problem.computing() != x.dtype().accumulator() {
             let (x, y) = (x.dtype(), y.dtype());
@@ -143,17 +212,24 @@ impl Geometry {
             let items = extents.iter().product::<i64>() as u32;
             let per_run = (run / if vectors { width } else { 1 }) as u32;
             let (lanes, groups, blocks_of_run) = if rows {
-                let lanes = row_lanes(items, n_outputs as u32);
-                (lanes, (n_outputs as u32).div_ceil(BLOCK / lanes), 1)
+                if shape == Shape::Wide {
+                    (WIDE_BLOCK, n_outputs as u32, 1)
+                } else {
+                    let lanes = row_lanes(items, n_outputs as u32);
+                    (lanes, (n_outputs as u32).div_ceil(BLOCK / lanes), 1)
+                }
             } else {
-                let lanes = column_lanes(per_run);
+                let mut lanes = column_lanes(per_run);
+                if shape == Shape::Wider && lanes < WARP {
+                    lanes *= 2;
+                }
                 let blocks = per_run.div_ceil(lanes);
                 (lanes, (n_outputs / run) as u32 * blocks, blocks)
             };
             // Threads that share out the items of a result: each has some in every part.
             let sharing = if rows { lanes } else { BLOCK / lanes };
             let n_parts = n_parts.unwrap_or_else(|| {
-                if whole || items < UNSPLIT * sharing || groups >= ENOUGH {
+                if whole || shape == Shape::Wide || items < UNSPLIT * sharing || groups >= ENOUGH {
                     return 1;
                 }
                 let wanted = (BLOCKS / groups).min(items / (2 * UNROLL * sharing)).clamp(1, MAX_PARTS);
@@ -182,7 +258,9 @@ impl Geometry {
                 finish_lanes: (n_outputs as u32).next_power_of_two().min(WARP),
                 vectors: u32::from(vectors),
                 run: run as u32,
-                unused: 0,
+                is_pitched: u32::from(kept_y.dims[..LAST].iter().all(|&dim| dim == 1)),
+                x_pitch: kept_x.strides[LAST],
+                y_pitch: kept_y.strides[LAST],
                 indices: kept_indices,
                 y: kept_y,
                 kept: kept_x,
@@ -233,8 +311,16 @@ fn column_lanes(columns: u32) -> u32 {
     [32, 16].into_iter().find(|&lanes| used(lanes) >= 0.9).unwrap_or(8)
 }
 
+/// Whether twice the threads beside one another are tried: longer pieces of each row are read together, and more threads have
+/// nothing to read at its end.
+fn can_be_wider(params: &ReducePartsParams) -> bool {
+    params.vectors != 0 && params.lanes < WARP && params.blocks.divisor > 2
+}
+
 struct VectorizedLaunch {
     function: Function,
+    /// Threads of a block of it.
+    block: u32,
     /// Where there are parts to combine.
     finish: Option<Function>,
     geometry: Geometry,
@@ -256,7 +342,8 @@ impl Launch for VectorizedLaunch {
         params.x_end = params.x + self.span_bytes;
         params.indices.address = if call.operands.len() > 2 { call.address(2) } else { 0 };
         params.partials = if *n_parts > 1 { call.workspace_address() } else { 0 };
-        let grid = LaunchConfig { grid: [form.blocks, *n_parts, 1], block: [BLOCK, 1, 1], ..LaunchConfig::default() };
+        let grid =
+            LaunchConfig { grid: [form.blocks, *n_parts, 1], block: [self.block, 1, 1], ..LaunchConfig::default() };
         let queue = |function: &Function, config: &LaunchConfig| {
             launch(function, config, stream, &params)
                 .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
@@ -287,7 +374,7 @@ mod tests {
             "add x=3x1000003:f32 y=3x1:f32",
         ] {
             let problem: ReduceProblem = format!("reduce:{text}").parse().unwrap();
-            let geometry = Geometry::of(&problem).unwrap();
+            let geometry = Geometry::of(&problem, Shape::Usual).unwrap();
             assert!(geometry.n_parts > 1, "{text}");
             let form = geometry.vectors.as_ref().unwrap_or(&geometry.general).params;
             assert!((form.n_parts - 1) * form.part_items < form.items, "{text}: {} parts", form.n_parts);

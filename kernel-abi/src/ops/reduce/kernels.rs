@@ -38,6 +38,19 @@ macro_rules! reduce_vector_kernels {
     };
 }
 
+/// The same for the kernels whose blocks of 1024 threads have a row each.
+#[macro_export]
+macro_rules! reduce_wide_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (reduce_rows_wide_f32, rows, f32),
+            (reduce_rows_wide_f64, rows, f64),
+            (reduce_rows_wide_f16, rows, f16),
+            (reduce_rows_wide_bf16, rows, bf16),
+        }
+    };
+}
+
 /// The same for the kernels that combine parts: symbol, pass, type of the parts.
 #[macro_export]
 macro_rules! reduce_finish_kernels {

@@ -43,57 +43,63 @@ crate::abi_struct! {
     /// A result is made of items: 16 bytes of a row, or elements of a column at intervals. Item
     /// `(i2 · middle + i1) · inner + i0` lies `Σ i · strides` elements behind the first, but for rows' `i0`, which counts
     /// multiples of 16 bytes.
+    ///
+    /// What the first load needs stands first: parameters come to a block 64 bytes at a time.
     pub struct ReducePartsParams {
         /// What is reduced.
         pub x: u64,
-        /// What lies behind it.
-        pub x_end: u64,
-        /// Where parts go, `[part][output]`; 0 where there is one part, which is the result.
-        pub partials: u64,
+        /// Elements between those of x that neighbouring results begin with, where `is_pitched`.
+        pub x_pitch: i64,
         /// Elements of y.
         pub n_outputs: i64,
+        /// `rows`: threads of a result, a power of two up to 32 or a block's. `columns`: threads beside one another, a power
+        /// of two.
+        pub lanes: u32,
+        /// `rows`: 1 where every run begins and ends at multiples of 16 bytes. `columns`: 1 where 16 bytes are read at a
+        /// time, 0 for single elements.
+        pub vectors: u32,
+        /// Items of a result.
+        pub items: u32,
+        /// Items of a part.
+        pub part_items: u32,
+        /// A [`ReducePass`](super::ReducePass) as a number.
+        pub op: u32,
+        /// 1 where results lie along one dimension.
+        pub is_pitched: u32,
+        /// Items of the innermost loop.
+        pub inner: Divisor,
+        /// Element type of y, a [`DType`](crate::DType) as a number.
+        pub y_dtype: u32,
         /// Elements of x for each of them.
         pub n_reduced: i64,
         /// Factor of the result.
         pub alpha: f64,
         /// Factor of the output's prior value.
         pub beta: f64,
+        /// Where parts go, `[part][output]`; 0 where there is one part, which is the result.
+        pub partials: u64,
+        /// Elements between neighbouring results, where `is_pitched`.
+        pub y_pitch: i64,
+        /// What lies behind it.
+        pub x_end: u64,
         /// Between items, in elements.
         pub strides: [i64; MAX_LEVELS],
-        /// Items of the innermost loop.
-        pub inner: Divisor,
         /// Items of the loop around it.
         pub middle: Divisor,
         /// `columns`: blocks of a run of outputs.
         pub blocks: Divisor,
-        /// Items of a result.
-        pub items: u32,
-        /// Items of a part.
-        pub part_items: u32,
         /// Parts.
         pub n_parts: u32,
-        /// A [`ReducePass`](super::ReducePass) as a number.
-        pub op: u32,
-        /// Element type of y, a [`DType`](crate::DType) as a number.
-        pub y_dtype: u32,
         /// Element type of the indices.
         pub indices_dtype: u32,
-        /// `rows`: threads of a result, a power of two up to 32 or a block's. `columns`: threads beside one another, a power
-        /// of two.
-        pub lanes: u32,
         /// `finish`: threads beside one another, a power of two.
         pub finish_lanes: u32,
-        /// `rows`: 1 where every run begins and ends at multiples of 16 bytes. `columns`: 1 where 16 bytes are read at a
-        /// time, 0 for single elements.
-        pub vectors: u32,
         /// Elements that lie contiguous: of a row, or outputs of `columns`.
         pub run: u32,
-        /// Nothing.
-        pub unused: u32,
-        /// Indices; used by `first` alone.
-        pub indices: TensorParam,
         /// Output.
         pub y: TensorParam,
+        /// Indices; used by `first` alone.
+        pub indices: TensorParam,
         /// Where the elements of x for an element of y begin.
         pub kept: TensorParam,
     }

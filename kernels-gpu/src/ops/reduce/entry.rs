@@ -24,6 +24,9 @@ macro_rules! vector_entries {
             vectorized::columns::<$dtype, 1>(&$params, $shared)
         }
     };
+    (@rows $dtype:ident, $params:ident, $shared:ident) => {
+        vectorized::rows::<$dtype, { vectorized::BLOCK }>(&$params, $shared)
+    };
     (@$pass:ident $dtype:ident, $params:ident, $shared:ident) => {
         vectorized::$pass::<$dtype>(&$params, $shared)
     };
@@ -31,3 +34,16 @@ macro_rules! vector_entries {
 
 kernel_abi::reduce_vector_kernels!(vector_entries);
 kernel_abi::reduce_finish_kernels!(vector_entries);
+
+macro_rules! wide_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// As above.
+        #[kernel(threads = 1024, min_blocks = 1)]
+        pub unsafe fn $symbol(params: ReducePartsParams) {
+            vectorized::$pass::<$dtype, { vectorized::WIDE_BLOCK }>(&params, shared_array![u8; vectorized::SHARED])
+        }
+    )* };
+}
+
+kernel_abi::reduce_wide_kernels!(wide_entries);

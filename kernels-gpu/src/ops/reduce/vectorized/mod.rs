@@ -16,10 +16,14 @@ use crate::math::reduction;
 use crate::math::typed::blend;
 use crate::math::{rows::Vector, vector::put as put_element};
 use cuda_std::thread::block_idx_y;
+use kernel_abi::TensorParam;
 use kernel_abi::ops::reduce::{ReducePartsParams, ReducePass};
 
 /// Threads of a block, as in `entry.rs`.
 pub(super) const BLOCK: usize = 256;
+
+/// The same where a block has one long row, all of whose loads shall be under way together.
+pub(super) const WIDE_BLOCK: usize = 1024;
 
 /// Bytes of shared memory: an accumulator for each thread and element of 16 bytes.
 pub(super) const SHARED: usize = BLOCK * 8 * size_of::<f32>();
@@ -71,10 +75,20 @@ unsafe fn filled<T: Element>(value: T::Acc) -> [u32; 4] {
     words
 }
 
+/// Where a result, or what it is made of, begins in a tensor; mostly nothing is looked up for it.
+#[inline(always)]
+fn offset_of(p: &ReducePartsParams, tensor: &TensorParam, pitch: i64, output: i64) -> i64 {
+    if p.is_pitched != 0 {
+        return output * pitch;
+    }
+    let [offset] = row_offsets([tensor], output);
+    offset
+}
+
 /// Stores a result.
 #[inline(always)]
 unsafe fn put<A: Accumulator>(p: &ReducePartsParams, output: i64, result: A) {
-    let [y] = row_offsets([&p.y], output);
+    let y = offset_of(p, &p.y, p.y_pitch, output);
     blend(p.y_dtype, p.y.address, y, result, p.alpha, p.beta);
 }
 
@@ -94,8 +108,8 @@ unsafe fn put_part<A: Accumulator>(p: &ReducePartsParams, output: i64, whole: A)
 /// # Safety
 /// As the kernels.
 #[inline(always)]
-pub(super) unsafe fn rows<T: Element>(p: &ReducePartsParams, shared: *mut u8) {
-    for_op!(p.op, OP, rows::reduce::<T, state::Folded<T::Acc, OP>>(p, shared))
+pub(super) unsafe fn rows<T: Element, const THREADS: usize>(p: &ReducePartsParams, shared: *mut u8) {
+    for_op!(p.op, OP, rows::reduce::<T, state::Folded<T::Acc, OP>, THREADS>(p, shared))
 }
 
 /// The same, for the place of the smallest or largest element.
@@ -106,7 +120,7 @@ pub(super) unsafe fn rows<T: Element>(p: &ReducePartsParams, shared: *mut u8) {
 pub(super) unsafe fn first<T: Element>(p: &ReducePartsParams, shared: *mut u8) {
     macro_rules! of {
         ($pass:ident) => {
-            rows::reduce::<T, state::First<T::Acc, { ReducePass::$pass as u32 }>>(p, shared)
+            rows::reduce::<T, state::First<T::Acc, { ReducePass::$pass as u32 }>, BLOCK>(p, shared)
         };
     }
     match p.op {
@@ -122,7 +136,7 @@ pub(super) unsafe fn first<T: Element>(p: &ReducePartsParams, shared: *mut u8) {
 /// As the kernels.
 #[inline(always)]
 pub(super) unsafe fn log_sum_exp<T: Vector>(p: &ReducePartsParams, shared: *mut u8) {
-    rows::reduce::<T, state::Exponentials<T>>(p, shared)
+    rows::reduce::<T, state::Exponentials<T>, BLOCK>(p, shared)
 }
 
 /// Items above one another.

@@ -4,9 +4,8 @@
 //! other runs is left out. Items that reach beyond x itself are read element by element.
 
 use super::state::State;
-use super::{BLOCK, UNROLL, WARP, filled, part_end};
+use super::{UNROLL, WARP, filled, offset_of, part_end};
 use crate::math::element::Element;
-use crate::math::index::row_offsets;
 use crate::math::vector::{for_each, of_run, widened};
 use cuda_std::guarded;
 use cuda_std::thread::{block_idx_x, block_idx_y, sync_threads, thread_idx_x};
@@ -78,16 +77,19 @@ unsafe fn over_items<T: Element, S: State<T::Acc>, const V: usize, const WHOLE: 
 /// # Safety
 /// As the kernels.
 #[inline(always)]
-pub(super) unsafe fn reduce<T: Element, S: State<T::Acc>>(p: &ReducePartsParams, shared: *mut u8) {
+pub(super) unsafe fn reduce<T: Element, S: State<T::Acc>, const THREADS: usize>(
+    p: &ReducePartsParams,
+    shared: *mut u8,
+) {
     let thread = thread_idx_x();
     // Both are powers of two.
     let shift = p.lanes.trailing_zeros();
     let (group, lane) = (thread >> shift, thread & (p.lanes - 1));
-    let output = i64::from(block_idx_x()) * i64::from(BLOCK as u32 >> shift) + i64::from(group);
+    let output = i64::from(block_idx_x()) * i64::from(THREADS as u32 >> shift) + i64::from(group);
     let there = output < p.n_outputs;
     let mut state = S::new();
     if there {
-        let [x] = row_offsets([&p.kept], output);
+        let x = offset_of(p, &p.kept, p.x_pitch, output);
         let from = p.x + (x * size_of::<T>() as i64) as u64;
         macro_rules! over {
             ($v:literal) => {
@@ -120,7 +122,7 @@ pub(super) unsafe fn reduce<T: Element, S: State<T::Acc>>(p: &ReducePartsParams,
         sync_threads();
         state = *states;
         let mut i = 1;
-        while i < BLOCK / WARP as usize {
+        while i < THREADS / WARP as usize {
             state = state.with(*states.add(i));
             i += 1;
         }
