@@ -2,6 +2,7 @@
 
 mod algorithms;
 mod cpu;
+mod given_tables;
 mod naive;
 mod separable;
 mod tables;

@@ -121,13 +121,13 @@ pub(super) fn most(neighbours: &[Neighbours]) -> [i64; 2] {
     [0, 1].map(|which| neighbours.iter().map(|n| n[which].end - n[which].start).fold(1, i64::max))
 }
 
-fn lies_by_columns(desc: &TensorDesc) -> bool {
+pub(super) fn lies_by_columns(desc: &TensorDesc) -> bool {
     let last = desc.rank() - 1;
     desc.dims()[last] == 1 || desc.strides()[last] == 1
 }
 
 /// In multiples of 16 bytes, or one by one.
-fn layout(tensors: &[&TensorDesc]) -> Result<ChannelLayout, Refusal> {
+pub(super) fn layout(tensors: &[&TensorDesc]) -> Result<ChannelLayout, Refusal> {
     let floats = matches!(tensors[0].dtype(), DType::F32 | DType::F16 | DType::BF16);
     let by_channels = |desc: &&TensorDesc| desc.dims()[1] == 1 || desc.strides()[1] == 1;
     ChannelLayout::of(tensors).or_else(|refusal| {

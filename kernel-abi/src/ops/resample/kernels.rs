@@ -17,6 +17,28 @@ macro_rules! resample_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel of `given_tables`: symbol, element type, elements an access, neighbours along an
+/// axis.
+#[macro_export]
+macro_rules! resample_given_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (resample_given_f32_v4_x2, f32, 4, 2),
+            (resample_given_f32_v4_x4, f32, 4, 4),
+            (resample_given_f32_v1_x2, f32, 1, 2),
+            (resample_given_f32_v1_x4, f32, 1, 4),
+            (resample_given_f16_v8_x2, f16, 8, 2),
+            (resample_given_f16_v8_x4, f16, 8, 4),
+            (resample_given_f16_v1_x2, f16, 1, 2),
+            (resample_given_f16_v1_x4, f16, 1, 4),
+            (resample_given_bf16_v8_x2, bf16, 8, 2),
+            (resample_given_bf16_v8_x4, bf16, 8, 4),
+            (resample_given_bf16_v1_x2, bf16, 1, 2),
+            (resample_given_bf16_v1_x4, bf16, 1, 4),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel of `tables`: symbol, element type, elements an access, columns read at once.
 #[macro_export]
 macro_rules! resample_table_kernels {

@@ -40,6 +40,7 @@
 mod axis;
 #[cfg(not(target_arch = "nvptx64"))]
 mod desc;
+mod given_tables;
 mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -50,6 +51,7 @@ mod tables;
 pub use axis::{ResampleAxis, ResampleFilter, Taps, cubic, floor};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use desc::ResampleDesc;
+pub use given_tables::{GIVEN_NEIGHBOURS, GIVEN_POSITIONS, ResampleGivenParams};
 pub use params::ResampleParams;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{ResampleProblem, ResampleShape};

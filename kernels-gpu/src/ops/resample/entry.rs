@@ -1,12 +1,28 @@
-//! Resampling kernels: the rows of `resample_kernels!`, `resample_table_kernels!` and
+//! Resampling kernels: the rows of `resample_kernels!`, `resample_given_kernels!`, `resample_table_kernels!` and
 //! `resample_separable_kernels!`.
 
-use super::{naive, separable, tables};
+use super::{given_tables, naive, separable, tables};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
-use kernel_abi::ops::resample::{ResampleParams as Params, ResampleSeparableParams, ResampleTableParams};
+use kernel_abi::ops::resample::{
+    ResampleGivenParams, ResampleParams as Params, ResampleSeparableParams, ResampleTableParams,
+};
 
 kernel_abi::resample_kernels!(naive_entries);
+
+macro_rules! given_entries {
+    ($(($symbol:ident, $dtype:ident, $vec:literal, $neighbours:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`, at multiples of 16 for 16 bytes an access, and
+        /// neighbours that exist.
+        #[kernel(threads = 128, min_blocks = 4)]
+        pub unsafe fn $symbol(params: ResampleGivenParams) {
+            given_tables::gather::<$dtype, $vec, $neighbours>(&params)
+        }
+    )* };
+}
+
+kernel_abi::resample_given_kernels!(given_entries);
 
 macro_rules! table_entries {
     ($(($symbol:ident, $dtype:ident, $vec:literal, $columns:literal)),* $(,)?) => { $(

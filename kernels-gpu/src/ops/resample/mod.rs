@@ -1,6 +1,7 @@
 //! Resampling, formula in `kernel_abi::ops::resample`.
 
 mod entry;
+mod given_tables;
 mod naive;
 mod separable;
 mod tables;
