@@ -25,6 +25,8 @@ const TRANSPOSED: &[&str] = &[
     "x=2x64x56x56:bf16 y=2x64x56x56:bf16:nhwc",
     "x=2x136x14x14:f16 y=2x136x14x14:f16:nhwc",
     "x=3x200x7x7:bf16 y=3x200x7x7:bf16:nhwc",
+    "x=3x40x6x6:bf16 y=3x40x6x6:bf16:nhwc",
+    "x=1x72x20x21:f16 y=1x72x20x21:f16:nhwc",
     "x=2x130x29x31:bf16 y=2x130x29x31:bf16:nhwc",
     "x=2x70x13x13:f32 y=2x70x13x13:f32:nhwc",
     "x=5x600x3x3:bf16 y=5x600x3x3:bf16:nhwc",

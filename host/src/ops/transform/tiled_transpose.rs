@@ -10,11 +10,17 @@ use kernel_abi::MAX_RANK;
 use kernel_abi::desc::collapse;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::transform::{
-    STORE_COLUMNS, STORE_MATRICES, STORE_RUN, TRANSPOSE_THREADS, TransformParams, TransposeParams,
+    STORE_COLUMNS, STORE_MATRICES, STORE_MATRICES_NARROW, STORE_RUN, TRANSPOSE_THREADS, TransformParams,
+    TransposeParams,
 };
 
 /// Bytes of an access.
 const CHUNK: u64 = 16;
+/// The same where rows that are read begin at multiples of 8 bytes only.
+const NARROW_CHUNK: i64 = 8;
+/// Rows of a tile that has them whole, and the most bytes of such a row.
+const NARROW_ROWS: u32 = 64;
+const NARROW_ROW_BYTES: u32 = 512;
 /// Bytes of a tile, roughly: what a block loads at a time.
 const TILE_BYTES: u32 = 16 << 10;
 /// Bytes of a tile's row that the memory delivers at full speed.
@@ -210,7 +216,7 @@ impl Matrices {
         })
     }
 
-    /// Whether all rows and columns begin at multiples of 16 bytes where the tensors do.
+    /// Whether all rows and columns begin at multiples of so many elements where the tensors do.
     fn are_aligned(&self, run: i64) -> [bool; 2] {
         let all = |strides: [i64; 2]| strides.into_iter().all(|stride| stride % run == 0);
         [all([self.from_matrix, self.from_pitch]), all([self.to_matrix, self.to_pitch])]
@@ -244,16 +250,24 @@ impl Tiling {
         let run = CHUNK as u32 / bytes;
         let [from_aligned, to_aligned] = m.are_aligned(i64::from(run)).map(|aligned| aligned && addresses_are_aligned);
         let matrices = bytes == 2 && from_aligned && to_aligned && rows.is_multiple_of(run) && cols.is_multiple_of(run);
+        let [from_at_eights, _] = m.are_aligned(NARROW_CHUNK / i64::from(bytes));
+        let narrow = bytes == 2 && from_at_eights && to_aligned && rows.is_multiple_of(run);
         let store = if matrices {
             STORE_MATRICES
+        } else if narrow && addresses_are_aligned {
+            STORE_MATRICES_NARROW
         } else if m.to_pitch == m.rows && rows <= MAX_RUN_ROWS && !(to_aligned && rows.is_multiple_of(run)) {
             STORE_RUN
         } else {
             STORE_COLUMNS
         };
         let col_bytes = cols.saturating_mul(bytes);
+        // Rows that lie without gaps are read whole, so that a tile's are one run.
+        let whole = store == STORE_MATRICES_NARROW && m.from_pitch == m.cols && col_bytes <= NARROW_ROW_BYTES;
         let tile_rows = if store == STORE_RUN {
             rows
+        } else if whole {
+            NARROW_ROWS.min(rows.next_multiple_of(ROW_GROUP))
         } else {
             let most = TILE_BYTES / col_bytes.clamp(ROW_GROUP, ROW_BYTES) / ROW_GROUP * ROW_GROUP;
             rows.next_multiple_of(ROW_GROUP).min(most).min(MAX_ROWS)
@@ -269,9 +283,19 @@ impl Tiling {
             // What would be left over for a last tile is shared out to the others.
             tile_cols = cols.div_ceil(n_tiles - 1).next_multiple_of(run);
         }
-        // What lies before the first element in its 16 bytes is read too.
-        let skip = if from_aligned { 0 } else { CHUNK as u32 - bytes };
-        let row_chunks = (skip + tile_cols.min(cols) * bytes).div_ceil(CHUNK as u32);
+        if whole {
+            tile_cols = cols.next_multiple_of(run);
+        }
+        let (row_chunks, shared_pitch);
+        if store == STORE_MATRICES_NARROW {
+            row_chunks = (tile_cols.min(cols) * bytes).div_ceil(NARROW_CHUNK as u32);
+            shared_pitch = (tile_cols.min(cols) * bytes).next_multiple_of(CHUNK as u32);
+        } else {
+            // What lies before the first element in its 16 bytes is read too.
+            let skip = if from_aligned { 0 } else { CHUNK as u32 - bytes };
+            row_chunks = (skip + tile_cols.min(cols) * bytes).div_ceil(CHUNK as u32);
+            shared_pitch = row_chunks * CHUNK as u32;
+        }
         let col_chunks =
             if store == STORE_RUN { rows } else { tile_rows.min(rows).div_ceil(run) + u32::from(!to_aligned) };
         let (row_tiles, col_tiles) = (rows.div_ceil(tile_rows), cols.div_ceil(tile_cols));
@@ -296,6 +320,8 @@ impl Tiling {
             row_chunks: Divisor::new(row_chunks),
             col_chunks: Divisor::new(col_chunks),
             store,
+            shared_pitch,
+            reserved: 0,
             beside: 0,
         };
         Ok(Tiling { params, blocks: blocks as u32 })
@@ -328,7 +354,11 @@ mod tests {
             let to_at = (i64::from(matrix) * p.to_matrix + i64::from(col) * p.to_pitch + i64::from(row)) as u64;
             for r in 0..n_rows {
                 let skip = (from + x_at(r, 0) * bytes) % CHUNK;
-                assert!(u64::from(p.row_chunks.divisor) * CHUNK >= skip + u64::from(n_cols) * bytes);
+                let narrow = p.store == STORE_MATRICES_NARROW;
+                let (skip, chunk) = if narrow { (0, NARROW_CHUNK as u64) } else { (skip, CHUNK) };
+                assert!(!narrow || (from + x_at(r, 0) * bytes) % chunk == 0);
+                assert!(u64::from(p.row_chunks.divisor) * chunk >= skip + u64::from(n_cols) * bytes);
+                assert!(p.shared_pitch % 16 == 0 && u64::from(p.shared_pitch) >= skip + u64::from(n_cols) * bytes);
             }
             match p.store {
                 STORE_RUN => {
@@ -338,8 +368,12 @@ mod tests {
                         put(to_at + u64::from(i), x_at(r, c));
                     }
                 }
-                STORE_MATRICES => {
-                    assert!(n_cols % 8 == 0 && n_rows % 8 == 0 && p.tile_rows % 32 == 0);
+                STORE_MATRICES | STORE_MATRICES_NARROW => {
+                    assert!(
+                        (n_cols % 8 == 0 || p.store == STORE_MATRICES_NARROW)
+                            && n_rows % 8 == 0
+                            && p.tile_rows % 32 == 0
+                    );
                     for (c, group) in (0..n_cols).flat_map(|c| (0..n_rows / 8).map(move |group| (c, group))) {
                         let at = to_at + u64::from(c) * p.to_pitch as u64 + u64::from(group) * 8;
                         assert_eq!((to + at * 2) % CHUNK, 0);
@@ -370,6 +404,8 @@ mod tests {
             ("2x64x56x56:bf16", "2x64x56x56:bf16:nhwc"),
             ("3x72x7x7:bf16", "3x72x7x7:bf16:nhwc"),
             ("2x136x14x14:f16", "2x136x14x14:f16:nhwc"),
+            ("2x40x2x6:f16", "2x40x2x6:f16:nhwc"),
+            ("1x64x20x21:bf16", "1x64x20x21:bf16:nhwc"),
             ("2x5x13x13:f32", "2x5x13x13:f32:nhwc"),
             ("1x130x29x31:bf16", "1x130x29x31:bf16:nhwc"),
             ("2x80x16x16:bf16", "2x80x16x16:bf16:nhwc"),

@@ -14,4 +14,6 @@ pub use params::TransformParams;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::TransformProblem;
 pub use tiled_permute::{PERMUTE_LEVELS, PERMUTE_TILE, PermuteParams};
-pub use tiled_transpose::{STORE_COLUMNS, STORE_MATRICES, STORE_RUN, TRANSPOSE_THREADS, TransposeParams};
+pub use tiled_transpose::{
+    STORE_COLUMNS, STORE_MATRICES, STORE_MATRICES_NARROW, STORE_RUN, TRANSPOSE_THREADS, TransposeParams,
+};

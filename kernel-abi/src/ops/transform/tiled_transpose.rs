@@ -33,12 +33,16 @@ crate::abi_struct! {
         pub row_tiles: Divisor,
         /// Tiles along the columns.
         pub col_tiles: Divisor,
-        /// Reads of 16 bytes that any tile's row takes at most.
+        /// Reads of 16 bytes that any tile's row takes at most; of 8 bytes with [`STORE_MATRICES_NARROW`].
         pub row_chunks: Divisor,
         /// Writes of 16 bytes that any tile's column takes at most; with [`STORE_RUN`], the rows.
         pub col_chunks: Divisor,
         /// How a tile is written: one of the `STORE_` constants.
         pub store: u32,
+        /// Bytes from row to row of shared memory, a multiple of 16.
+        pub shared_pitch: u32,
+        /// Unused, keeps the struct's size a multiple of its alignment.
+        pub reserved: u32,
         /// Not 0 where the kernel before is one of these too, neither writes what is read nor uses what is written, and
         /// all before it were done when it began: this one then works beside it, and waits for it at the end (Hopper).
         pub beside: u32,
@@ -53,21 +57,18 @@ pub const STORE_RUN: u32 = 1;
 /// addresses.
 pub const STORE_MATRICES: u32 = 2;
 
+/// The same, but what is read lies at multiples of 8 bytes, and rows may be of any number of columns.
+pub const STORE_MATRICES_NARROW: u32 = 3;
+
 /// Threads of a block.
 pub const TRANSPOSE_THREADS: u32 = 256;
 
 impl TransposeParams {
-    /// Bytes from row to row of shared memory.
-    #[inline(always)]
-    pub const fn shared_pitch(&self) -> u32 {
-        self.row_chunks.divisor * 16
-    }
-
     /// Where a row lies in shared memory. Every eighth is shifted by 16 bytes, so that eight runs of eight rows, which
     /// neighbouring threads read at a time, lie in different banks.
     #[inline(always)]
     pub const fn shared_row(&self, row: u32) -> u32 {
-        row * self.shared_pitch() + row / 8 * 16
+        row * self.shared_pitch + row / 8 * 16
     }
 
     /// Shared memory of a block.

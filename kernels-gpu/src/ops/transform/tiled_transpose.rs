@@ -2,16 +2,22 @@
 //! the alignment of rows and columns.
 //!
 //! Grid: exact, a block for each tile. Block: 256 threads. Shared memory: dynamic, `TransposeParams::shared_bytes`: the
-//! rows of the tile, each where the 16 bytes with its first element begin. The loads do not wait for one another.
+//! rows of the tile, each where the 16 bytes with its first element begin. The loads do not wait for one another. Rows at
+//! multiples of 8 bytes are read so, and laid to multiples of 16 where matrices can be read transposed.
 //! `E` is the size of an element, 2 or 4 bytes.
 
 use cuda_std::memory;
 use cuda_std::thread::{block_idx_x, thread_idx_x};
 use cuda_std::{cp_async, ldmatrix, shared, thread};
-use kernel_abi::ops::transform::{STORE_MATRICES, STORE_RUN, TRANSPOSE_THREADS, TransposeParams};
+use kernel_abi::ops::transform::{
+    STORE_MATRICES, STORE_MATRICES_NARROW, STORE_RUN, TRANSPOSE_THREADS, TransposeParams,
+};
 
 /// Bytes of an access.
 const CHUNK: u32 = 16;
+
+/// The same where rows that are read begin at multiples of 8.
+const NARROW_CHUNK: u32 = 8;
 
 /// A block's part of a matrix.
 struct Tile<'a> {
@@ -49,12 +55,17 @@ pub unsafe fn forward<const E: u32>(p: &TransposeParams) {
         n_cols: least(p.tile_cols, p.cols - col),
         row_bytes: p.from_pitch as u64 * u64::from(E),
     };
-    tile.load::<E>();
+    let narrow = E == 2 && p.store == STORE_MATRICES_NARROW;
+    if narrow {
+        tile.load_narrow::<E>();
+    } else {
+        tile.load::<E>();
+    }
     cp_async::wait_all();
     thread::sync_threads();
     if p.store == STORE_RUN {
         tile.store_run::<E>();
-    } else if E == 2 && p.store == STORE_MATRICES {
+    } else if narrow || E == 2 && p.store == STORE_MATRICES {
         tile.store_matrices();
     } else {
         tile.store_columns::<E>();
@@ -90,6 +101,28 @@ impl Tile<'_> {
                         byte += E;
                     }
                 }
+            }
+            i += TRANSPOSE_THREADS;
+        }
+    }
+
+    /// Brings the rows to shared memory, each to a multiple of 16 bytes, so that matrices can be read there.
+    ///
+    /// # Safety
+    /// As [`forward`]; rows begin at multiples of 8 bytes.
+    #[inline(always)]
+    unsafe fn load_narrow<const E: u32>(&self) {
+        let n = self.n_rows * self.p.row_chunks.divisor;
+        let mut i = thread_idx_x();
+        while i < n {
+            let (row, chunk) = self.p.row_chunks.div_rem(i);
+            let from = self.from + u64::from(row) * self.row_bytes + u64::from(chunk * NARROW_CHUNK);
+            let to = self.shared + self.p.shared_row(row) + chunk * NARROW_CHUNK;
+            if chunk * NARROW_CHUNK < self.n_cols * E {
+                // Of the last row's end, only what there is.
+                let left = self.p.from_end - from;
+                let there = if left < u64::from(NARROW_CHUNK) { left as u32 } else { NARROW_CHUNK };
+                cp_async::copy_x2(to, from as *const u8, there);
             }
             i += TRANSPOSE_THREADS;
         }
@@ -212,7 +245,7 @@ impl Tile<'_> {
             let mut col = warp * 8;
             while col < self.n_cols {
                 let words = ldmatrix::load_x4_transposed(from + col * 2);
-                if row < self.n_rows {
+                if row < self.n_rows && col + lane / 4 < self.n_cols {
                     let to = self.to + (u64::from(col + lane / 4) * self.p.to_pitch as u64 + u64::from(row)) * 2;
                     memory::store_x4(to as *mut u32, words);
                 }
