@@ -43,6 +43,9 @@ pub fn tuned() -> impl Strategy<Value = SoftmaxProblem> {
         2 => (1i64..20, 100i64..1100).prop_map(|(n, c)| vec![n, c]),
         2 => (1i64..4, prop_oneof![1000i64..9000, 9000i64..33_000]).prop_map(|(n, c)| vec![n, c]),
         1 => (1i64..3, 30_000i64..70_000).prop_map(|(n, c)| vec![n, c]),
+        // So many rows that blocks go on to others.
+        1 => (1i64..50, 256i64..520).prop_map(|(n, c)| vec![n, 8 * c]),
+        1 => (1i64..14, 520i64..2049).prop_map(|(n, c)| vec![n, 8 * c]),
         3 => (1i64..4, 1i64..80, 1i64..100).prop_map(|(n, c, inner)| vec![n, c, inner]),
         // Few channels of an image.
         2 => (1i64..4, 1i64..26, 1i64..400).prop_map(|(n, c, inner)| vec![n, c, 2 * inner]),

@@ -7,4 +7,5 @@ mod looped_rows;
 mod naive;
 mod pairs;
 mod register_rows;
+mod rows_ahead;
 mod split_rows;
