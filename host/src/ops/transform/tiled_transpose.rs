@@ -356,9 +356,11 @@ mod tests {
                 let skip = (from + x_at(r, 0) * bytes) % CHUNK;
                 let narrow = p.store == STORE_MATRICES_NARROW;
                 let (skip, chunk) = if narrow { (0, NARROW_CHUNK as u64) } else { (skip, CHUNK) };
-                assert!(!narrow || (from + x_at(r, 0) * bytes) % chunk == 0);
+                assert!(!narrow || (from + x_at(r, 0) * bytes).is_multiple_of(chunk));
                 assert!(u64::from(p.row_chunks.divisor) * chunk >= skip + u64::from(n_cols) * bytes);
-                assert!(p.shared_pitch % 16 == 0 && u64::from(p.shared_pitch) >= skip + u64::from(n_cols) * bytes);
+                assert!(
+                    p.shared_pitch.is_multiple_of(16) && u64::from(p.shared_pitch) >= skip + u64::from(n_cols) * bytes
+                );
             }
             match p.store {
                 STORE_RUN => {
