@@ -238,7 +238,7 @@ pub trait Element: Copy {
     fn narrow(value: Self::Acc) -> Self;
     /// Two as a word, the first in its low half, by one instruction where there is one; 0 of types that have not 2 bytes.
     #[inline(always)]
-    fn narrow_pair(_low: Self::Acc, _high: Self::Acc) -> u32 {
+    fn narrow_pair(_low: f32, _high: f32) -> u32 {
         0
     }
     fn to_f64(self) -> f64;

@@ -1,6 +1,6 @@
 //! Several neighbouring elements at a time: 16 bytes, or one.
 
-use super::element::Element;
+use super::element::{Accumulator, Element};
 use core::mem::transmute_copy;
 use cuda_std::memory::X4;
 
@@ -112,20 +112,26 @@ pub unsafe fn put<T: Element>(words: &mut [u32], v: usize, value: &T) {
 
 /// The elements that store these numbers, as `V` of them lie in memory: those of 2 bytes are rounded two at a time.
 #[inline(always)]
-pub fn narrowed<T: Element, const V: usize>(values: &[T::Acc; V]) -> [u32; 4] {
+pub fn stored<T: Element, A: Accumulator, const V: usize>(values: &[A; V]) -> [u32; 4] {
     let mut words = [0u32; 4];
     for_each!(I < V, {
         // SAFETY: below V, elements of 16 bytes or one.
         unsafe {
             if size_of::<T>() != 2 || V == 1 {
-                put::<T>(&mut words, I, &T::narrow(*values.get_unchecked(I)));
+                put::<T>(&mut words, I, &(*values.get_unchecked(I)).store::<T>());
             } else if I % 2 == 0 {
-                *words.get_unchecked_mut(I / 2) =
-                    T::narrow_pair(*values.get_unchecked(I), *values.get_unchecked(I + 1));
+                let number = |i: usize| (*values.get_unchecked(i)).store::<f32>();
+                *words.get_unchecked_mut(I / 2) = T::narrow_pair(number(I), number(I + 1));
             }
         }
     });
     words
+}
+
+/// [`stored`] of the numbers that elements are computed in.
+#[inline(always)]
+pub fn narrowed<T: Element, const V: usize>(values: &[T::Acc; V]) -> [u32; 4] {
+    stored::<T, T::Acc, V>(values)
 }
 
 /// Stores the elements of these numbers.

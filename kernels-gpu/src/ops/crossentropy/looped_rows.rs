@@ -6,9 +6,9 @@
 //! block finishes the sum itself, others leave a pair a block.
 
 use super::naive::{Kind, Target, class_weight, finish_sum, row_gradient, smoothed, target_of};
-use crate::math::element::{Element, blend_sum};
+use crate::math::element::blend_sum;
 use crate::math::index::offsets;
-use crate::math::rows::{Online, Row, Vector, Words, ln, map, reduce};
+use crate::math::rows::{Online, Row, Vector, ln, map, reduce};
 use core::mem::size_of;
 use cuda_std::thread;
 use kernel_abi::TensorParam;

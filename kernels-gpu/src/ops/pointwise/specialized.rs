@@ -7,7 +7,7 @@
 
 use crate::math::element::{Accumulator, Element};
 use crate::math::pointwise::one;
-use crate::math::vector::{element, for_each, put};
+use crate::math::vector::{element, for_each, stored};
 use cuda_std::{memory, thread};
 use kernel_abi::ops::pointwise::PointwiseSpecializedParams as Params;
 
@@ -124,11 +124,7 @@ unsafe fn compute<
                 *values.get_unchecked_mut(E) = number(p.beta).mul_add(before, *values.get_unchecked(E));
             });
         }
-        let mut words = [0u32; WORDS];
-        for_each!(E < V, {
-            put::<C>(&mut words, E, &(*values.get_unchecked(E)).store::<C>());
-        });
-        write::<C, V>(to, words);
+        write::<C, V>(to, stored::<C, A, V>(&values));
     });
 }
 

@@ -7,7 +7,7 @@
 //! Grid: exact, one-dimensional. Block: 256 threads, in groups of neighbouring columns. The first threads of a group, and
 //! the first rows of windows of a strip, repeat what their neighbours have and write nothing.
 
-use crate::math::element::{Accumulator, Element};
+use crate::math::element::Element;
 use crate::math::vector::{self, element};
 use crate::math::words::{load_words, store};
 use cuda_std::{thread, warp};

@@ -5,7 +5,7 @@
 //! neighbours where channels lie together (16 bytes each), slots where columns do (one element each). Shared memory:
 //! dynamic, a byte for each window and channel.
 
-use crate::math::element::{Accumulator, Element};
+use crate::math::element::Element;
 use crate::math::vector;
 use crate::math::words::{load, load_words, store};
 use cuda_std::thread::{block_idx_x, thread_idx_x};

@@ -4,7 +4,7 @@
 //!
 //! Grid: exact, rows along x. Block: 32 lanes × `GROUPS`. Shared memory: a maximum and a sum for each row of each group.
 
-use crate::math::element::{Element, blend};
+use crate::math::element::blend;
 use crate::math::index::{div_rem, offsets};
 use crate::math::rows::{MAX_LANES, Row, Values, Vector, Words, finite, ln, map};
 use core::mem::size_of;

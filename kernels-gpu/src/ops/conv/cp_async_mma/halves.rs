@@ -2,7 +2,6 @@
 
 use super::super::grouped_mma::unroll;
 use super::{GradientTile, NO_PIXEL, Sums, TileElement};
-use crate::math::element::Element;
 use crate::math::tensor_core::TensorCore;
 use cuda_std::thread::thread_idx_x;
 use cuda_std::{cp_async, ldmatrix, shared};

@@ -1,7 +1,7 @@
 //! What is known of the elements that were seen.
 
 use super::{ReducePartsParams, put, put_part};
-use crate::math::element::{Accumulator, Element};
+use crate::math::element::Accumulator;
 use crate::math::index::offsets;
 use crate::math::reduction::{is_second, join, start, term};
 use crate::math::rows::Vector;
