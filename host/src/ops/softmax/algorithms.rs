@@ -1,6 +1,6 @@
 //! The ordered list of softmax algorithms.
 
-use super::{SoftmaxProblem, columns, cpu, lanes, looped_rows, naive, pairs, register_rows, rows_ahead, split_rows};
+use super::{SoftmaxProblem, columns, cpu, lanes, looped_rows, naive, pairs, register_rows, split_rows};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::BatchSplit;
@@ -17,7 +17,6 @@ impl Operation for SoftmaxProblem {
             &CpuAlgorithm(cpu::Rows),
             &lanes::Lanes,
             &register_rows::RegisterRows,
-            &rows_ahead::RowsAhead,
             &looped_rows::LoopedRows,
             &split_rows::SplitRows,
             &pairs::Pairs,

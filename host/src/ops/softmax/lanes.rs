@@ -6,7 +6,8 @@ use crate::launch::{KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, cost};
 use crate::{Context, DType, Error, Problem};
-use kernel_abi::ops::softmax::{LANES_BLOCK, SoftmaxParams};
+use kernel_abi::MAX_RANK;
+use kernel_abi::ops::softmax::{LANES_BLOCK, SoftmaxLanesParams, SoftmaxParams};
 
 /// A row of the kernel list.
 struct Kernel {
@@ -49,7 +50,13 @@ impl Algorithm<SoftmaxProblem> for Lanes {
             let most = KERNELS.iter().filter(of_type).map(|kernel| kernel.lanes).max().unwrap_or(0);
             return Err(Refusal::new(format!("takes rows of up to {most} elements, given {}", params.row_elems)));
         };
-        naive::pitched_params(&params)?;
+        if params.out_rows.dims[..MAX_RANK - 1].iter().any(|&dim| dim != 1) {
+            let (input, out) = (problem.input(), problem.out());
+            return Err(Refusal::new(format!("takes rows at one distance from the next, given {input} and {out}")));
+        }
+        if params.n_rows > i64::from(i32::MAX) {
+            return Err(Refusal::new(format!("takes up to {} rows, given {}", i32::MAX, params.n_rows)));
+        }
         Ok(vec![Config(kernel.symbol)])
     }
 
@@ -65,7 +72,7 @@ impl Algorithm<SoftmaxProblem> for Lanes {
 
     fn prepare(&self, problem: &SoftmaxProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let params = naive::params(problem);
-        let refused = |Refusal(reason)| Error::bad(SoftmaxProblem::OP, "x", reason);
+        let pitch = |rows: &kernel_abi::TensorParam| rows.strides[MAX_RANK - 1];
         Ok(Box::new(KernelLaunch {
             function: context.function(config.0)?,
             config: LaunchConfig {
@@ -73,8 +80,27 @@ impl Algorithm<SoftmaxProblem> for Lanes {
                 block: [LANES_BLOCK, 1, 1],
                 ..LaunchConfig::default()
             },
-            params: naive::pitched_params(&params).map_err(refused)?,
-            bind: naive::bind_pitched,
+            params: SoftmaxLanesParams {
+                input: 0,
+                in_pitch: pitch(&params.in_rows),
+                dy: 0,
+                dy_pitch: pitch(&params.dy_rows),
+                n_rows: params.n_rows as u32,
+                row_elems: params.row_elems as u32,
+                kind: params.kind,
+                alpha: 1.0,
+                out: 0,
+                out_pitch: pitch(&params.out_rows),
+                beta: 0.0,
+                reserved: 0,
+            },
+            bind: |params, call| {
+                let last = call.operands.len() - 1;
+                params.input = call.address(0);
+                params.dy = call.address(last - 1);
+                params.out = call.address(last);
+                (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+            },
         }))
     }
 }

@@ -8,7 +8,6 @@ mod looped_rows;
 mod naive;
 mod pairs;
 mod register_rows;
-mod rows_ahead;
 mod split_rows;
 
 pub use kernel_abi::ops::softmax::{SoftmaxKind, SoftmaxMode, SoftmaxPass, SoftmaxProblem};

@@ -5,9 +5,8 @@ use crate::launch::{KernelLaunch, KernelRow, kernel_for, kernel_rows, linear_gri
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, cost};
 use crate::{Context, Error, Problem};
-use kernel_abi::MAX_RANK;
 use kernel_abi::desc::collapse_dims;
-use kernel_abi::ops::softmax::{SoftmaxParams, SoftmaxPitchedParams};
+use kernel_abi::ops::softmax::SoftmaxParams;
 
 const KERNELS: &[KernelRow] = kernel_abi::softmax_kernels!(kernel_rows);
 const BLOCK: u32 = 256;
@@ -39,24 +38,10 @@ impl Algorithm<SoftmaxProblem> for Naive {
     }
 
     fn prepare(&self, problem: &SoftmaxProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        Ok(Box::new(launch_of(problem, config, context)?))
+        let params = params(problem);
+        let config_of = linear_grid(params.n_rows.saturating_mul(LANES), BLOCK);
+        Ok(Box::new(KernelLaunch { function: context.function(config.0)?, config: config_of, params, bind }))
     }
-}
-
-fn launch_of(
-    problem: &SoftmaxProblem,
-    config: Config,
-    context: &Context,
-) -> Result<KernelLaunch<SoftmaxParams>, Error> {
-    let params = params(problem);
-    let config_of = linear_grid(params.n_rows.saturating_mul(LANES), BLOCK);
-    Ok(KernelLaunch { function: context.function(config.0)?, config: config_of, params, bind })
-}
-
-/// The launch of the naive kernel for the problem's pass and type.
-pub(super) fn launch(problem: &SoftmaxProblem, context: &Context) -> Result<KernelLaunch<SoftmaxParams>, Error> {
-    let refused = |Refusal(reason)| Error::bad(SoftmaxProblem::OP, "x", reason);
-    launch_of(problem, Naive.configs(problem, context).map_err(refused)?[0], context)
 }
 
 /// Parameters, complete but for addresses and scalars: the dimensions across rows and those within a row, merged where
@@ -103,37 +88,4 @@ pub(super) fn bind(params: &mut SoftmaxParams, call: &Call<'_>) {
 /// Rounded up, of numbers that are not negative.
 pub(super) fn div_ceil(a: i64, b: i64) -> i64 {
     (a + b - 1) / b
-}
-
-/// The parameters of contiguous rows that lie at one distance from the next, complete but for addresses and scalars.
-pub(super) fn pitched_params(params: &SoftmaxParams) -> Result<SoftmaxPitchedParams, Refusal> {
-    const LAST: usize = MAX_RANK - 1;
-    let dims = params.out_rows.dims;
-    if dims[..LAST].iter().any(|&dim| dim != 1) {
-        return Err(Refusal::new(format!("takes rows at one distance from the next, given {dims:?} of them")));
-    }
-    if params.n_rows > i64::from(i32::MAX) {
-        return Err(Refusal::new(format!("takes up to {} rows, given {}", i32::MAX, params.n_rows)));
-    }
-    Ok(SoftmaxPitchedParams {
-        input: 0,
-        in_pitch: params.in_rows.strides[LAST],
-        dy: 0,
-        dy_pitch: params.dy_rows.strides[LAST],
-        n_rows: params.n_rows as u32,
-        row_elems: params.row_elems as u32,
-        kind: params.kind,
-        alpha: 1.0,
-        out: 0,
-        out_pitch: params.out_rows.strides[LAST],
-        beta: 0.0,
-        reserved: 0,
-    })
-}
-
-/// Puts addresses and scalars into them.
-pub(super) fn bind_pitched(params: &mut SoftmaxPitchedParams, call: &Call<'_>) {
-    let last = call.operands.len() - 1;
-    (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
-    (params.input, params.dy, params.out) = (call.address(0), call.address(last - 1), call.address(last));
 }

@@ -45,25 +45,6 @@ macro_rules! softmax_lane_kernels {
     };
 }
 
-/// Calls `$callback!` with one row per kernel that loads a row while it works on another: symbol, pass, element type, threads
-/// a row, elements a thread, blocks a multiprocessor.
-#[macro_export]
-macro_rules! softmax_ahead_kernels {
-    ($callback:ident) => {
-        $callback! {
-            (softmax_backward_ahead_f32_t256_e8, backward, f32, 256, 8, 4),
-            (softmax_backward_ahead_f32_t512_e8, backward, f32, 512, 8, 2),
-            (softmax_backward_ahead_f32_t1024_e8, backward, f32, 1024, 8, 1),
-            (softmax_backward_ahead_f16_t256_e16, backward, f16, 256, 16, 4),
-            (softmax_backward_ahead_f16_t512_e16, backward, f16, 512, 16, 2),
-            (softmax_backward_ahead_f16_t1024_e16, backward, f16, 1024, 16, 1),
-            (softmax_backward_ahead_bf16_t256_e16, backward, bf16, 256, 16, 4),
-            (softmax_backward_ahead_bf16_t512_e16, backward, bf16, 512, 16, 2),
-            (softmax_backward_ahead_bf16_t1024_e16, backward, bf16, 1024, 16, 1),
-        }
-    };
-}
-
 /// Calls `$callback!` with one row per kernel that holds rows in registers: symbol, pass, element type, threads a row,
 /// elements a thread, threads a block, blocks a multiprocessor at least.
 #[macro_export]

@@ -18,7 +18,7 @@ mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
 
-pub use params::{LANES_BLOCK, PAIR_ELEMS, SoftmaxParams, SoftmaxPitchedParams};
+pub use params::{LANES_BLOCK, PAIR_ELEMS, SoftmaxLanesParams, SoftmaxParams};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{SoftmaxProblem, SoftmaxRows};
 

@@ -48,9 +48,9 @@ crate::abi_struct! {
 }
 
 crate::abi_struct! {
-    /// Launch parameters of kernels for rows that are contiguous, and at one distance from the next, counted in elements.
-    /// They are few, since short rows are launched and little else.
-    pub struct SoftmaxPitchedParams {
+    /// Launch parameters of the kernels whose lanes have an element each: few, since those rows are launched and little else.
+    /// Rows are contiguous, and at one distance from the next, counted in elements.
+    pub struct SoftmaxLanesParams {
         /// x, or y backward.
         pub input: u64,
         /// Between rows of it.

@@ -1,10 +1,10 @@
 //! Softmax kernels: the rows of the lists in `kernel_abi::ops::softmax`.
 
-use super::{columns, lanes, looped_rows, naive, pairs, register_rows, rows_ahead, split_rows};
+use super::{columns, lanes, looped_rows, naive, pairs, register_rows, split_rows};
 use crate::math::element::{bf16, f16};
 use crate::math::rows::Vector;
 use cuda_std::{kernel, shared_array};
-use kernel_abi::ops::softmax::{SoftmaxParams as Params, SoftmaxPitchedParams};
+use kernel_abi::ops::softmax::{SoftmaxLanesParams, SoftmaxParams as Params};
 
 kernel_abi::softmax_kernels!(naive_entries);
 
@@ -16,7 +16,7 @@ macro_rules! lane_entries {
         /// # Safety
         /// The host passes live tensors of the lengths and distances in `params`, rows of at most as many elements as lanes.
         #[kernel(threads = 128)]
-        pub unsafe fn $symbol(params: SoftmaxPitchedParams) {
+        pub unsafe fn $symbol(params: SoftmaxLanesParams) {
             lanes::$pass::<$dtype, $lanes>(&params)
         }
     )* };
@@ -38,20 +38,6 @@ macro_rules! register_entries {
 }
 
 kernel_abi::softmax_register_kernels!(register_entries);
-
-macro_rules! ahead_entries {
-    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $elems:literal, $blocks:literal)),* $(,)?) => { $(
-        /// # Safety
-        /// The host passes live tensors of the lengths and distances in `params`, rows at multiples of 16 bytes.
-        #[kernel(threads = $threads, min_blocks = $blocks)]
-        pub unsafe fn $symbol(params: SoftmaxPitchedParams) {
-            const PIECES: usize = $elems / <$dtype as Vector>::LANES;
-            rows_ahead::$pass::<$dtype, $threads, PIECES>(&params, shared_array![f32; SLOTS])
-        }
-    )* };
-}
-
-kernel_abi::softmax_ahead_kernels!(ahead_entries);
 
 macro_rules! looped_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $place:ident)),* $(,)?) => { $(

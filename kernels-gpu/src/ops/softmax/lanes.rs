@@ -7,7 +7,7 @@ use crate::math::rows::{Vector, reduce};
 use core::mem::size_of;
 use core::ptr::null_mut;
 use cuda_std::{guarded, math, thread};
-use kernel_abi::ops::softmax::{LANES_BLOCK, SoftmaxKind, SoftmaxPitchedParams};
+use kernel_abi::ops::softmax::{LANES_BLOCK, SoftmaxKind, SoftmaxLanesParams};
 
 /// Where a thread stands.
 struct Place {
@@ -19,7 +19,7 @@ struct Place {
 
 impl Place {
     #[inline(always)]
-    fn new<const G: u32>(p: &SoftmaxPitchedParams) -> Self {
+    fn new<const G: u32>(p: &SoftmaxLanesParams) -> Self {
         let me = thread::thread_idx_x();
         let (row, lane) = (thread::block_idx_x() * (LANES_BLOCK / G) + me / G, me % G);
         Place { row, lane, there: row < p.n_rows && lane < p.row_elems }
@@ -41,7 +41,7 @@ impl Place {
 
     /// Writes `alpha · value + beta · prior`.
     #[inline(always)]
-    unsafe fn store<T: Vector>(&self, p: &SoftmaxPitchedParams, value: f32) {
+    unsafe fn store<T: Vector>(&self, p: &SoftmaxLanesParams, value: f32) {
         if self.there {
             let to = self.address::<T>(p.out, p.out_pitch) as *mut T;
             let prior = if p.beta != 0.0 { (*to).widen() } else { 0.0 };
@@ -52,7 +52,7 @@ impl Place {
 
 /// y = softmax(x).
 #[inline(always)]
-pub unsafe fn forward<T: Vector, const G: u32>(p: &SoftmaxPitchedParams) {
+pub unsafe fn forward<T: Vector, const G: u32>(p: &SoftmaxLanesParams) {
     let place = Place::new::<G>(p);
     let x = place.load::<T>(p.input, p.in_pitch, f32::NEG_INFINITY);
     let mut max = 0.0;
@@ -65,7 +65,7 @@ pub unsafe fn forward<T: Vector, const G: u32>(p: &SoftmaxPitchedParams) {
 
 /// dx from y and dy.
 #[inline(always)]
-pub unsafe fn backward<T: Vector, const G: u32>(p: &SoftmaxPitchedParams) {
+pub unsafe fn backward<T: Vector, const G: u32>(p: &SoftmaxLanesParams) {
     let place = Place::new::<G>(p);
     let y = place.load::<T>(p.input, p.in_pitch, 0.0);
     let dy = place.load::<T>(p.dy, p.dy_pitch, 0.0);

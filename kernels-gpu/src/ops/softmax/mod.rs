@@ -7,5 +7,4 @@ mod looped_rows;
 mod naive;
 mod pairs;
 mod register_rows;
-mod rows_ahead;
 mod split_rows;
