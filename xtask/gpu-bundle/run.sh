@@ -14,7 +14,7 @@ cd "$here" && mkdir logs && ./unpack.sh || exit 1
 {
     echo "# GPU tests of oxidnn"
     echo "# commit: $(cat commit.txt)"
-    echo "# gpu, driver: $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo unknown)"
+    echo "# gpu, driver: $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1 | grep . || echo unknown)"
     echo "# command: gpu-bundle/run.sh (made by cargo xtask gpu-bundle), one process a test, at most $LIMIT s each"
 } >"$report"
 

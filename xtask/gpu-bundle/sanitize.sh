@@ -82,7 +82,7 @@ xargs -a sanitizer.list -d '\n' -P 6 -I{} sh -c '
     echo "$tool | $algorithm | $problem | ${summary:-no answer}"' _ {} >"$report.rows"
 {
     echo "# compute-sanitizer on a small problem of every algorithm: tool | algorithm | problem | summary"
-    echo "# gpu, driver: $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | sed 's/^/ /')"
+    echo "# gpu, driver: $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1)"
     echo "# commit: $(cat commit.txt)"
     echo "# command: gpu-bundle/sanitize.sh (compute-sanitizer --tool <tool> oxidnn run \"<problem>\" --no-verify --device gpu --policy <algorithm>)"
     sort "$report.rows"
