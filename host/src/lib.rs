@@ -46,7 +46,7 @@ pub use half;
 pub use kernel_abi::{BadDescriptor, DType, Domain, Math, Operand, Precision, Problem, Role, TensorDesc};
 pub use kernels::{EmbeddedCubin, EmbeddedModule, Image, KernelsState, LoadedModule, embedded_modules, kernels_state};
 pub use microbatch::{
-    Batch, BatchSizes, Division, Divisions, LayerChoice, MicroBatch, Network, NetworkChoice, NetworkPlan,
+    Aim, Batch, BatchSizes, Division, Divisions, Effort, LayerChoice, MicroBatch, Network, NetworkChoice, NetworkPlan,
 };
 pub use plan::{Args, Plan, Workspace};
 pub use select::{

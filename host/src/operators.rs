@@ -3,9 +3,9 @@
 //! Everything that enumerates operators or algorithms reads it: the support table, the tests over every algorithm,
 //! `oxidnn run` and the benchmarks. The order of an operator's algorithms stands in its own `algorithms.rs`.
 
-use crate::microbatch::{self, BatchSplit, Recalled, Times};
+use crate::microbatch::{self, BatchSplit, Name, Recalled, Times};
 use crate::ops;
-use crate::select::{Algorithm, Refusal, candidates, plan};
+use crate::select::{Algorithm, Judged, Refusal, candidates, plan};
 use crate::{
     Batch, Candidate, Context, DType, Division, Divisions, Error, MicroBatch, Operand, Plan, PlanRequest, Precision,
     Problem,
@@ -81,12 +81,15 @@ pub trait AnyProblem: Send + Sync {
     /// What is known of the batch's parts without measuring.
     #[doc(hidden)]
     fn recall(&self, context: &Context, request: &PlanRequest) -> Recalled;
-    /// Measures a part of the batch.
+    /// The same of one part: its verdicts, and the places of candidates that are still to be measured.
+    #[doc(hidden)]
+    fn recall_part(&self, context: &Context, images: i64, request: &PlanRequest) -> (Judged, Vec<usize>);
+    /// Measures a part of the batch: these candidates, or all that its other parts' times leave.
     #[doc(hidden)]
     fn measure_part(
         &self,
         context: &Context,
-        images: i64,
+        part: (i64, Option<&[Name]>),
         request: &PlanRequest,
         times: &Mutex<Times>,
     ) -> Result<(), Error>;
@@ -142,14 +145,17 @@ impl<P: Operation> AnyProblem for P {
     fn recall(&self, context: &Context, request: &PlanRequest) -> Recalled {
         microbatch::recall(context, self, request)
     }
+    fn recall_part(&self, context: &Context, images: i64, request: &PlanRequest) -> (Judged, Vec<usize>) {
+        microbatch::recall_part(context, self, images, request)
+    }
     fn measure_part(
         &self,
         context: &Context,
-        images: i64,
+        part: (i64, Option<&[Name]>),
         request: &PlanRequest,
         times: &Mutex<Times>,
     ) -> Result<(), Error> {
-        microbatch::measure_part(context, self, images, request, times)
+        microbatch::measure_part(context, self, part, request, times)
     }
 }
 

@@ -1,11 +1,12 @@
 //! The divisions of one problem's batch: what each part costs, which are worth having, and the plan of one.
 
+use super::aim::Aim;
 use super::division::{Batch, BatchSizes, Division, Divisions, MicroBatch};
 use super::launch::Parts;
 use super::measure;
-use super::recalled::Recalled;
+use super::recalled::{Part, Recalled};
 use super::split::BatchSplit;
-use super::times::Times;
+use super::times::{Name, Times, name};
 use crate::operators::Operation;
 use crate::select::{self, Judged, Refusal};
 use crate::{Candidate, Context, Error, Plan, PlanRequest, Policy, Verdict};
@@ -111,7 +112,18 @@ pub(crate) fn divisions<P: Operation>(
     problem: &P,
     request: &PlanRequest,
 ) -> Result<Divisions, Error> {
-    let found = measure::divisions(context, &[problem], request)?;
+    divisions_for(context, problem, request, Aim::Front)
+}
+
+/// The same where only some are asked for.
+fn divisions_for<P: Operation>(
+    context: &Context,
+    problem: &P,
+    request: &PlanRequest,
+    aim: fn(u64) -> Aim,
+) -> Result<Divisions, Error> {
+    let aim = aim(request.workspace_limit_bytes.unwrap_or(u64::MAX));
+    let (found, _) = measure::divisions(context, &[problem], &[0], request, aim)?;
     Ok(found.into_iter().next().expect("as many as problems"))
 }
 
@@ -120,34 +132,54 @@ pub(crate) fn recall<P: Operation>(context: &Context, problem: &P, request: &Pla
     let subject = Subject::new(context, problem);
     let ((batch, _), grain) = (subject.extents(), subject.grain());
     let sizes = request.batch_sizes.of(batch, grain);
-    let parts = sizes.into_par_iter().map(|images| {
+    let judged = |&images: &i64| {
         let (judged, missing) = subject.judged(images, request);
-        (images, judged, missing)
-    });
+        Part { images, judged, missing, is_given_up: false }
+    };
+    let parts = sizes.par_iter().map(judged).collect();
     let refusal = match &subject.split {
         Err(Refusal(reason)) if request.batch_sizes != BatchSizes::Undivided => Some(reason.clone()),
         _ => None,
     };
-    Recalled::new(problem.to_string(), (batch, grain), parts.collect(), refusal)
+    // Of the parts that there are too many of, those of powers of two are measured first.
+    let first = match request.measures_in_rounds() {
+        true => BatchSizes::PowerOfTwo.of(batch, grain),
+        false => sizes,
+    };
+    Recalled::new(problem.to_string(), (batch, grain), parts, first, refusal)
 }
 
-/// Measures a part of so many images. `times` are those of the batch's parts that are known; what they show to be of no
-/// use is left out, and the new times are added.
+/// What is known of a part of so many images: its verdicts, and the places of candidates that are still to be measured.
+pub(crate) fn recall_part<P: Operation>(
+    context: &Context,
+    problem: &P,
+    images: i64,
+    request: &PlanRequest,
+) -> (Judged, Vec<usize>) {
+    Subject::new(context, problem).judged(images, request)
+}
+
+/// Measures a part of so many images: the candidates of these names, or all. `times` are those of the batch's parts that
+/// are known; where all are asked for, what they show to be of no use is left out. The new times are added.
 ///
 /// # Errors
 /// `StaleKernels`, `Driver`. Where there is no room for the part, there may be for a smaller one: that is none.
 pub(crate) fn measure_part<P: Operation>(
     context: &Context,
     problem: &P,
-    images: i64,
+    (images, names): (i64, Option<&[Name]>),
     request: &PlanRequest,
     times: &Mutex<Times>,
 ) -> Result<(), Error> {
     let lock = || times.lock().unwrap_or_else(PoisonError::into_inner);
     let Ok(part) = Subject::new(context, problem).part(images) else { return Ok(()) };
     let mut judged = select::estimated(context, &part, request);
-    let hopeless = lock().hopeless(images, &judged.candidates);
-    judged.order.retain(|(i, _)| !hopeless.contains(i));
+    let hopeless = if names.is_none() { lock().hopeless(images, &judged.candidates) } else { Vec::new() };
+    let is_asked_for = |i: usize| match names {
+        Some(names) => names.contains(&name(&judged.candidates[i])),
+        None => !hopeless.contains(&i),
+    };
+    judged.order.retain(|&(i, _)| is_asked_for(i));
     match select::measure(context, &part, request, &mut judged) {
         Ok(()) | Err(Error::OutOfMemory { .. }) => {}
         Err(error) => return Err(error),
@@ -161,7 +193,7 @@ pub(crate) fn measure_part<P: Operation>(
 /// # Errors
 /// `Unsupported` for a batch that cannot be divided, and where nothing is within the limit; others as for any plan.
 pub(crate) fn plan<P: Operation>(context: &Context, problem: &P, request: &PlanRequest) -> Result<Plan, Error> {
-    let found = divisions(context, problem, request)?;
+    let found = divisions_for(context, problem, request, Aim::Each)?;
     if let Some(reason) = &found.refusal {
         let reasons = vec![(NAME.to_owned(), reason.clone())];
         return Err(Error::Unsupported { problem: found.problem, reasons });
@@ -177,7 +209,7 @@ pub(crate) fn none_within<P: Operation>(context: &Context, problem: &P, request:
     let limit = request.workspace_limit_bytes.unwrap_or(u64::MAX);
     let policy = if request.policy == Policy::Find { Policy::Heuristic } else { request.policy.clone() };
     let unlimited = PlanRequest { policy, workspace_limit_bytes: None, ..request.clone() };
-    let found = recall(context, problem, &unlimited).divisions(u64::MAX);
+    let found = recall(context, problem, &unlimited).divisions(u64::MAX, 0);
     let reason = |candidate: &Candidate| match &candidate.verdict {
         Verdict::Refused(reason) => reason.clone(),
         Verdict::Able { workspace_bytes, .. } if *workspace_bytes > limit => {

@@ -1,5 +1,6 @@
 //! Batches and their divisions: sizes of parts, parts, and what is worth having.
 
+use super::knapsack::Choice;
 use super::pareto::{Picoseconds, microseconds, picoseconds};
 use crate::Candidate;
 use std::collections::BTreeSet;
@@ -13,7 +14,9 @@ pub enum BatchSizes {
     Undivided,
     /// Powers of two, the whole batch, and what is left behind parts that must be larger.
     PowerOfTwo,
-    /// Any: in steps of one image up to 1024, of larger batches in as many steps at most.
+    /// Any: in steps of one image up to 1024, of larger batches in as many steps at most. With
+    /// [`Policy::Find`](crate::Policy::Find) powers of two are measured, and of the others those that a choice depends on:
+    /// if more images take no less time, and a + b no longer than a and then b, no division saves more than a 200th.
     All,
 }
 
@@ -77,6 +80,9 @@ pub struct Batch {
     pub unit: i64,
 }
 
+/// Segments begin at multiples of this, as memory of a device does.
+const SEGMENT_BYTES: u64 = 256;
+
 /// A batch in parts, which are computed in turn in one workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Division {
@@ -98,6 +104,16 @@ impl Division {
     /// The sum of the parts' times.
     pub fn time_us(&self) -> f64 {
         microseconds(self.time)
+    }
+
+    /// The bytes of its segment in a buffer of many.
+    pub(super) fn segment(&self) -> u64 {
+        self.workspace_bytes.checked_next_multiple_of(SEGMENT_BYTES).unwrap_or(u64::MAX)
+    }
+
+    /// What it takes of a total.
+    pub(super) fn choice(&self) -> Choice {
+        Choice { time: self.time, weight: self.segment() }
     }
 }
 
@@ -126,7 +142,8 @@ pub struct Divisions {
     /// Every verdict on the problem as a whole.
     pub candidates: Vec<Candidate>,
     /// Parts of which not every candidate has the time that it should have, since the time for measurements was over
-    /// ([`FindOptions::until`](crate::FindOptions::until)) or there was not enough memory.
+    /// ([`FindOptions::until`](crate::FindOptions::until)) or there was not enough memory. With [`BatchSizes::All`], those
+    /// that would have been measured next: divisions with them could be faster. None of them is in a list here.
     pub unmeasured: usize,
 }
 

@@ -1,8 +1,9 @@
 //! The layers of a network, with one limit of workspace for each or one total for all.
 
+use super::aim::Aim;
 use super::division::{Division, Divisions};
 use super::knapsack::{self, Choice, TooHeavy};
-use super::measure;
+use super::measure::{self, Effort};
 use crate::operators::{AnyProblem, parse_problem};
 use crate::{Args, Context, Error, Plan, PlanRequest, Policy, Stream, Workspace};
 use std::collections::{BTreeMap, HashMap};
@@ -18,10 +19,11 @@ pub struct Network {
     request: PlanRequest,
     layers: Vec<Arc<dyn AnyProblem>>,
     known: HashMap<Key, Arc<Divisions>>,
+    effort: Effort,
 }
 
-/// A problem's text, and the limit of workspace that its measurements were made for.
-type Key = (String, Option<u64>);
+/// A problem's text, and what its measurements were made for.
+type Key = (String, Option<Aim>);
 
 /// How a layer is computed.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,9 +58,6 @@ pub struct NetworkPlan {
     workspace_bytes: u64,
 }
 
-/// Segments begin at multiples of this, as memory of a device does.
-const SEGMENT_BYTES: u64 = 256;
-
 impl Network {
     /// A network of these layers. The policy and the batch sizes are the request's; limits are given later.
     pub fn new(
@@ -67,7 +66,13 @@ impl Network {
         request: impl Into<PlanRequest>,
     ) -> Self {
         let layers = layers.into_iter().map(Arc::from).collect();
-        Network { context: context.clone(), request: request.into(), layers, known: HashMap::new() }
+        Network {
+            context: context.clone(),
+            request: request.into(),
+            layers,
+            known: HashMap::new(),
+            effort: Effort::default(),
+        }
     }
 
     /// The layers.
@@ -82,7 +87,11 @@ impl Network {
     pub fn replace(&mut self, layer: usize, problem: Box<dyn AnyProblem>) -> Result<(), Error> {
         let n = self.layers.len();
         match self.layers.get_mut(layer) {
-            Some(place) => *place = problem.into(),
+            Some(place) => {
+                *place = problem.into();
+                // The others' shares of a total depend on it.
+                self.known.retain(|(_, aim), _| !matches!(aim, Some(Aim::Total(_))));
+            }
             None => return Err(Error::bad("network", "layer", format!("expected one below {n}, given {layer}"))),
         }
         Ok(())
@@ -99,14 +108,13 @@ impl Network {
         if layer >= n {
             return Err(Error::bad("network", "layer", format!("expected one below {n}, given {layer}")));
         }
-        Ok(self.divisions_of(layer..layer + 1, limit_bytes)?.remove(0))
+        Ok(self.divisions_of(layer..layer + 1, Aim::Front(limit_bytes))?.remove(0))
     }
 
     /// The same for several layers, whose measurements are made together.
-    fn divisions_of(&mut self, layers: Range<usize>, limit_bytes: u64) -> Result<Vec<Arc<Divisions>>, Error> {
-        // Measurements cost, so those that could not be chosen are left out.
-        let limit = (self.request.policy == Policy::Find).then_some(limit_bytes);
-        let keys: Vec<Key> = self.layers[layers.clone()].iter().map(|layer| (layer.text(), limit)).collect();
+    fn divisions_of(&mut self, layers: Range<usize>, aim: Aim) -> Result<Vec<Arc<Divisions>>, Error> {
+        let of = self.measured_for(aim);
+        let keys: Vec<Key> = self.layers[layers.clone()].iter().map(|layer| (layer.text(), of)).collect();
         let mut new: BTreeMap<&Key, &dyn AnyProblem> = BTreeMap::new();
         for (key, layer) in keys.iter().zip(&self.layers[layers]) {
             if !self.known.contains_key(key) {
@@ -114,14 +122,69 @@ impl Network {
             }
         }
         let (new_keys, problems): (Vec<&Key>, Vec<&dyn AnyProblem>) = new.into_iter().unzip();
-        let request = PlanRequest { workspace_limit_bytes: limit, ..self.request.clone() };
-        let found = measure::divisions(&self.context, &problems, &request)?;
+        let sharing: Vec<usize> = keys.iter().filter_map(|key| new_keys.binary_search(&key).ok()).collect();
+        let (found, effort) = measure::divisions(&self.context, &problems, &sharing, &self.request_for(of), aim)?;
+        self.effort += effort;
         self.known.extend(new_keys.into_iter().cloned().zip(found.into_iter().map(Arc::new)));
         Ok(keys.iter().map(|key| self.known[key].clone()).collect())
     }
 
-    fn all_divisions(&mut self, limit_bytes: u64) -> Result<Vec<Arc<Divisions>>, Error> {
-        self.divisions_of(0..self.layers.len(), limit_bytes)
+    fn all_divisions(&mut self, aim: Aim) -> Result<Vec<Arc<Divisions>>, Error> {
+        self.divisions_of(0..self.layers.len(), aim)
+    }
+
+    /// What is measured for an aim: with parts of any size, what it asks for; else all within its limit.
+    fn measured_for(&self, aim: Aim) -> Option<Aim> {
+        // Measurements cost, so those that could not be chosen are left out. Estimates do not.
+        let is_measured = self.request.policy == Policy::Find;
+        is_measured.then(|| if self.request.measures_in_rounds() { aim } else { Aim::Front(aim.bytes()) })
+    }
+
+    fn request_for(&self, measured: Option<Aim>) -> PlanRequest {
+        PlanRequest { workspace_limit_bytes: measured.map(Aim::bytes), ..self.request.clone() }
+    }
+
+    /// Measures what these aims ask for, all together, so that several devices have enough to do. What then is asked for
+    /// each of them needs no more measurements, but for candidates that were far behind others that it does not allow.
+    ///
+    /// # Errors
+    /// Those of [`Network::divisions`].
+    pub fn measure(&mut self, aims: &[Aim]) -> Result<(), Error> {
+        let most = aims.iter().map(|aim| aim.bytes()).max().filter(|_| self.request.policy == Policy::Find);
+        let Some(most) = most else { return Ok(()) };
+        let distinct: BTreeMap<String, &dyn AnyProblem> =
+            self.layers.iter().map(|layer| (layer.text(), &**layer)).collect();
+        let (texts, problems): (Vec<String>, Vec<&dyn AnyProblem>) = distinct.into_iter().unzip();
+        let sharing: Vec<usize> =
+            self.layers.iter().filter_map(|layer| texts.binary_search(&layer.text()).ok()).collect();
+        let request = self.request_for(self.measured_for(Aim::Front(most)));
+        let (_, _, effort) = measure::known(&self.context, &problems, &sharing, &request, aims)?;
+        self.effort += effort;
+        Ok(())
+    }
+
+    /// What was measured for this network so far.
+    pub fn effort(&self) -> Effort {
+        self.effort
+    }
+
+    /// Parts of all layers without the time that this aim asks for ([`Divisions::unmeasured`]).
+    ///
+    /// # Errors
+    /// Those of [`Network::divisions`].
+    pub fn unmeasured(&mut self, aim: Aim) -> Result<usize, Error> {
+        Ok(self.all_divisions(aim)?.iter().map(|found| found.unmeasured).sum())
+    }
+
+    /// [`Network::reuse`] or [`Network::divide`]. The fastest of a front are those of its limit for each.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn choose(&mut self, aim: Aim) -> Result<NetworkChoice, Error> {
+        match aim {
+            Aim::Front(limit_bytes) | Aim::Each(limit_bytes) => self.reuse(limit_bytes),
+            Aim::Total(total_bytes) => self.divide(total_bytes),
+        }
     }
 
     /// Workspace reuse: each layer's best within a limit of its own. Layers run in turn and share one buffer.
@@ -130,7 +193,7 @@ impl Network {
     /// `Unsupported` for a layer that needs more, with the least need; those of [`Network::divisions`].
     pub fn reuse(&mut self, limit_bytes: u64) -> Result<NetworkChoice, Error> {
         let mut layers = Vec::new();
-        for (layer, found) in self.all_divisions(limit_bytes)?.into_iter().enumerate() {
+        for (layer, found) in self.all_divisions(Aim::Each(limit_bytes))?.into_iter().enumerate() {
             let Some(division) = found.within(limit_bytes).cloned() else {
                 let request = PlanRequest { workspace_limit_bytes: Some(limit_bytes), ..self.request.clone() };
                 return Err(self.layers[layer].none_within(&self.context, &request));
@@ -154,7 +217,7 @@ impl Network {
     /// `WorkspaceTotal` where the least needs of all layers are more together, `Unsupported` for a layer that nothing
     /// computes; those of [`Network::divisions`].
     pub fn divide(&mut self, total_bytes: u64) -> Result<NetworkChoice, Error> {
-        let found = self.all_divisions(total_bytes)?;
+        let found = self.all_divisions(Aim::Total(total_bytes))?;
         for (found, layer) in found.iter().zip(&self.layers) {
             if found.front.is_empty() {
                 let request = PlanRequest { workspace_limit_bytes: Some(total_bytes), ..self.request.clone() };
@@ -162,9 +225,8 @@ impl Network {
             }
         }
         let solve = |list: fn(&Divisions) -> &[Division]| {
-            let choice = |division: &Division| Choice { time: division.time, weight: segment(division) };
             let classes: Vec<Vec<Choice>> =
-                found.iter().map(|found| list(found).iter().map(choice).collect()).collect();
+                found.iter().map(|found| list(found).iter().map(Division::choice).collect()).collect();
             knapsack::solve(&classes, total_bytes)
         };
         let chosen = solve(|found| &found.front)
@@ -174,7 +236,7 @@ impl Network {
         let mut layers = Vec::new();
         for (layer, (found, choice)) in found.iter().zip(chosen).enumerate() {
             let division = found.front[choice].clone();
-            let bytes = segment(&division);
+            let bytes = division.segment();
             layers.push(LayerChoice {
                 problem: found.problem.clone(),
                 division,
@@ -186,11 +248,6 @@ impl Network {
         }
         Ok(NetworkChoice { layers, workspace_bytes: offset })
     }
-}
-
-/// The bytes of a layer's segment.
-fn segment(division: &Division) -> u64 {
-    division.workspace_bytes.checked_next_multiple_of(SEGMENT_BYTES).unwrap_or(u64::MAX)
 }
 
 impl NetworkChoice {

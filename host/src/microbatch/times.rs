@@ -1,27 +1,51 @@
 //! The measured times of a batch's parts, and what they say of parts that are not measured.
 //!
-//! More images take no less time; and k times as many take at most k times as long, also where a device has rounds of
-//! blocks to fill. So a candidate's time for b images is at least that for fewer, and at least the k-th part of that for
-//! k · b; and at most that for more. A candidate whose least time is above the most time of another one that needs no
-//! more workspace is of no use to any division, and is not measured: that spares most of the slow candidates of small
-//! parts, and where all sizes of part are asked for, most of everything.
+//! Two things are taken for granted of a candidate's time t(b) for b images, noise aside: more images take no less time,
+//! and a + b take no longer than a and then b, also where a device has rounds of blocks to fill. So with U(b) the least
+//! sum of known times whose images are b at least, t(b) is at most U(b), and at least
+//!
+//! - t(a) for every a ≤ b that is known,
+//! - U(c) / ⌈c / b⌉ for every c > b that is known, and
+//! - U(c) - U(c - b) for these.
+//!
+//! U(c) and not t(c), since it may be less: what is small stays in a cache, and then no more is expected of b than of
+//! the parts that are known to be so. A candidate whose least time is above the most time of another one that needs no
+//! more workspace is of no use to any division, and is not measured.
 
+use crate::select::NOISE;
 use crate::{Candidate, Measured, Verdict};
 use std::collections::{BTreeMap, HashMap};
 
 /// Times of two measurements differ by so much without meaning it.
 const SLACK: f64 = 1.05;
 
-/// Times by candidate (algorithm and config) and images.
+/// A candidate's algorithm and config.
+pub(crate) type Name = (&'static str, &'static str);
+
+/// What a candidate is called in all parts of a batch.
+pub(super) fn name(candidate: &Candidate) -> Name {
+    (candidate.algorithm, candidate.config)
+}
+
+/// What is known of a time in us.
+#[derive(Clone, Copy, Debug)]
+struct Time {
+    least: f64,
+    most: f64,
+}
+
+/// Times by candidate and images.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Times(HashMap<(&'static str, &'static str), BTreeMap<i64, f64>>);
+pub(crate) struct Times(HashMap<Name, BTreeMap<i64, Time>>);
 
 impl Times {
     /// Adds the measured times of a part.
     pub(super) fn add(&mut self, images: i64, candidates: &[Candidate]) {
         for candidate in candidates {
-            if let Verdict::Able { measured: Some(Measured { us, .. }), .. } = candidate.verdict {
-                self.0.entry((candidate.algorithm, candidate.config)).or_default().insert(images, us);
+            if let Verdict::Able { measured: Some(Measured { us, cut_short, .. }), .. } = candidate.verdict {
+                // A first run takes longer than those behind it.
+                let least = if cut_short { us / NOISE } else { us };
+                self.0.entry(name(candidate)).or_default().insert(images, Time { least, most: us });
             }
         }
     }
@@ -33,7 +57,7 @@ impl Times {
         let mut waiting = Vec::new();
         for (i, candidate) in candidates.iter().enumerate() {
             let Verdict::Able { workspace_bytes, measured, .. } = candidate.verdict else { continue };
-            let known = self.0.get(&(candidate.algorithm, candidate.config));
+            let known = self.0.get(&name(candidate));
             let (low, high) = known.map_or((0.0, f64::INFINITY), |known| bounds(known, images));
             most.push((workspace_bytes, measured.map_or(high, |measured| measured.us.min(high))));
             if measured.is_none() {
@@ -52,17 +76,42 @@ impl Times {
         };
         waiting.into_iter().filter(is_hopeless).map(|(i, ..)| i).collect()
     }
+
+    /// The least times in us that a candidate can take for these numbers of images: all that a part can have, ascending.
+    pub(super) fn least(&self, candidate: Name, sizes: &[i64]) -> Vec<f64> {
+        let Some(known) = self.0.get(&candidate) else { return vec![0.0; sizes.len()] };
+        // U of each size; that of other numbers of images is at most that of the next size.
+        let mut most: Vec<f64> = Vec::with_capacity(sizes.len());
+        let at = |images: i64| sizes.partition_point(|&size| size < images);
+        for &images in sizes {
+            let more = known.range(images..).map(|(_, time)| time.most).fold(f64::INFINITY, f64::min);
+            let sums = known.range(..images).filter_map(|(&some, time)| Some(time.most + most.get(at(images - some))?));
+            most.push(sums.fold(more, f64::min));
+        }
+        let capped: Vec<(i64, f64)> = (known.iter())
+            .filter_map(|(&images, time)| Some((images, time.least.min(*most.get(at(images))?))))
+            .collect();
+        let of = |&images: &i64| {
+            let fewer = known.range(..=images).map(|(_, time)| time.least).fold(0.0, f64::max);
+            let larger = &capped[capped.partition_point(|&(more, _)| more <= images)..];
+            let by = |&(more, us): &(i64, f64)| {
+                let share = us / (more as u64).div_ceil(images as u64) as f64;
+                share.max(us - most[at(more - images)])
+            };
+            larger.iter().map(by).fold(fewer, f64::max)
+        };
+        sizes.iter().map(of).collect()
+    }
 }
 
 /// The least and the most time for so many images, by those for others.
-fn bounds(known: &BTreeMap<i64, f64>, images: i64) -> (f64, f64) {
-    let fewer = known.range(..=images).next_back().map_or(0.0, |(_, &us)| us);
-    let multiples = known.range(images..).filter(|(more, _)| **more % images == 0);
-    let share = multiples.map(|(&more, us)| us / (more / images) as f64).fold(0.0, f64::max);
-    let more = known.range(images..).map(|(_, &us)| us).fold(f64::INFINITY, f64::min);
+fn bounds(known: &BTreeMap<i64, Time>, images: i64) -> (f64, f64) {
+    let fewer = known.range(..=images).next_back().map_or(0.0, |(_, time)| time.least);
+    let share = |(&more, time): (&i64, &Time)| time.least / (more as u64).div_ceil(images as u64) as f64;
+    let share = known.range(images..).map(share).fold(0.0, f64::max);
+    let more = known.range(images..).map(|(_, time)| time.most).fold(f64::INFINITY, f64::min);
     (fewer.max(share), more)
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,11 +143,46 @@ mod tests {
         // a is known better, and so b is out too.
         times.add(4, &candidates(&[(0, Some(6.0))]));
         assert_eq!(times.hopeless(4, &candidates(&[(0, Some(6.0)), (0, None), (40, None)])), [1, 2]);
-        // Six images take as long as four at least, eight at most, and a third of eight is not known of six.
-        assert_eq!(times.hopeless(6, &candidates(&[(0, None), (0, None), (60, None)])), []);
+        // Six images take as long as four at least, eight at most, and twice six as long as eight.
+        assert_eq!(times.hopeless(6, &candidates(&[(0, None), (0, None), (60, None)])), [2]);
         times.add(4, &candidates(&[(0, Some(6.0)), (0, Some(12.0)), (40, Some(17.0))]));
         assert_eq!(times.hopeless(6, &candidates(&[(0, None), (0, None), (60, None)])), [1, 2]);
         // Nothing is known of larger parts.
         assert!(times.hopeless(16, &candidates(&[(0, None), (0, None), (160, None)])).is_empty());
+    }
+    #[test]
+    fn the_least_time_is_what_other_parts_leave() {
+        let sizes: Vec<i64> = (1..=16).collect();
+        let mut times = Times::default();
+        assert_eq!(times.least(("a", ""), &sizes), [0.0; 16]);
+        times.add(16, &candidates(&[(0, Some(34.0))]));
+        times.add(8, &candidates(&[(0, Some(18.0))]));
+        times.add(4, &candidates(&[(0, Some(10.0))]));
+        let least = times.least(("a", ""), &sizes);
+        assert_eq!((least[15], least[7], least[3]), (34.0, 18.0, 10.0));
+        // 12: 16 without 4; 14: the same, since 2 may take as long as 4; 6: a third of 16.
+        assert_eq!((least[11], least[13], least[5]), (24.0, 24.0, 34.0 / 3.0));
+        // One image: the 16th of 16, or a quarter of four.
+        assert_eq!(least[0], 2.5);
+        // Where small parts are faster than a large one's share, no more than theirs is expected of any.
+        times.add(2, &candidates(&[(0, Some(2.0))]));
+        let least = times.least(("a", ""), &sizes);
+        assert_eq!((least[11], least[15]), (18.0, 34.0));
+        assert_eq!(least[2], 8.0 / 3.0);
+    }
+
+    #[test]
+    fn no_time_is_below_its_bound() {
+        for (round, share, image) in [(5.0, 3, 1.0), (7.0, 5, 0.0), (0.0, 1, 2.0), (100.0, 16, 0.1)] {
+            let us = |images: i64| 3.0 + round * (images as u64).div_ceil(share) as f64 + image * images as f64;
+            let sizes: Vec<i64> = (1..=100).collect();
+            let mut times = Times::default();
+            for images in [100, 64, 1, 32, 77, 2, 16, 50, 13] {
+                times.add(images, &candidates(&[(0, Some(us(images)))]));
+                let least = times.least(("a", ""), &sizes);
+                assert!(sizes.iter().zip(&least).all(|(&images, &least)| least <= us(images) + 1e-9));
+                assert!(times.hopeless(9, &candidates(&[(0, None)])).is_empty());
+            }
+        }
     }
 }

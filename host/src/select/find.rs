@@ -51,9 +51,7 @@ pub(super) fn recall(
     options: &FindOptions,
 ) -> Vec<usize> {
     let mut missing = unknown(context, problem, candidates, order, options.remeasures());
-    if missing.is_empty() {
-        missing = doubtful(candidates);
-    }
+    missing.extend(doubtful(candidates));
     keep_timed(candidates, order);
     missing
 }
@@ -85,7 +83,7 @@ fn unknown(
 }
 
 /// Times of two measurements may differ by so much: what was cut short is not looked at again for less.
-const NOISE: f64 = 1.25;
+pub(crate) const NOISE: f64 = 1.25;
 
 /// Candidates that were cut short, and that nothing allowed is far ahead of.
 fn doubtful(candidates: &[Candidate]) -> Vec<usize> {

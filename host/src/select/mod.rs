@@ -13,6 +13,7 @@ mod trial;
 use calibration::Correction;
 pub use candidate::{Candidate, Measured, Origin, Verdict};
 pub(crate) use cheapest::Cheapest;
+pub(crate) use find::NOISE;
 pub(crate) use request::Position;
 pub use request::{FindOptions, FindProgress, FindStage, PlanRequest, Policy};
 pub(crate) use store::{Store, scope};

@@ -82,6 +82,11 @@ impl PlanRequest {
         self
     }
 
+    /// Whether only those parts are measured that a choice depends on, since there are too many for all.
+    pub(crate) fn measures_in_rounds(&self) -> bool {
+        self.policy == Policy::Find && self.batch_sizes == BatchSizes::All
+    }
+
     /// The same with these options of [`Policy::Find`].
     pub fn find_options(mut self, options: FindOptions) -> Self {
         self.find = options;
