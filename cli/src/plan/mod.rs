@@ -8,7 +8,9 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use oxidnn::operators::{AnyProblem, parse_problem};
-use oxidnn::{BatchSizes, Context, DType, DeviceInfo, FindOptions, Math, Network, NetworkChoice, PlanRequest, Policy};
+use oxidnn::{
+    Aim, BatchSizes, Context, DType, DeviceInfo, FindOptions, Math, Network, NetworkChoice, PlanRequest, Policy,
+};
 use oxidnn_compare::case::{Layout, Pass};
 use oxidnn_compare::network::{Making, read};
 use oxidnn_compare::peers::cudnn::CudnnProvider;
@@ -46,10 +48,11 @@ pub struct Options {
     /// Measure on several GPUs of one kind: on all that the machine has, or on so many
     #[arg(long, conflicts_with_all = ["estimates", "load"])]
     gpus: Option<Gpus>,
-    /// Begin no measurement after so many seconds, and choose among what is known
+    /// Begin no measurement after so many seconds, and choose among what is measured
     #[arg(long, conflicts_with_all = ["estimates", "load"])]
     time_budget: Option<f64>,
-    /// Write a table of all `--limits`, of each layer and of all together, and all `--policies`, and print nothing
+    /// Write a table of all `--limits`, of each layer and of all together, and all `--policies`, and print nothing; the
+    /// rows of a policy are written when all are there
     #[arg(long, conflicts_with_all = ["load", "svg", "save", "json", "total"])]
     table: Option<PathBuf>,
     /// Add rows to the table that there is
@@ -103,7 +106,7 @@ enum Sizes {
     Undivided,
     /// Powers of two, and the whole batch
     PowerOfTwo,
-    /// Any
+    /// Any; measured are powers of two, and in rounds those others that the choice depends on
     All,
 }
 
@@ -179,9 +182,10 @@ pub fn run(options: &Options) -> Result<()> {
         return Ok(());
     }
     let mut network = network(options.policy)?;
-    let choice = if options.total { network.divide(options.workspace)? } else { network.reuse(options.workspace)? };
+    let aim = if options.total { Aim::Total(options.workspace) } else { Aim::Each(options.workspace) };
+    let choice = network.choose(aim)?;
     bar.finish_and_clear();
-    let report = Report::new(&context, &names, &choice);
+    let report = Report::new(&context, &names, &choice).measured(network.effort(), network.unmeasured(aim)?);
     report.print(options.json)?;
     if let Some(path) = &options.svg {
         let fronts: Vec<_> =

@@ -1,7 +1,7 @@
 //! What was chosen for each layer, as a table and as JSON.
 
 use anyhow::Result;
-use oxidnn::{Context, Division, LayerChoice, NetworkChoice};
+use oxidnn::{Context, Division, Effort, LayerChoice, NetworkChoice};
 use serde::Serialize;
 use std::io::Write as _;
 
@@ -14,6 +14,11 @@ pub(super) struct Report {
     time_us: f64,
     /// Where no batch is divided; none where that is not possible within the workspace.
     undivided_us: Option<f64>,
+    /// Parts that were measured, in so many rounds.
+    measured_parts: usize,
+    rounds: usize,
+    /// Parts that have no time and could be worth it.
+    unmeasured: usize,
 }
 
 /// A layer.
@@ -53,7 +58,15 @@ impl Report {
             workspace_bytes: choice.workspace_bytes,
             time_us: choice.time_us(),
             undivided_us: choice.undivided_us(),
+            measured_parts: 0,
+            rounds: 0,
+            unmeasured: 0,
         }
+    }
+
+    /// The same with what was measured for it, and how many parts were not.
+    pub(super) fn measured(self, Effort { rounds, parts }: Effort, unmeasured: usize) -> Self {
+        Report { measured_parts: parts, rounds, unmeasured, ..self }
     }
 
     pub(super) fn print(&self, json: bool) -> Result<()> {
@@ -79,6 +92,13 @@ impl Report {
         let gain = self.undivided_us.map_or(String::new(), |us| format!(", gain {:.3}", us / self.time_us));
         let (us, bytes) = (self.time_us, kib(self.workspace_bytes));
         writeln!(out, "all layers: undivided {whole}, chosen {us:.1} us, workspace {bytes} KiB{gain}")?;
+        if self.measured_parts + self.unmeasured > 0 {
+            let Report { measured_parts, rounds, unmeasured, .. } = self;
+            writeln!(
+                out,
+                "measured {measured_parts} parts in {rounds} rounds; {unmeasured} without a time could be worth it"
+            )?;
+        }
         Ok(())
     }
 }
