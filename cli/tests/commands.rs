@@ -161,15 +161,25 @@ fn tables_of_several_sets_of_algorithms_are_one_file() {
     with(&["--time-budget", "0"]);
     with(&["--append", "--algorithms", "cpu_direct,naive"]);
     with(&["--append"]);
+    // Policies share what is measured: of four images only parts of three are new.
+    with(&["--append", "--policies", "power-of-two,all"]);
     let text = std::fs::read_to_string(&table).unwrap();
     let rows: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     assert!(rows[0].starts_with("network,") && rows[0].ends_with(",workspace_bytes,unmeasured"));
     // Two policies, two limits, three ways to share.
-    assert_eq!(rows.len(), 1 + 3 * 12);
+    assert_eq!(rows.len(), 1 + 4 * 12);
     assert!(rows[1..13].iter().all(|row| row.contains(",,,,") && !row.ends_with(",0")), "{text}");
     assert!(rows[13..25].iter().all(|row| row.contains(",cpu_direct+naive,") && row.ends_with(",0")), "{text}");
     assert!(rows[25..].iter().all(|row| row.contains(",all,") && row.ends_with(",0")), "{text}");
-    assert_eq!(text.lines().filter(|line| line.starts_with("# command")).count(), 3);
+    assert_eq!(text.lines().filter(|line| line.starts_with("# command")).count(), 4);
+    let measured: Vec<&str> = text.lines().filter(|line| line.starts_with("# measured for")).collect();
+    assert!(measured[0].starts_with("# measured for cpu_direct+naive, undivided: 1 parts in 1 rounds"), "{text}");
+    // A run that ends before a policy's rows are there leaves the table as it was.
+    let output = Command::new(env!("CARGO_BIN_EXE_oxidnn"))
+        .args(["plan", &layers, "--device", "h200", "--table", &table])
+        .output();
+    assert_eq!(output.unwrap().status.code(), Some(2));
+    assert_eq!(std::fs::read_to_string(&table).unwrap(), text);
     std::fs::remove_dir_all(folder).unwrap();
 }
 

@@ -1,7 +1,7 @@
 //! What divisions are looked for, and which of those that are not measured are worth it.
 //!
 //! A choice among measured divisions is the best there is where no other could be faster, if parts without a time took
-//! as little as they can ([`Times::least`](super::Times::least)). Where one could, its parts are measured, and the
+//! as little as they can ([`Bounds::least`](super::times::Bounds::least)). Where one could, its parts are measured, and the
 //! question is put anew: their times are known then, so it ends.
 
 use super::division::Division;
@@ -40,7 +40,7 @@ pub(super) type Open = (i64, Name);
 #[derive(Clone, Debug)]
 pub(super) struct Hope {
     pub(super) division: Division,
-    /// Its parts without a time.
+    /// Its parts without a time, and for those of a candidate without any the largest.
     pub(super) open: Vec<Open>,
 }
 

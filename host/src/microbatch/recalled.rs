@@ -79,6 +79,10 @@ impl Recalled {
     /// Takes over what has become known of these candidates of a part, or of all.
     pub(super) fn learn(&mut self, images: i64, names: Option<&[Name]>, judged: Judged, missing: Vec<usize>) {
         let Some(part) = self.parts.iter_mut().find(|part| part.images == images) else { return };
+        // Places are those of the same list.
+        if judged.candidates.len() != part.judged.candidates.len() {
+            return;
+        }
         let is_new = |i: usize| is_among(names, &judged.candidates[i]);
         part.missing.retain(|&i| !is_new(i));
         part.missing.extend(missing.into_iter().filter(|&i| is_new(i)));
@@ -138,18 +142,25 @@ impl Recalled {
             return Outlook { hoped: known.iter().map(hope).collect(), known };
         }
         let sizes: Vec<i64> = self.parts.iter().map(|part| part.images).collect();
-        let mut least: HashMap<Name, Vec<f64>> = HashMap::new();
+        let bounds = self.times.bounds(&sizes);
+        // By candidate: the least times, and the most images of a part without one.
+        let mut least: HashMap<Name, (Vec<f64>, i64)> = HashMap::new();
         for (size, Part { images, judged, missing, .. }) in self.parts.iter().enumerate() {
             for candidate in missing.iter().map(|&i| &judged.candidates[i]) {
                 let name = name(candidate);
-                let of = least.entry(name).or_insert_with(|| self.times.least(name, &sizes));
+                let (of, most) = least.entry(name).or_insert_with(|| (bounds.least(name), 0));
+                *most = *images;
                 push(&mut parts, &mut calls, *images, candidate, of[size]);
             }
         }
         let hope = |(division, calls): (Division, Vec<usize>)| {
-            let open = calls.into_iter().filter(|&call| call >= n_known);
-            let open: Vec<Open> =
-                open.map(|call| (parts[call].batch, (parts[call].algorithm, parts[call].config))).collect();
+            let open = |call: usize| {
+                let MicroBatch { batch, algorithm, config, .. } = parts[call];
+                let name = (algorithm, config);
+                // The first time of a candidate is that of most images, which says most of the others.
+                (if bounds.knows(name) { batch } else { least[&name].1 }, name)
+            };
+            let open: Vec<Open> = calls.into_iter().filter(|&call| call >= n_known).map(open).collect();
             Hope { division, open }
         };
         let hoped = self.divide(&parts, &calls, limit).into_iter().map(hope).collect();

@@ -237,7 +237,7 @@ fn is_as_good(us: f64, best: f64) -> bool {
 fn few_measurements_find_the_best_division() {
     let (mut n_measured, mut n_all, mut n_exact, mut n_choices) = (0, 0, 0, 0);
     for seed in 0..30 {
-        let batch = [37, 64, 100, 128][seed as usize % 4];
+        let batch = [37, 64, 100, 256][seed as usize % 4];
         let problems = problems(seed, batch);
         let known = all_known(&problems);
         let mut compare = |choose: fn(&mut Network, u64) -> Result<NetworkChoice, Error>, limit: u64| {

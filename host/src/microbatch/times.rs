@@ -9,7 +9,8 @@
 //! - U(c) - U(c - b) for these.
 //!
 //! U(c) and not t(c), since it may be less: what is small stays in a cache, and then no more is expected of b than of
-//! the parts that are known to be so. A candidate whose least time is above the most time of another one that needs no
+//! the parts that are known to be so. Of a candidate that takes no part as small as c - b, as one that cuts a batch into
+//! so many chunks, U(c - b) is that of the slowest candidate of its algorithm that is known there. A candidate whose least time is above the most time of another one that needs no
 //! more workspace is of no use to any division, and is not measured.
 
 use crate::select::NOISE;
@@ -77,30 +78,74 @@ impl Times {
         waiting.into_iter().filter(is_hopeless).map(|(i, ..)| i).collect()
     }
 
-    /// The least times in us that a candidate can take for these numbers of images: all that a part can have, ascending.
-    pub(super) fn least(&self, candidate: Name, sizes: &[i64]) -> Vec<f64> {
-        let Some(known) = self.0.get(&candidate) else { return vec![0.0; sizes.len()] };
-        // U of each size; that of other numbers of images is at most that of the next size.
-        let mut most: Vec<f64> = Vec::with_capacity(sizes.len());
-        let at = |images: i64| sizes.partition_point(|&size| size < images);
-        for &images in sizes {
-            let more = known.range(images..).map(|(_, time)| time.most).fold(f64::INFINITY, f64::min);
-            let sums = known.range(..images).filter_map(|(&some, time)| Some(time.most + most.get(at(images - some))?));
-            most.push(sums.fold(more, f64::min));
+    /// What they say of parts of these numbers of images: all that a part can have, ascending.
+    pub(super) fn bounds<'a>(&'a self, sizes: &'a [i64]) -> Bounds<'a> {
+        let most: HashMap<Name, Vec<f64>> = self.0.iter().map(|(&name, known)| (name, most(known, sizes))).collect();
+        let mut slowest: HashMap<&str, Vec<f64>> = HashMap::new();
+        for (name, known) in &self.0 {
+            let slowest = slowest.entry(name.0).or_insert_with(|| vec![0.0; sizes.len()]);
+            for ((&images, slowest), &most) in sizes.iter().zip(slowest).zip(&most[name]) {
+                if known.range(images..=2 * images).next().is_some() {
+                    *slowest = slowest.max(most);
+                }
+            }
         }
-        let capped: Vec<(i64, f64)> = (known.iter())
-            .filter_map(|(&images, time)| Some((images, time.least.min(*most.get(at(images))?))))
-            .collect();
+        Bounds { times: self, sizes, most, slowest }
+    }
+}
+
+/// U of these sizes, by the known times of a candidate. That of other numbers of images is at most that of the next size.
+fn most(known: &BTreeMap<i64, Time>, sizes: &[i64]) -> Vec<f64> {
+    let mut most: Vec<f64> = Vec::with_capacity(sizes.len());
+    for &images in sizes {
+        let more = known.range(images..).map(|(_, time)| time.most).fold(f64::INFINITY, f64::min);
+        let rest = |some: i64| most.get(sizes.partition_point(|&size| size < images - some));
+        let sums = known.range(..images).filter_map(|(&some, time)| Some(time.most + rest(some)?));
+        let least = sums.fold(more, f64::min);
+        most.push(least);
+    }
+    most
+}
+
+/// What the known times of a batch's parts say of all.
+pub(super) struct Bounds<'a> {
+    times: &'a Times,
+    sizes: &'a [i64],
+    /// U of each size, by candidate.
+    most: HashMap<Name, Vec<f64>>,
+    /// The largest U of an algorithm's candidates that are known to take so few images; 0 where none is.
+    slowest: HashMap<&'static str, Vec<f64>>,
+}
+
+impl Bounds<'_> {
+    /// Whether a candidate has a time for some number of images.
+    pub(super) fn knows(&self, candidate: Name) -> bool {
+        self.most.contains_key(&candidate)
+    }
+
+    /// The least times in us that a candidate can take for all numbers of images.
+    pub(super) fn least(&self, candidate: Name) -> Vec<f64> {
+        let (Some(known), Some(most)) = (self.times.0.get(&candidate), self.most.get(&candidate)) else {
+            return vec![0.0; self.sizes.len()];
+        };
+        let slowest = &self.slowest[candidate.0];
+        let at = |images: i64| self.sizes.partition_point(|&size| size < images);
+        let rest = |images: i64| match slowest[at(images)] {
+            slowest if slowest > 0.0 => most[at(images)].min(slowest),
+            _ => most[at(images)],
+        };
+        let capped: Vec<(i64, f64)> =
+            known.iter().map(|(&images, time)| (images, time.least.min(most[at(images)]))).collect();
         let of = |&images: &i64| {
             let fewer = known.range(..=images).map(|(_, time)| time.least).fold(0.0, f64::max);
             let larger = &capped[capped.partition_point(|&(more, _)| more <= images)..];
             let by = |&(more, us): &(i64, f64)| {
                 let share = us / (more as u64).div_ceil(images as u64) as f64;
-                share.max(us - most[at(more - images)])
+                share.max(us - rest(more - images))
             };
             larger.iter().map(by).fold(fewer, f64::max)
         };
-        sizes.iter().map(of).collect()
+        self.sizes.iter().map(of).collect()
     }
 }
 
@@ -154,11 +199,11 @@ mod tests {
     fn the_least_time_is_what_other_parts_leave() {
         let sizes: Vec<i64> = (1..=16).collect();
         let mut times = Times::default();
-        assert_eq!(times.least(("a", ""), &sizes), [0.0; 16]);
+        assert_eq!(times.bounds(&sizes).least(("a", "")), [0.0; 16]);
         times.add(16, &candidates(&[(0, Some(34.0))]));
         times.add(8, &candidates(&[(0, Some(18.0))]));
         times.add(4, &candidates(&[(0, Some(10.0))]));
-        let least = times.least(("a", ""), &sizes);
+        let least = times.bounds(&sizes).least(("a", ""));
         assert_eq!((least[15], least[7], least[3]), (34.0, 18.0, 10.0));
         // 12: 16 without 4; 14: the same, since 2 may take as long as 4; 6: a third of 16.
         assert_eq!((least[11], least[13], least[5]), (24.0, 24.0, 34.0 / 3.0));
@@ -166,7 +211,7 @@ mod tests {
         assert_eq!(least[0], 2.5);
         // Where small parts are faster than a large one's share, no more than theirs is expected of any.
         times.add(2, &candidates(&[(0, Some(2.0))]));
-        let least = times.least(("a", ""), &sizes);
+        let least = times.bounds(&sizes).least(("a", ""));
         assert_eq!((least[11], least[15]), (18.0, 34.0));
         assert_eq!(least[2], 8.0 / 3.0);
     }
@@ -179,7 +224,7 @@ mod tests {
             let mut times = Times::default();
             for images in [100, 64, 1, 32, 77, 2, 16, 50, 13] {
                 times.add(images, &candidates(&[(0, Some(us(images)))]));
-                let least = times.least(("a", ""), &sizes);
+                let least = times.bounds(&sizes).least(("a", ""));
                 assert!(sizes.iter().zip(&least).all(|(&images, &least)| least <= us(images) + 1e-9));
                 assert!(times.hopeless(9, &candidates(&[(0, None)])).is_empty());
             }
