@@ -145,43 +145,43 @@ impl AnyProblem for Synthetic {
     }
     // What follows is not asked for by a choice.
     fn op(&self) -> &'static str {
-        unimplemented!()
+        "synthetic"
     }
     fn pass(&self) -> &'static str {
-        unimplemented!()
+        ""
     }
     fn operands(&self) -> Vec<Operand> {
-        unimplemented!()
+        Vec::new()
     }
     fn flops(&self) -> f64 {
-        unimplemented!()
+        0.0
     }
     fn bytes(&self) -> f64 {
-        unimplemented!()
+        0.0
     }
     fn accumulation_length(&self) -> f64 {
-        unimplemented!()
+        0.0
     }
     fn precision(&self) -> Precision {
-        unimplemented!()
+        Precision::of([])
     }
-    fn plan(&self, _: &Context, _: &PlanRequest) -> Result<Plan, Error> {
-        unimplemented!()
+    fn plan(&self, context: &Context, request: &PlanRequest) -> Result<Plan, Error> {
+        Err(self.none_within(context, request))
     }
     fn candidates(&self, _: &Context) -> Vec<Candidate> {
-        unimplemented!()
+        Vec::new()
     }
-    fn divisions(&self, _: &Context, _: &PlanRequest) -> Result<Divisions, Error> {
-        unimplemented!()
+    fn divisions(&self, context: &Context, request: &PlanRequest) -> Result<Divisions, Error> {
+        Err(self.none_within(context, request))
     }
-    fn batch(&self, _: &Context) -> Result<Batch, Error> {
-        unimplemented!()
+    fn batch(&self, context: &Context) -> Result<Batch, Error> {
+        Err(self.none_within(context, &Policy::Find.into()))
     }
-    fn micro_batch(&self, _: &Context, _: i64, _: &str, _: &str) -> Result<MicroBatch, Error> {
-        unimplemented!()
+    fn micro_batch(&self, context: &Context, _: i64, _: &str, _: &str) -> Result<MicroBatch, Error> {
+        Err(self.none_within(context, &Policy::Find.into()))
     }
-    fn plan_division(&self, _: &Context, _: &Division) -> Result<Plan, Error> {
-        unimplemented!()
+    fn plan_division(&self, context: &Context, _: &Division) -> Result<Plan, Error> {
+        Err(self.none_within(context, &Policy::Find.into()))
     }
 }
 
