@@ -176,8 +176,8 @@ fn tables_of_several_sets_of_algorithms_are_one_file() {
     assert!(measured[0].starts_with("# measured for cpu_direct+naive, undivided: 1 parts in 1 rounds"), "{text}");
     // A run that is ended before the rows of a policy are there leaves the table as it was.
     let large = folder.join("large.csv");
-    std::fs::write(&large, "name,problem\na,conv:fprop pad=1x1 x=256x256x56x56:f32 w=256x256x3x3:f32\n").unwrap();
-    let words = ["plan", large.to_str().unwrap(), "--device", "cpu", "--table", &table];
+    std::fs::write(&large, "name,problem\na,conv:fprop pad=1x1 x=64x128x56x56:f32 w=128x128x3x3:f32\n").unwrap();
+    let words = ["plan", large.to_str().unwrap(), "--device", "cpu", "--limits", "1GiB", "--table", &table];
     let mut run = Command::new(env!("CARGO_BIN_EXE_oxidnn")).env("OXIDNN_STORE", &store).args(words).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert!(run.try_wait().unwrap().is_none());

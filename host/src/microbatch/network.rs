@@ -145,7 +145,8 @@ impl Network {
     }
 
     /// Measures what these aims ask for, all together, so that several devices have enough to do. What then is asked for
-    /// each of them needs no more measurements, but for candidates that were far behind others that it does not allow.
+    /// each of them needs no more measurements, but for candidates that were far behind others that it does not allow,
+    /// and where everything is measured anew each time ([`FindOptions::remeasure`](crate::FindOptions::remeasure)).
     ///
     /// # Errors
     /// Those of [`Network::divisions`].
