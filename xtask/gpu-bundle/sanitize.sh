@@ -12,11 +12,12 @@ cd "$here" && ./unpack.sh || exit 1
 problems() {
     cat <<'END'
 bf16x3_wgmma | conv:fprop pad=1x1 x=2x64x12x11:f32:nhwc w=72x64x3x3:f32:nhwc
-bf16x3_wgmma_cluster | conv:wgrad pad=1x1 x=2x64x12x11:f32:nhwc dw=72x64x3x3:f32:nhwc
-bf16x3_wgmma_cluster | conv:wgrad pad=3x3 stride=2x2 x=2x3x31x29:f32:nhwc dw=64x3x7x7:f32:nhwc
-bf16x3_wgmma_direct | conv:fprop pad=1x1 x=2x64x12x11:f32:nhwc w=72x64x3x3:f32:nhwc
-bf16x3_wgmma_direct | conv:dgrad pad=3x3 stride=2x2 dx=2x3x31x29:f32:nhwc w=64x3x7x7:f32:nhwc
-bf16x3_wgmma_split | conv:wgrad pad=1x1 x=2x64x12x11:f32:nhwc dw=72x64x3x3:f32:nhwc
+f16x2_wgmma_cluster | conv:wgrad pad=1x1 x=2x64x12x11:f32:nhwc dw=72x64x3x3:f32:nhwc
+f16x2_wgmma_cluster | conv:wgrad pad=3x3 stride=2x2 x=2x3x31x29:f32:nhwc dw=64x3x7x7:f32:nhwc
+f16x2_wgmma_direct | conv:fprop pad=1x1 x=2x64x12x11:f32:nhwc w=72x64x3x3:f32:nhwc
+f16x2_wgmma_direct | conv:dgrad pad=1x1 dx=2x72x12x11:f32:nhwc w=64x72x3x3:f32:nhwc
+f16x2_wgmma_direct | conv:dgrad pad=3x3 stride=2x2 dx=2x3x31x29:f32:nhwc w=64x3x7x7:f32:nhwc
+f16x2_wgmma_split | conv:wgrad pad=1x1 x=2x64x12x11:f32:nhwc dw=72x64x3x3:f32:nhwc
 cp_async_mma | conv:fprop pad=1x1 x=2x36x12x11:bf16:nhwc w=44x36x3x3:bf16:nhwc
 cp_async_mma | conv:wgrad pad=1x1 x=2x36x12x11:bf16:nhwc dw=44x36x3x3:bf16:nhwc
 depthwise | conv:fprop pad=1x1 groups=64 x=2x64x12x11:bf16:nhwc w=64x1x3x3:bf16:nhwc

@@ -167,13 +167,60 @@ fn parts_are_as_exact_as_scalar_arithmetic() {
             };
             let scalar = error("naive");
             let mut names = algorithms(&context, &problem);
-            names.retain(|name| name.starts_with("bf16x3_wgmma") || *name == "tf32x3_mma");
+            names.retain(|name| takes_apart(name));
             names.dedup();
             assert!(names.len() > 1, "{problem}: {names:?}");
             for name in names {
                 let parts = error(name);
                 println!("{problem}: relative L2 error of {name} {parts:.2e}, of naive {scalar:.2e}");
                 assert!(parts <= 1.1 * scalar, "{problem}: {parts:e} of {name} against {scalar:e}");
+            }
+        }
+    }
+}
+
+/// Whether an algorithm multiplies parts of f32.
+fn takes_apart(algorithm: &str) -> bool {
+    ["bf16x3_wgmma", "f16x2_wgmma", "tf32x3_mma"].iter().any(|name| algorithm.starts_with(name))
+}
+
+/// Positions and channels of magnitudes far apart have each the error of scalar arithmetic: what shares a scale is of one
+/// row or column, or does not differ as much.
+#[test]
+fn unlike_magnitudes_keep_their_digits() {
+    let Some(context) = oxidnn_tests::gpu("unlike_magnitudes_keep_their_digits") else { return };
+    const OF_FIRST: [i32; 7] = [0, -60, 9, -25, 0, 50, -8];
+    const OF_SECOND: [i32; 5] = [0, 20, -40, 0, -13];
+    let power = |powers: &[i32], i: usize| 2f64.powi(powers[i % powers.len()]);
+    for problem in passes("pad=1x1 stride=1x1 x=2x36x5x7:f32:nhwc w=68x36x3x3:f32:nhwc") {
+        let operands = kernel_abi::Problem::operands(&problem);
+        // What scales an operand: its position, or one of its channels.
+        let scaled = |i: usize, powers: &[i32], by: Option<usize>| -> Vec<f64> {
+            let dims = operands[i].desc.dims();
+            let values = Fill::Normal.values(operands[i].desc.n_elems() as usize, DType::F32, i as u64);
+            let inner = |axis: usize| dims[axis + 1..].iter().product::<i64>() as usize;
+            let place = |j: usize| match by {
+                Some(axis) => j / inner(axis) % dims[axis] as usize,
+                None => j / inner(0) * inner(1) + j % inner(1),
+            };
+            values.iter().enumerate().map(|(j, value)| value * power(powers, place(j))).collect()
+        };
+        let (first, second) = match problem.conv_pass() {
+            ConvPass::Fprop => (None, Some(0)),
+            ConvPass::Dgrad => (None, Some(1)),
+            ConvPass::Wgrad => (Some(1), Some(1)),
+        };
+        let (a, b) = (scaled(0, &OF_FIRST, first), scaled(1, &OF_SECOND, second));
+        let judge = |a: &[f64], b: &[f64]| {
+            oxidnn_reference::Judge::judge(&problem, &[a.to_vec(), b.to_vec(), vec![]]).remove(0)
+        };
+        let magnitudes = |values: &[f64]| values.iter().map(|value| value.abs()).collect::<Vec<_>>();
+        let (expected, most) = (judge(&a, &b), judge(&magnitudes(&a), &magnitudes(&b)));
+        for name in algorithms(&context, &problem).into_iter().filter(|name| takes_apart(name)) {
+            let got = run(&context, name, &problem, &a, &b);
+            for (i, (got, expected)) in got.iter().zip(&expected).enumerate() {
+                let error = (got - expected).abs() / most[i];
+                assert!(error <= 2f64.powi(-20), "{name} {problem}: {error:e} at {i}");
             }
         }
     }
@@ -262,7 +309,7 @@ fn infinities_are_infinite() {
         };
         let expected = class(&run(&context, "naive", &problem, &a, &b));
         for algorithm in algorithms(&context, &problem) {
-            if algorithm.starts_with("bf16x3") || algorithm == "tf32x3_mma" {
+            if takes_apart(algorithm) {
                 assert_eq!(class(&run(&context, algorithm, &problem, &a, &b)), expected, "{algorithm} {problem}");
             }
         }

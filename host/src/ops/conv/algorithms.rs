@@ -1,10 +1,9 @@
 //! The ordered list of convolution algorithms.
 
 use super::{
-    ConvProblem, bf16x3_wgmma, cp_async_mma, cpu_direct, cpu_gemm, depthwise, explicit_gemm, ffma, fft_tiled,
-    grouped_mma, halo_wgmma, halo_wgmma_split, im2col_wgmma, kmajor_wgmma, merged_groups, naive, nchw_transposed,
-    overlap_wgmma, packed_rows, padded_channels, pointwise_matmul, pointwise_strided, provided, spread_columns,
-    tf32x3_mma, winograd,
+    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, explicit_gemm, f32_wgmma, ffma, fft_tiled, grouped_mma,
+    halo_wgmma, halo_wgmma_split, im2col_wgmma, kmajor_wgmma, merged_groups, naive, nchw_transposed, overlap_wgmma,
+    packed_rows, padded_channels, pointwise_matmul, pointwise_strided, provided, spread_columns, tf32x3_mma, winograd,
 };
 use crate::cpu::CpuAlgorithm;
 use crate::epilogue::SeparateEpilogue;
@@ -30,10 +29,10 @@ impl Operation for ConvProblem {
             &im2col_wgmma::Wgrad,
             &im2col_wgmma::Cluster,
             &kmajor_wgmma::KMajorWgmma,
-            &bf16x3_wgmma::Gather,
-            &bf16x3_wgmma::Wgrad,
-            &bf16x3_wgmma::Direct,
-            &bf16x3_wgmma::Cluster,
+            &f32_wgmma::Gather,
+            &f32_wgmma::Wgrad,
+            &f32_wgmma::Direct,
+            &f32_wgmma::Cluster,
             &winograd::Winograd(winograd::Tile::F4),
             &winograd::Winograd(winograd::Tile::F2),
             &depthwise::Depthwise,

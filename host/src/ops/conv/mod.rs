@@ -25,13 +25,13 @@
 //! ```
 
 mod algorithms;
-mod bf16x3_wgmma;
 mod cp_async_mma;
 mod cpu_direct;
 mod cpu_gemm;
 mod cpu_geometry;
 mod depthwise;
 mod explicit_gemm;
+mod f32_wgmma;
 mod ffma;
 mod fft_tiled;
 mod grouped_mma;

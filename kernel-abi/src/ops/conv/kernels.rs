@@ -1,6 +1,6 @@
 //! The only lists of convolution kernels.
 
-mod bf16x3;
+mod f32_parts;
 
 /// Calls `$callback!` with one row per kernel: symbol, pass, element type.
 #[macro_export]

@@ -37,10 +37,10 @@
 //!
 //! `fprop` may have an [epilogue](crate::epilogue): bias, residual, activation, and the sums of y's channels.
 
-pub mod bf16x3_wgmma;
 pub mod cp_async_mma;
 mod depthwise;
 mod explicit_gemm;
+pub mod f32_wgmma;
 pub mod ffma;
 pub mod fft;
 pub mod grouped_mma;

@@ -1,10 +1,10 @@
 //! Convolution, formula in `kernel_abi::ops::conv`.
 
-mod bf16x3_wgmma;
 mod cp_async_mma;
 mod depthwise;
 mod entry;
 mod explicit_gemm;
+mod f32_wgmma;
 mod ffma;
 mod fft_tiled;
 mod grouped_mma;

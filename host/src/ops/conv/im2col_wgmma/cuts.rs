@@ -1,7 +1,7 @@
 //! How the sums of `wgrad` are shared out over the multiprocessors.
 
 use super::wgrad::WgradView;
-use super::{CYCLES_PER_US, ENDS_US, parts_cycles, stage_cycles};
+use super::{CYCLES_PER_US, ENDS_US, halves_cycles, stage_cycles};
 use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
 
 /// How the sums of all tiles are shared out.
@@ -60,7 +60,7 @@ impl WgradView {
     pub(in crate::ops::conv) fn cut(&self, tile: ConvTile) -> Cut {
         let (tiles, clusters) = (self.tiles(tile), MULTIPROCESSORS / u64::from(tile.cluster));
         // A part has some stages at least, and all parts are at work at once, or there is only one. Stages of parts take
-        // six times as long, so that rounds that leave no multiprocessor idle are worth more partial sums.
+        // several times as long, so that rounds that leave no multiprocessor idle are worth more partial sums.
         let (stages, rounds) = if tile.converted > 0 { (12, 16) } else { (4, 2) };
         let most = (self.k_blocks() / stages).min(rounds * clusters / tiles.max(1)).max(1);
         let evenly = tile.converted == 0
@@ -87,7 +87,7 @@ impl WgradView {
         /// Bytes of operands that stay in the second-level cache while workers at unlike places of the sum come by.
         const CACHED: f64 = 30e6;
         let stage = if tile.converted > 0 {
-            parts_cycles(tile, tile.consumer_columns())
+            halves_cycles(tile)
         } else {
             let shared = tile.a_bytes() + tile.b_bytes() / tile.cluster;
             stage_cycles(tile, tile.consumer_columns(), shared)

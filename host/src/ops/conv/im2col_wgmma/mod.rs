@@ -109,7 +109,7 @@ fn stage_cycles(tile: ConvTile, instruction_n: u32, loaded_bytes: u32) -> f64 {
     products.max(shared).max(f64::from(loaded_bytes) / CACHE) / 0.93
 }
 
-/// The same where operands come in parts of f32, for 32 terms of the sum.
+/// The same where operands come in three parts of f32, for 32 terms of the sum.
 pub(super) fn parts_cycles(tile: ConvTile, instruction_n: u32) -> f64 {
     const RATE: f64 = 2048.0;
     const SHARED: f64 = 128.0;
@@ -118,10 +118,19 @@ pub(super) fn parts_cycles(tile: ConvTile, instruction_n: u32) -> f64 {
     let products = f64::from(tile.gemm_m * tile.gemm_n) * 32.0 * 6.0 / RATE;
     // Six pairs of two instructions each; the first operand comes from registers, which load it once a consumer.
     let instructions = tile.gemm_m / 64 * tile.gemm_n / instruction_n * 12;
-    let first = tile.a_bytes() * if tile.shares_columns() { 2 } else { 1 };
-    let second = if tile.converted > 0 { tile.b_bytes() * 5 / 2 } else { 0 };
-    let bytes = instructions * instruction_n * 32 + first + second + tile.stage_bytes();
+    let bytes = instructions * instruction_n * 32 + tile.a_bytes() + tile.stage_bytes();
     products.max(f64::from(bytes) / SHARED) / REACHED
+}
+
+/// The same in two parts, of which the second operand's are made in the block: fitted to three tiles of an H200. What
+/// takes time is one instruction's waiting for the next, as a consumer loads, scales, multiplies and adds.
+pub(super) fn halves_cycles(tile: ConvTile) -> f64 {
+    const OF_STAGE: f64 = 370.0;
+    const OF_FRAGMENTS: f64 = 580.0;
+    const OF_SUM: f64 = 14.0;
+    let sums = f64::from(tile.consumer_columns() / 2);
+    let stage = OF_STAGE + f64::from(tile.subtiles().max(1)) * (OF_FRAGMENTS + OF_SUM * sums);
+    if tile.in_turns { stage / 2.0 } else { stage }
 }
 
 #[cfg(test)]

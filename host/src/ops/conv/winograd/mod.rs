@@ -13,7 +13,7 @@ mod wgrad;
 
 pub(super) use variants::{NCHW_NAMES, Tile};
 
-use super::bf16x3_wgmma::{Gather, Product};
+use super::f32_wgmma::{Gather, Product};
 use super::ffma::Ffma;
 use super::im2col_wgmma::{check_device, unsupported};
 use super::{ConvPass, ConvProblem};

@@ -29,7 +29,7 @@ impl Tile {
 /// Whose kernels multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
-    /// `bf16x3_wgmma`, or `bf16x3_wgmma_split`.
+    /// `bf16x3_wgmma`, or `f16x2_wgmma_split`.
     Parts,
     /// `ffma`.
     Ffma,
@@ -94,7 +94,7 @@ macro_rules! ffma_variants {
 }
 
 const PARTS: &[OfKernel] = kernel_abi::conv_bf16x3_gather_kernels!(parts_variants);
-const WGRAD: &[OfKernel] = kernel_abi::conv_bf16x3_wgrad_kernels!(parts_variants);
+const WGRAD: &[OfKernel] = kernel_abi::conv_f16x2_wgrad_kernels!(parts_variants);
 const FFMA: &[OfKernel] = kernel_abi::conv_ffma_kernels!(ffma_variants);
 
 const fn nchw_names<const N: usize>(kernels: &'static [OfKernel], tile: Tile) -> [(&'static str, &'static str); N] {

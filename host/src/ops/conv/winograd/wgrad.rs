@@ -4,7 +4,7 @@ use super::Transform;
 use super::geometry::Geometry;
 use super::variants::{Method, Variant};
 use crate::ops::conv::ConvProblem;
-use crate::ops::conv::bf16x3_wgmma::Wgrad;
+use crate::ops::conv::f32_wgmma::Wgrad;
 use crate::ops::conv::ffma::Ffma;
 use crate::plan::{Bound, Call, Launch};
 use crate::select::{Algorithm, Config};

@@ -35,7 +35,7 @@ pub struct ConvTile {
     /// computes, instead of sharing each tile; or, where threads read windows, stages of a tile, so that each element is
     /// taken apart by one of them.
     pub in_turns: bool,
-    /// Parts of the second operand that are loaded: 1, or 3 of f32 (see [`super::bf16x3_wgmma`]), or none where threads
+    /// Parts of the second operand that are loaded: 1, or 3 of f32 (see [`super::f32_wgmma`]), or none where threads
     /// read it themselves.
     pub parts: u32,
     /// Buffers for the parts of a second operand that is taken apart in shared memory; 0 where it is loaded as it is
@@ -184,9 +184,19 @@ impl ConvTile {
         self.converted_at() + self.converted * self.converted_bytes()
     }
 
-    /// Where copies of the filter lie, behind the barriers, where it is read and taken apart in the block.
-    pub const fn filter_copies_at(self) -> u32 {
+    /// Where, for each buffer of parts, what undoes its columns' scales lies, behind the barriers.
+    pub const fn factors_at(self) -> u32 {
         (self.barriers_at() + 2 * 8 * (self.stages + self.converted)).next_multiple_of(16)
+    }
+
+    /// Bytes of these of a buffer: f32 of each column, and of each 16.
+    pub const fn factor_bytes(self) -> u32 {
+        self.gemm_n * 4 + (self.gemm_n / 16 * 4).next_multiple_of(16)
+    }
+
+    /// Where copies of the filter lie, behind them, where it is read and taken apart in the block.
+    pub const fn filter_copies_at(self) -> u32 {
+        self.factors_at() + self.converted * self.factor_bytes()
     }
 
     /// Bytes of the copies of one stage of each team: 64 for a piece.
@@ -199,9 +209,9 @@ impl ConvTile {
         self.filter_copies_at() + FILTER_COPIES * self.filter_copy_bytes() + ALIGN
     }
 
-    /// Bytes of a buffer of parts: three bf16 for every f32 of the second operand's tile, of 32 terms of the sum.
+    /// Bytes of a buffer of parts: two f16 for every f32 of the second operand's tile, of 32 terms of the sum.
     pub const fn converted_bytes(self) -> u32 {
-        self.gemm_n * (ROW_BYTES / 4) * 3 * ELEMENT_BYTES
+        self.gemm_n * (ROW_BYTES / 4) * 2 * ELEMENT_BYTES
     }
 
     /// Whether a warpgroup of the block reads the filter and takes it apart.

@@ -5,11 +5,11 @@
 
 mod entry;
 
-use super::bf16x3_wgmma::apart_any;
+use super::f32_wgmma::apart_any;
 use crate::math::index::for_each_index;
 use cuda_std::math::{fma_f32, fma_f64};
 use cuda_std::memory::X2;
-use kernel_abi::ops::conv::bf16x3_wgmma::{PART_CHUNK, PARTS};
+use kernel_abi::ops::conv::f32_wgmma::{PART_CHUNK, PARTS};
 use kernel_abi::ops::conv::winograd::{
     F2, F4, Lane, Minimal, WinogradFilterParams, WinogradImageParams, WinogradOutputParams,
 };

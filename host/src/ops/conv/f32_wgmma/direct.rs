@@ -1,6 +1,6 @@
 //! `fprop` and `dgrad` without a workspace: the filter is taken apart inside the kernel, for every tile anew.
 
-use super::gather::{FilterParts, PartsView, Product};
+use super::gather::{FilterMap, FilterParts, FilterRead, PartsView, Product};
 use super::{check, check_address, check_problem, read_name, taps_in_a_row};
 use crate::ops::conv::im2col_wgmma::{Positions, unsupported};
 use crate::ops::conv::{ConvPass, ConvProblem};
@@ -8,27 +8,42 @@ use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Stream};
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::conv::bf16x3_wgmma::ConvFilterSource;
+use kernel_abi::ops::conv::f32_wgmma::{ConvFilterSource, PARTS_PANEL, WARP};
 use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
 
 macro_rules! rows {
     ($(($symbol:ident, $tile:ident)),* $(,)?) => {
-        &[$((stringify!($symbol), kernel_abi::ops::conv::bf16x3_wgmma::$tile)),*]
+        &[$((stringify!($symbol), kernel_abi::ops::conv::f32_wgmma::$tile)),*]
     };
 }
 
-const KERNELS: &[(&str, ConvTile)] = kernel_abi::conv_bf16x3_direct_kernels!(rows);
+/// Kernels whose threads read the filter.
+const KERNELS: &[(&str, ConvTile)] = kernel_abi::conv_f16x2_direct_kernels!(rows);
+
+macro_rules! staged_rows {
+    ($(($symbol:ident, $tile:ident, $side_by_side:literal)),* $(,)?) => {
+        &[$((stringify!($symbol), kernel_abi::ops::conv::f32_wgmma::$tile, $side_by_side)),*]
+    };
+}
+
+/// Kernels that take apart what the copy engine loads of the filter, and whether its columns lie side by side.
+const STAGED: &[(&str, ConvTile, bool)] = kernel_abi::conv_f16x2_staged_kernels!(staged_rows);
 
 /// `fprop` and `dgrad` of f32 images that can be gathered as they lie.
 pub(in crate::ops::conv) struct Direct;
 
 fn row(config: Config) -> (&'static str, ConvTile) {
-    *KERNELS.iter().find(|row| row.0 == config.0).expect("configs come from the kernel list")
+    let staged = STAGED.iter().map(|&(symbol, tile, _)| (symbol, tile));
+    KERNELS.iter().copied().chain(staged).find(|row| row.0 == config.0).expect("configs come from the kernel lists")
+}
+
+fn is_staged(config: Config) -> bool {
+    STAGED.iter().any(|row| row.0 == config.0)
 }
 
 impl Algorithm<ConvProblem> for Direct {
     fn name(&self) -> &'static str {
-        "bf16x3_wgmma_direct"
+        "f16x2_wgmma_direct"
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
@@ -36,8 +51,11 @@ impl Algorithm<ConvProblem> for Direct {
             return Err(Refusal::new("computes fprop and dgrad, the pass is wgrad"));
         }
         check(problem, context)?;
-        let (view, _) = planned(problem)?;
-        Ok(KERNELS.iter().filter(|row| view.fits(row.1)).map(|row| Config(row.0)).collect())
+        let (view, source) = planned(problem)?;
+        let map = filter_map(&view, &source);
+        let staged = STAGED.iter().filter(|row| map.is_some_and(|map| map.side_by_side == row.2));
+        let all = staged.map(|&(symbol, tile, _)| (symbol, tile)).chain(KERNELS.iter().copied());
+        Ok(all.filter(|row| view.fits(row.1)).map(|row| Config(row.0)).collect())
     }
 
     fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {
@@ -45,16 +63,20 @@ impl Algorithm<ConvProblem> for Direct {
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
-        /// What the warpgroup that takes the filter apart takes of the others' time.
-        const SHARE: f64 = 1.04;
+        /// Cycles in which a thread reads an element of the filter and takes it apart.
+        const READ: f64 = 80.0;
         let Ok((view, _)) = planned(problem) else { return f64::INFINITY };
         let streaming = crate::select::cost::streaming_us(problem, context);
-        streaming.max(SHARE * view.products_us(row(config).1, context))
+        let tile = row(config).1;
+        let read = if is_staged(config) { 0.0 } else { READ * f64::from(tile.gemm_n * PARTS_PANEL / (4 * WARP)) };
+        streaming.max(view.products_us(tile, read, context))
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let (view, source) = planned(problem).map_err(|refusal| unsupported(problem, refusal))?;
-        let product = Product::of(view, Some(source), row(config), context)?;
+        let map = filter_map(&view, &source).filter(|_| is_staged(config));
+        let filter = map.map_or(FilterRead::Threads(source), FilterRead::CopyEngine);
+        let product = Product::of(view, filter, row(config), context)?;
         Ok(Box::new(DirectLaunch { product, read_name: read_name(problem) }))
     }
 }
@@ -67,6 +89,24 @@ pub(super) fn planned(problem: &ConvProblem) -> Result<(PartsView, ConvFilterSou
     let view = PartsView::with(problem, None)?;
     let source = source(&view)?;
     Ok((view, source))
+}
+
+/// The filter as the copy engine loads it, where it can.
+fn filter_map(view: &PartsView, source: &ConvFilterSource) -> Option<FilterMap> {
+    /// What strides of a tensor map stay below, in elements.
+    const MOST: i64 = 1 << 38;
+    let FilterParts::Plain(filter) = &view.filter else { return None };
+    let n_taps = filter.taps.iter().product();
+    let (groups, read, written) = (view.view.groups, view.view.group_read, view.view.group_written);
+    let side_by_side = source.rows_first != 0;
+    let (dims, strides, of_group) = if side_by_side {
+        ([written, n_taps, groups * read], [source.tap_stride, source.channel_stride], read * source.channel_stride)
+    } else {
+        ([read, n_taps, groups * written], [source.tap_stride, source.row_stride], written * source.row_stride)
+    };
+    let counts = |i: usize| dims[i + 1] == 1 || (1..MOST).contains(&strides[i]);
+    let fits = source.load_bytes == 16 && counts(0) && counts(1) && (groups == 1 || source.group_stride == of_group);
+    fits.then_some(FilterMap { dims, strides, side_by_side })
 }
 
 /// The filter of a view.

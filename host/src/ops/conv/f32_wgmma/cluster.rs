@@ -5,7 +5,7 @@ use super::windows::Windows;
 use super::{check, check_address, check_problem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
-use crate::ops::conv::im2col_wgmma::{CYCLES_PER_US, Cut, ENDS_US, Positions, WgradView, parts_cycles, unsupported};
+use crate::ops::conv::im2col_wgmma::{CYCLES_PER_US, Cut, ENDS_US, Positions, WgradView, halves_cycles, unsupported};
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
@@ -41,7 +41,7 @@ macro_rules! variants {
         Variant {
             name: concat!(stringify!($symbol), $suffix),
             symbol: stringify!($symbol),
-            tile: kernel_abi::ops::conv::bf16x3_wgmma::$tile,
+            tile: kernel_abi::ops::conv::f32_wgmma::$tile,
             windows: $windows,
             blocks: $blocks,
         }
@@ -56,8 +56,8 @@ macro_rules! windows_rows {
     ($(($symbol:ident, $tile:ident)),* $(,)?) => { &[$(variants!($symbol, $tile, true)),*] };
 }
 
-const KERNELS: &[[Variant; 9]] = kernel_abi::conv_bf16x3_cluster_kernels!(rows);
-const WINDOWS: &[[Variant; 9]] = kernel_abi::conv_bf16x3_windows_kernels!(windows_rows);
+const KERNELS: &[[Variant; 9]] = kernel_abi::conv_f16x2_cluster_kernels!(rows);
+const WINDOWS: &[[Variant; 9]] = kernel_abi::conv_f16x2_windows_kernels!(windows_rows);
 
 /// Numbers of blocks of a tile that are offered: those that promise most.
 const OFFERED: usize = 2;
@@ -72,7 +72,7 @@ pub(in crate::ops::conv) struct Cluster;
 
 impl Algorithm<ConvProblem> for Cluster {
     fn name(&self) -> &'static str {
-        "bf16x3_wgmma_cluster"
+        "f16x2_wgmma_cluster"
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
@@ -210,7 +210,7 @@ fn time_us(view: &WgradView, variant: &Variant, context: &Context) -> f64 {
     let of_element = if variant.windows { READ } else { GATHERED };
     let converter = f64::from(tile.gemm_n * 32 / 128) * of_element + OF_STAGE / f64::from(tile.filter_teams());
     let instructions = converter + OF_CONSUMER * f64::from(tile.sharers());
-    let stage = parts_cycles(tile, tile.consumer_columns()).max(instructions / ISSUED);
+    let stage = halves_cycles(tile).max(instructions / ISSUED);
     let active = if blocks > 1 { context.active_clusters(variant.blocks) } else { context.info().n_units as u64 };
     let rounds = view.tiles(tile).div_ceil(active.max(1)) as f64;
     let exchange = if blocks > 1 { MEETING + SENT * f64::from(tile.gemm_n) } else { 0.0 };
@@ -269,7 +269,7 @@ mod tests {
             assert_eq!((found.symbol, found.blocks, found.windows), (each.symbol, each.blocks, each.windows));
             let (m, n) = (each.tile.gemm_m, each.tile.gemm_n);
             let what = if each.windows { "windows" } else { "cluster" };
-            assert_eq!(each.symbol, format!("convbf16x3_{what}_f32_{m}x{n}_sm90"));
+            assert_eq!(each.symbol, format!("convf16x2_{what}_f32_{m}x{n}_sm90"));
             // The sums lie where the stages were.
             assert!(each.tile.partials() * 4 <= each.tile.panels_at());
         }

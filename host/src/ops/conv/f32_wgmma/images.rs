@@ -6,7 +6,7 @@ use crate::ops::conv::im2col_wgmma::{Positions, five};
 use crate::ops::conv::{ConvMode, ConvPass};
 use crate::select::Refusal;
 use crate::{Context, Error, Stream, TensorDesc};
-use kernel_abi::ops::conv::bf16x3_wgmma::ConvPackF32Params;
+use kernel_abi::ops::conv::f32_wgmma::ConvPackF32Params;
 
 /// Input channels for which a filter's row and the channels are summed over as one.
 const MAX_ROW_CHANNELS: i64 = 12;

@@ -12,11 +12,11 @@ use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, access};
 
 macro_rules! rows {
     ($(($symbol:ident, $tile:ident)),* $(,)?) => {
-        &[$((stringify!($symbol), kernel_abi::ops::conv::bf16x3_wgmma::$tile)),*]
+        &[$((stringify!($symbol), kernel_abi::ops::conv::f32_wgmma::$tile)),*]
     };
 }
 
-const KERNELS: &[(&str, ConvTile)] = kernel_abi::conv_bf16x3_wgrad_kernels!(rows);
+const KERNELS: &[(&str, ConvTile)] = kernel_abi::conv_f16x2_wgrad_kernels!(rows);
 
 /// `wgrad` of f32.
 pub(in crate::ops::conv) struct Wgrad;
@@ -27,7 +27,7 @@ fn tile_of(config: Config) -> ConvTile {
 
 impl Algorithm<ConvProblem> for Wgrad {
     fn name(&self) -> &'static str {
-        "bf16x3_wgmma_split"
+        "f16x2_wgmma_split"
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {

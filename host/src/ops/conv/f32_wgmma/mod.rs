@@ -1,13 +1,14 @@
-//! f32 convolution on Hopper's bf16 tensor cores, with the error of f32 arithmetic: every element is the sum of three
-//! bf16 numbers, and six of the nine products of parts are summed.
+//! f32 convolution on Hopper's 16-bit tensor cores, with the error of f32 arithmetic: every element is the sum of three
+//! bf16 numbers, and six of the nine products of parts are summed, or of two f16 numbers with a scale, and three of four
+//! are; see [`kernel_abi::ops::conv::f32_wgmma`].
 //!
 //! Images are gathered as [`im2col_wgmma`] does it, in f32, and taken apart inside the kernels; a small kernel takes the
-//! filter apart before. Images that the copy engine cannot gather, since their channels are not contiguous or their
+//! filter apart into three before. Images that the copy engine cannot gather, since their channels are not contiguous or their
 //! strides no multiples of 16 bytes, are first copied to channels-last; those of few channels with a filter's row and
 //! the channels as one. Results may lie anyhow.
 //!
-//! Images that can be gathered as they lie need no workspace: then the filter may be taken apart inside the kernels too, and
-//! `wgrad`'s sums be shared by a cluster's blocks; where x cannot be gathered, they read it themselves.
+//! Images that can be gathered as they lie need no workspace: then the filter may be taken apart inside the kernels too,
+//! into two, and `wgrad`'s sums be shared by a cluster's blocks; where x cannot be gathered, they read it themselves.
 //!
 //! [`im2col_wgmma`]: super::im2col_wgmma
 
@@ -117,7 +118,7 @@ fn check_address(name: &'static str, address: u64) -> Result<(), Error> {
         return Ok(());
     }
     let reason = format!(
-        "expected an address that is a multiple of {ALIGN} for the algorithm bf16x3_wgmma (naive takes any), given \
+        "expected an address that is a multiple of {ALIGN} for this algorithm (naive takes any), given \
          {address:#x}"
     );
     Err(Error::bad(ConvProblem::OP, name, reason))

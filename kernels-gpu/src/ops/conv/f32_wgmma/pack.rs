@@ -7,7 +7,7 @@ use crate::ops::conv::spread_columns;
 use cuda_std::memory::{X4, store_x4};
 use cuda_std::schedule;
 use kernel_abi::ops::conv::ConvPackSpreadParams;
-use kernel_abi::ops::conv::bf16x3_wgmma::{
+use kernel_abi::ops::conv::f32_wgmma::{
     ConvFilterPartsParams, ConvPackF32Params, PART_CHUNK, PARTS_WGRAD_128X128, part_channel,
 };
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ConvWgradParams, ConvWgradSumParams, WgradPlace};

@@ -6,13 +6,14 @@
 //! for itself, a position a lane, and keeps in shared memory. Grid and clusters are those of [`cluster`](super::cluster).
 
 use super::cluster::share;
+use super::scaled::{larger, store_columns};
 use super::wgrad::{Maps, Work};
-use super::{Buffer, COLUMN_BYTES, PartsProduct, Sixteen, halves, place_of_sixteen, store_eights};
+use super::{Buffer, COLUMN_BYTES, PartsProduct, Sixteen, halves, place_of_sixteen};
 use crate::ops::conv::im2col_wgmma::{Ring, WARPGROUP};
 use cuda_std::barrier::fence_proxy_async_shared;
 use cuda_std::thread::thread_idx_x;
 use cuda_std::{guarded, mbarrier, shared, warp};
-use kernel_abi::ops::conv::bf16x3_wgmma::{ConvPartsWindowsParams, PARTS_PANEL};
+use kernel_abi::ops::conv::f32_wgmma::{ConvPartsWindowsParams, GROUP, PARTS_PANEL, WARP};
 use kernel_abi::ops::conv::im2col_wgmma::{WgradPlace, position};
 
 /// So far outside that no tap leads back.
@@ -24,10 +25,15 @@ const OUTSIDE: i32 = 1 << 30;
 /// As [`super::cluster::run`], with `TILE.windows_smem_bytes()` bytes of shared memory; x is a live tensor.
 #[inline(always)]
 pub(super) unsafe fn run<P: PartsProduct<R>, const R: usize>(p: &ConvPartsWindowsParams, maps: Maps) {
-    share::<P, R>(&p.wgrad, maps, |ring, work| {
-        // SAFETY: this function's.
-        unsafe { take_apart(p, ring, work) }
-    })
+    share::<P, R>(
+        &p.wgrad,
+        maps,
+        #[inline(always)]
+        |ring, work| {
+            // SAFETY: this function's.
+            unsafe { take_apart(p, ring, work) }
+        },
+    )
 }
 
 /// A column of a tile: where it reads, relative to a position.
@@ -105,10 +111,11 @@ unsafe fn take_apart(p: &ConvPartsWindowsParams, ring: Ring, work: Work) {
     let teams = tile.filter_teams();
     let team = warp::uniform(thread / (WARPGROUP / teams));
     let in_team = thread % (WARPGROUP / teams);
-    let (index, sixteen) = (in_team % tile.gemm_n, in_team / tile.gemm_n);
-    let column = Column::new(p, place, index);
     // All columns for all threads: both halves of the positions.
     let two = tile.gemm_n == WARPGROUP;
+    let (index, sixteen) =
+        if two { (in_team, 0) } else { (in_team / WARP * GROUP + in_team % GROUP, in_team % WARP / GROUP) };
+    let column = Column::new(p, place, index);
     let to = [place_of_sixteen(index, sixteen), place_of_sixteen(index, sixteen + 1)];
     let part_bytes = tile.gemm_n * COLUMN_BYTES;
     let from = positions + sixteen * 256;
@@ -129,17 +136,40 @@ unsafe fn take_apart(p: &ConvPartsWindowsParams, ring: Ring, work: Work) {
         find(p, block, positions);
         let at = buffer.at(&ring);
         let own = to.map(|to| at + to);
-        store_eights(&halves(held), &[own[0], own[0] ^ 16], part_bytes);
-        held = column.load(p, from);
+        let (factors, lane) = (buffer.factors(&ring), thread % WARP);
+        let [a, b] = halves(held);
         if two {
-            store_eights(&halves(second), &[own[1], own[1] ^ 16], part_bytes);
-            second = column.load(p, from + 256);
+            let share = #[inline(always)]
+            |[a, b, c, d]: [f32; 4]| [larger(larger(a, b), larger(c, d)); 4];
+            let ([c, d], to) = (halves(second), [own[0], own[0] ^ 16, own[1], own[1] ^ 16]);
+            let stored = store_columns(&[a, b, c, d], &to, part_bytes, share);
+            shared::store_f32(factors + index * 4, stored.columns[0]);
+            if lane % GROUP == 0 {
+                shared::store_f32(factors + (tile.gemm_n + index / GROUP) * 4, stored.group);
+            }
+        } else {
+            let share = #[inline(always)]
+            |[a, b]: [f32; 2]| {
+                let own = larger(a, b);
+                [larger(own, warp::shuffle_xor_f32(own, GROUP)); 2]
+            };
+            let stored = store_columns(&[a, b], &[own[0], own[0] ^ 16], part_bytes, share);
+            if lane < GROUP {
+                shared::store_f32(factors + index * 4, stored.columns[0]);
+            }
+            if lane == 0 {
+                shared::store_f32(factors + (tile.gemm_n + index / GROUP) * 4, stored.group);
+            }
         }
-        // The products read through another proxy.
+        // The products read through another proxy. The fence waits for all loads, so the next begin behind it.
         fence_proxy_async_shared();
         warp::sync_warp();
         if thread % 32 == 0 {
             mbarrier::arrive(ring.parts_full(buffer.index));
+        }
+        held = column.load(p, from);
+        if two {
+            second = column.load(p, from + 256);
         }
         let mut i = 0;
         while i < teams {

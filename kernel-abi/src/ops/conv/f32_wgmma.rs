@@ -1,14 +1,21 @@
-//! What launcher and kernels of `bf16x3_wgmma` agree on: f32 convolution as products of bf16 parts.
-//!
-//! An f32 element is the sum of three bf16 numbers, and a product of two elements the sum of nine products of parts, of
-//! which six are summed ([`PART_PAIRS`](crate::ops::matmul::PART_PAIRS)). Tiles, classes and places are those of
-//! [`im2col_wgmma`](super::im2col_wgmma); rows of shared memory hold 32 elements of f32.
+//! What launcher and kernels of f32 convolution on Hopper's 16-bit tensor cores agree on: products of parts. Tiles,
+//! classes and places are those of [`im2col_wgmma`](super::im2col_wgmma); rows of shared memory hold 32 elements of f32.
 //!
 //! `fprop` and `dgrad` gather f32 as it lies; threads take it apart on its way from shared memory to the tensor cores.
-//! The filter is taken apart before, into `[part][row][tap][channels]`: rows are channels that are written, channels
-//! those that are summed over, of each group for itself and filled up with zeros to whole panels. Within each 16
-//! channels they stand in the order of [`part_channel`]. Or a warpgroup of each block reads it as it lies and takes it
-//! apart for every tile anew, which needs no workspace.
+//! Of parts there are two kinds.
+//!
+//! `bf16x3`: an element is the sum of three bf16 numbers, and a product of two elements the sum of nine products of
+//! parts, of which six are summed ([`PART_PAIRS`](crate::ops::matmul::PART_PAIRS)). The filter is taken apart before,
+//! into `[part][row][tap][channels]`: rows are channels that are written, channels those that are summed over, of each
+//! group for itself and filled up with zeros to whole panels. Within each 16 channels they stand in the order of
+//! [`part_channel`].
+//!
+//! `f16x2`: an element is, but for its last two bits, the sum of two f16 numbers once it is scaled by a power of two, and
+//! three of four products of parts are summed: half the work. Scales are those of a block: of 32 neighbouring terms of a
+//! row of the first operand, and of 32 terms of [`GROUP`] neighbouring columns of the second, or of each column where
+//! they differ by more than 2^[`TOP`]. They bring the largest magnitude to 2^[`TOP`], so an element keeps 22 bits if it is
+//! larger than 2⁻¹⁷ of that, and is at most 2⁻³⁹ of that in error if it is smaller. Both operands are taken apart in the
+//! block, which needs no workspace.
 
 use super::im2col_wgmma::{ConvGatherParams, ConvTile, ConvWgradParams, MAX_SHARED_BYTES};
 use crate::division::Divisor;
@@ -17,6 +24,12 @@ use crate::division::Divisor;
 pub const PARTS_PANEL: u32 = 32;
 /// Parts of an element.
 pub const PARTS: u32 = 3;
+/// Neighbouring columns of the second operand that may share a scale.
+pub const GROUP: u32 = 16;
+/// Lanes of a warp.
+pub const WARP: u32 = 32;
+/// Exponent of a block's largest magnitude once it is scaled: below f16's largest.
+pub const TOP: u32 = 14;
 /// Channels whose order is changed together: those of one product instruction.
 pub const PART_CHUNK: u32 = 16;
 
@@ -49,19 +62,25 @@ tiles! {
     /// For 64 channels and fewer positions.
     PARTS_GATHER_128X64 = [128 x 64, stages 7, parts 3, converted 0];
     /// [`PARTS_GATHER_128X128`] where the filter is taken apart in the block.
-    PARTS_DIRECT_128X128 = [128 x 128, stages 6, parts 0, converted 4];
+    PARTS_DIRECT_128X128 = [128 x 128, stages 7, parts 0, converted 4];
     /// [`PARTS_GATHER_256X64`] likewise.
-    PARTS_DIRECT_256X64 = [256 x 64, stages 4, parts 0, converted 4];
+    PARTS_DIRECT_256X64 = [256 x 64, stages 5, parts 0, converted 4];
     /// [`PARTS_GATHER_256X16`] likewise.
     PARTS_DIRECT_256X16 = [256 x 16, stages 5, parts 0, converted 4];
     /// [`PARTS_GATHER_128X64`] likewise.
     PARTS_DIRECT_128X64 = [128 x 64, stages 7, parts 0, converted 5];
+    /// [`PARTS_DIRECT_128X128`] where the copy engine loads the filter.
+    PARTS_STAGED_128X128 = [128 x 128, stages 5, parts 1, converted 3];
+    /// [`PARTS_DIRECT_256X64`] likewise.
+    PARTS_STAGED_256X64 = [256 x 64, stages 5, parts 1, converted 3];
+    /// [`PARTS_DIRECT_128X64`] likewise.
+    PARTS_STAGED_128X64 = [128 x 64, stages 7, parts 1, converted 4];
     /// `wgrad`, many channels.
-    PARTS_WGRAD_128X128 = [128 x 128, stages 5, parts 1, converted 2];
+    PARTS_WGRAD_128X128 = [128 x 128, stages 5, parts 1, converted 3];
     /// For 64 columns.
-    PARTS_WGRAD_128X64 = [128 x 64, stages 7, parts 1, converted 2];
+    PARTS_WGRAD_128X64 = [128 x 64, stages 7, parts 1, converted 3];
     /// For 64 rows: the consumers share the columns.
-    PARTS_WGRAD_64X128 = [64 x 128, stages 6, parts 1, converted 2];
+    PARTS_WGRAD_64X128 = [64 x 128, stages 6, parts 1, converted 3];
 }
 
 /// A tile of 64 rows of `wgrad` whose windows threads read.
@@ -163,12 +182,12 @@ crate::abi_struct! {
 impl ConvTile {
     /// Where the kernels that read windows by threads keep where the positions of a stage begin.
     pub const fn windows_at(self) -> u32 {
-        (self.barriers_at() + 16 * (self.stages + self.converted)).next_multiple_of(16)
+        self.filter_copies_at()
     }
 
     /// Their dynamic shared memory: 16 bytes more for each position of a stage and each of four warps.
     pub const fn windows_smem_bytes(self) -> u32 {
-        self.smem_bytes() + 16 + 4 * PARTS_PANEL * 16
+        self.smem_bytes() + 4 * PARTS_PANEL * 16
     }
 }
 
@@ -253,6 +272,34 @@ pub const fn part_position(i: u32) -> u32 {
     (i / 2) ^ (i % 2 * 5)
 }
 
+/// Which of 32 positions the `i`-th pair of threads takes apart first, and of the next 16: four neighbouring pairs then
+/// read from all banks, and write to all.
+#[inline(always)]
+pub const fn half_panel_position(i: u32) -> u32 {
+    let (four, one) = (i / 4 % 4, i % 4);
+    // 0 3 4 7, then 1 2 5 6.
+    let in_eight = (one / 2 * 4) | if four % 2 == 0 { one % 2 * 3 } else { 1 + one % 2 };
+    four / 2 * 8 + in_eight
+}
+
+/// Where a channel of 16 counts among those of a product instruction: what [`part_channel`] leads back from.
+#[inline(always)]
+pub const fn part_place(channel: u32) -> u32 {
+    channel % 16 / 4 * 2 + channel % 4 / 2 * 8 + channel % 2
+}
+
+/// As [`part_position`] and [`half_panel_position`], where positions are written to their [`part_place`]: with `eights`
+/// threads a position, 4 or 2.
+#[inline(always)]
+pub const fn placed_position(eights: u32, i: u32) -> u32 {
+    if eights == 4 {
+        return i % 8 / 2 * 2 + i % 2 * 9;
+    }
+    // 0 9 4 13, 2 11 6 15, 8 1 12 5, 10 3 14 7.
+    let (four, one) = (i / 4 % 4, i % 4);
+    (one % 2 * 9 + one / 2 * 4 + four % 2 * 2) ^ (four / 2 * 8)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,6 +315,11 @@ mod tests {
         assert!(is_permutation(16, part_channel));
         assert!(is_permutation(8, part_row));
         assert!(is_permutation(8, part_position));
+        assert!(is_permutation(16, half_panel_position));
+        assert!((0..16).all(|i| part_place(part_channel(i)) == i));
+        // Four eights: what differs from the first ones' by a multiple of eight is taken apart by the same threads.
+        assert!(is_permutation(16, |i| placed_position(4, i % 8) ^ (i / 8 * 8)));
+        assert!(is_permutation(16, |i| placed_position(2, i)));
     }
 
     /// The fragment of A: thread t of four holds k = 2 t, 2 t + 1, 2 t + 8, 2 t + 9.
@@ -295,6 +347,17 @@ mod tests {
             // Taking apart: two chunks of four lanes' eight channels are read, one of each part is written.
             assert!((0..2).all(|j| all_banks(lanes().map(|lane| (part_position(lane / 4), 2 * (lane % 4) + j)))));
             assert!((0..2).all(|half| all_banks(lanes().map(|lane| (part_position(lane / 4), 4 * half + lane % 4)))));
+            // The same with two lanes a position.
+            let of_two = |lane: u32| half_panel_position(lane / 2);
+            assert!((0..4).all(|i| all_banks(lanes().map(|lane| (of_two(lane), i / 2 * 4 + 2 * (lane % 2) + i % 2)))));
+            assert!((0..4).all(|pair| all_banks(lanes().map(|lane| (of_two(lane), 2 * pair + lane % 2)))));
+            // The same where positions change places.
+            for eights in [2, 4] {
+                let from = |lane: u32| placed_position(eights, lane / eights);
+                let reads = |i: u32| all_banks(lanes().map(|lane| (from(lane), 2 * (lane % eights) + i)));
+                let writes = |i: u32| all_banks(lanes().map(|lane| (part_place(from(lane)), i + lane % eights)));
+                assert!((0..2).all(reads) && writes(0) && writes(4), "{eights}");
+            }
         }
     }
 }

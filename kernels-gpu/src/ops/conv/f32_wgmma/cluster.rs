@@ -25,10 +25,15 @@ pub(super) unsafe fn run<P: PartsProduct<R>, const R: usize>(p: &ConvWgradParams
     if thread_idx_x() == 0 {
         tma::prefetch_map(maps.x);
     }
-    share::<P, R>(p, maps, |ring, work| {
-        // SAFETY: this function's.
-        unsafe { convert(p, P::TILE, ring, work) }
-    })
+    share::<P, R>(
+        p,
+        maps,
+        #[inline(always)]
+        |ring, work| {
+            // SAFETY: this function's.
+            unsafe { convert(p, P::TILE, ring, work) }
+        },
+    )
 }
 
 /// The roles of a block, of which one takes x apart.

@@ -4,15 +4,16 @@
 //! filter's parts behind each other, `[columns][32 of the sum]` each. Where the filter is taken apart in the block, its
 //! parts lie in buffers of their own: see [`direct`](super::direct).
 
-use super::{Buffer, PartsProduct, add, fragments};
+use super::panels::PANEL_BYTES;
+use super::{Buffer, COLUMN_BYTES, PartsProduct, takes_apart_ahead};
 use crate::ops::conv::im2col_wgmma::gather::{Address, Panel, Tiles, k_panels};
-use crate::ops::conv::im2col_wgmma::{PRODUCER_REGISTERS, Ring, WARPGROUP, warpgroup};
+use crate::ops::conv::im2col_wgmma::{PRODUCER_REGISTERS, Ring, SWIZZLE_PERIOD, WARPGROUP, warpgroup};
 use cuda_std::memory::X2;
 use cuda_std::thread::thread_idx_x;
 use cuda_std::tma;
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{mbarrier, schedule, shared, warp};
-use kernel_abi::ops::conv::bf16x3_wgmma::{ConvPartsGatherParams, part_row};
+use kernel_abi::ops::conv::f32_wgmma::{ConvPartsGatherParams, PARTS_PANEL, part_row};
 use kernel_abi::ops::conv::im2col_wgmma::{
     ConvClass, ConvGatherParams, GatherPlace, ROW_BYTES, SUBTILE, access, position,
 };
@@ -61,7 +62,7 @@ pub(super) unsafe fn produce<P: PartsProduct<R>, const R: usize>(
 ) {
     let tile = P::TILE;
     let p = &p.gather;
-    let mut tiles = Tiles::new(tile);
+    let (mut tiles, at_b) = (Tiles::new(tile), at.b_map());
     while tiles.is_left(p) {
         let (place, class) = tiles.next(p, at, tile);
         // By value: what is read through a pointer would be read again after every copy.
@@ -91,8 +92,16 @@ pub(super) unsafe fn produce<P: PartsProduct<R>, const R: usize>(
                     tma::load_im2col_5d(ring.a(), a_map, bar, [c, w, h, d, n as i32], offsets)
                 }
             }
-            if tile.parts > 0 {
-                tma::load_4d(ring.b(), at.b_map(), bar, [panel.channel as i32, panel.linear_tap, row, 0]);
+            if tile.parts > 0 && P::B_IS_MN_MAJOR {
+                let (column, of_sum) = (place.n as i32, (first_channel + panel.channel) as i32);
+                let mut i = 0;
+                while i < tile.gemm_n / PARTS_PANEL {
+                    let at = [column + (i * PARTS_PANEL) as i32, panel.linear_tap, of_sum, 0];
+                    tma::load_4d(ring.b() + i * PANEL_BYTES, at_b, bar, at);
+                    i += 1;
+                }
+            } else if tile.parts > 0 {
+                tma::load_4d(ring.b(), at_b, bar, [panel.channel as i32, panel.linear_tap, row, 0]);
             }
             panel.advance(&class, tile.panel_k);
             ring.advance();
@@ -106,12 +115,31 @@ pub(super) unsafe fn produce<P: PartsProduct<R>, const R: usize>(
 /// # Safety
 /// As [`consume`].
 #[inline(always)]
-unsafe fn load(at: u32) -> [[u32; 4]; 6] {
+unsafe fn load<P: PartsProduct<R>, const R: usize>(at: u32) -> P::Fragments {
     // The second step's chunks are four farther, the rows of the fragment's other half eight.
     let lower = at + 8 * ROW_BYTES;
     let ([a0, a1, a2, a3], [b0, b1, b2, b3]) = (shared::load_x4(at), shared::load_x4(lower));
     let ([c0, c1, c2, c3], [d0, d1, d2, d3]) = (shared::load_x4(at ^ 64), shared::load_x4(lower ^ 64));
-    fragments([[[a0, a1], [b0, b1], [a2, a3], [b2, b3]], [[c0, c1], [d0, d1], [c2, c3], [d2, d3]]])
+    P::take_apart([[[a0, a1], [b0, b1], [a2, a3], [b2, b3]], [[c0, c1], [d0, d1], [c2, c3], [d2, d3]]])
+}
+
+/// A thread's fragments of the first rows of a stage, once that is there.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn first_load<P: PartsProduct<R>, const R: usize, const S: usize>(
+    ring: &Ring,
+    in_tile: u32,
+    lane: u32,
+) -> P::Fragments {
+    mbarrier::wait(ring.full(), ring.parity);
+    let a = load::<P, R>(ring.a() + in_tile);
+    if S == 1 && P::TILE.converted > 0 {
+        // All of the stage is in registers.
+        Ring::release(P::TILE, ring.empty(), lane);
+    }
+    a
 }
 
 /// Computes tile after tile.
@@ -137,53 +165,61 @@ pub(super) unsafe fn consume<P: PartsProduct<R>, const R: usize, const S: usize>
         let (place, class) = tiles.next(&p.gather, at, tile);
         let n_panels = warp::uniform(k_panels(&p.gather, class, tile));
         let mut sums: [[f32; R]; S] = core::mem::zeroed();
+        let mut a: P::Fragments = core::mem::zeroed();
+        if takes_apart_ahead(R) && n_panels > 0 {
+            a = first_load::<P, R, S>(&ring, in_tile, lane);
+        }
         let mut panel = 0;
         while panel < n_panels {
-            mbarrier::wait(ring.full(), ring.parity);
-            let mut a = load(ring.a() + in_tile);
-            let b = if tile.converted > 0 {
+            if !takes_apart_ahead(R) {
+                a = first_load::<P, R, S>(&ring, in_tile, lane);
+            }
+            let (b, factors) = if tile.converted > 0 {
                 mbarrier::wait(ring.parts_full(buffer.index), buffer.parity);
-                buffer.at(&ring)
+                (buffer.at(&ring), buffer.factors(&ring))
             } else {
-                ring.b()
+                (ring.b(), 0)
             };
-            // Rows of 64 bytes.
-            let b = descriptor(b, 16, 8 * 64, Swizzle::B64);
+            let b = if P::B_IS_MN_MAJOR {
+                descriptor(b, PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128)
+            } else {
+                descriptor(b, 16, 8 * COLUMN_BYTES, Swizzle::B64)
+            };
             let mut d: [f32; R] = core::mem::zeroed();
             P::multiply(&mut d, &a, b);
             if S > 1 {
-                let mut lower: [f32; R] = core::mem::zeroed();
-                let mut a_lower = load(ring.a() + in_tile + SUBTILE * ROW_BYTES);
-                P::multiply(&mut lower, &a_lower, b);
+                let lower = load::<P, R>(ring.a() + in_tile + SUBTILE * ROW_BYTES);
+                if tile.converted > 0 {
+                    Ring::release(tile, ring.empty(), lane);
+                }
                 P::finish(&mut d, &mut a);
-                P::finish(&mut lower, &mut a_lower);
-                release(&ring, buffer, lane);
-                add(sums.get_unchecked_mut(S - 1), &lower);
-            } else {
-                P::finish(&mut d, &mut a);
-                release(&ring, buffer, lane);
+                P::add(sums.get_unchecked_mut(0), &d, &a, factors, 0);
+                a = lower;
+                P::multiply(&mut d, &a, b);
             }
-            add(sums.get_unchecked_mut(0), &d);
-            buffer.advance(tile);
+            // What comes next is taken apart while the products are computed.
+            let read = ring;
             ring.advance();
             panel += 1;
+            let mut next: P::Fragments = core::mem::zeroed();
+            if takes_apart_ahead(R) && panel < n_panels {
+                next = first_load::<P, R, S>(&ring, in_tile, lane);
+            }
+            P::finish(&mut d, &mut a);
+            if tile.converted == 0 {
+                Ring::release(tile, read.empty(), lane);
+            }
+            P::add(sums.get_unchecked_mut(S - 1), &d, &a, factors, 0);
+            if tile.converted > 0 && lane == 0 {
+                mbarrier::arrive(ring.parts_empty(buffer.index));
+            }
+            buffer.advance(tile);
+            a = next;
         }
         rows::<R, S>(p, class, place, place.m + row, sums.get_unchecked(0));
         if S > 1 {
             rows::<R, S>(p, class, place, place.m + row + SUBTILE, sums.get_unchecked(S - 1));
         }
-    }
-}
-
-/// Signals that this warp has read a stage, and its filter's parts.
-///
-/// # Safety
-/// As [`consume`].
-#[inline(always)]
-unsafe fn release(ring: &Ring, buffer: Buffer, lane: u32) {
-    Ring::release(ring.tile, ring.empty(), lane);
-    if ring.tile.converted > 0 && lane == 0 {
-        mbarrier::arrive(ring.parts_empty(buffer.index));
     }
 }
 

@@ -7,7 +7,7 @@ use crate::ops::conv::im2col_wgmma::{Filter, Positions, WgradView, Window, five}
 use crate::ops::conv::{ConvMode, ConvProblem};
 use crate::select::Refusal;
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::conv::bf16x3_wgmma::ConvPartsWindowsParams;
+use kernel_abi::ops::conv::f32_wgmma::ConvPartsWindowsParams;
 use kernel_abi::ops::conv::im2col_wgmma::{ConvWgradParams, access};
 
 /// A problem as the kernels see it: all taps' channels are those of one tap.

@@ -1,10 +1,11 @@
-//! f32 convolution on Hopper's bf16 tensor cores, as exact as scalar f32: see
-//! [`kernel_abi::ops::conv::bf16x3_wgmma`] for the parts.
+//! f32 convolution on Hopper's 16-bit tensor cores, as exact as scalar f32: see
+//! [`kernel_abi::ops::conv::f32_wgmma`] for the parts.
 //!
 //! Built as `im2col_wgmma`, from which rings, tiles and classes come. The copy engine gathers f32 as it lies. The first
-//! operand goes through the consumers' registers, which take it apart on its way; the second comes in parts: those of a
-//! filter are made by a small kernel before, or by a warpgroup of the same block that reads the filter as it lies, those
-//! of `wgrad`'s images by a warpgroup that reads what the copy engine gathered. Tensor cores cut sums off instead of rounding them: each 32 terms begin anew, small products first, and are added in f32 arithmetic.
+//! operand goes through the consumers' registers, which take it apart on its way; the second comes in parts: three bf16
+//! ones of a filter are made by a small kernel before, two f16 ones by a warpgroup of the same block, of what the copy
+//! engine loaded or of what it reads itself. Tensor cores cut sums off instead of rounding them: each 32 terms begin
+//! anew, small products first, and are added in f32 arithmetic.
 //!
 //! Results are stored by threads, so they may lie anyhow.
 
@@ -13,42 +14,66 @@ mod direct;
 mod entry;
 mod gather;
 mod pack;
+mod panels;
+mod scaled;
+mod staged;
 mod wgrad;
 mod windows;
 
-use crate::math::vector;
 use crate::ops::conv::im2col_wgmma::Ring;
-use cuda_std::{convert, math, shared, warp};
-use kernel_abi::ops::conv::bf16x3_wgmma::PARTS_PANEL;
+use cuda_std::{convert, math, warp};
+use kernel_abi::ops::conv::f32_wgmma::PARTS_PANEL;
 use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
 
-/// The product instructions of one kernel. A thread holds `R` sums of 64 rows.
+/// The product instructions of one kernel, and how it takes operands apart. A thread holds `R` sums of 64 rows.
 trait PartsProduct<const R: usize> {
     const TILE: ConvTile;
     /// Whether B lies with the columns contiguous.
     const B_IS_MN_MAJOR: bool;
+    /// A's fragments of a stage, of two steps, taken apart.
+    type Fragments;
 
-    /// Queues the products of one stage: of the parts of A's fragments, two steps each, and B's parts behind each other
-    /// from the descriptor on. Overwrites `d`.
+    /// Takes the eight pairs of a thread's fragments apart: `pairs[step][i]` is register i of a step's fragment, its lower
+    /// element first.
+    ///
+    /// # Safety
+    /// All threads of the warp call it.
+    unsafe fn take_apart(pairs: [[[u32; 2]; 4]; 2]) -> Self::Fragments;
+
+    /// Queues the products of one stage: of the parts of A's fragments, and B's parts behind each other from the
+    /// descriptor on. Overwrites `d`.
     ///
     /// # Safety
     /// All threads of the warpgroup call it with a descriptor of tiles that are there; neither `d` nor `a` is touched
     /// until [`finish`].
     ///
     /// [`finish`]: PartsProduct::finish
-    unsafe fn multiply(d: &mut [f32; R], a: &[[u32; 4]; 6], b: u64);
+    unsafe fn multiply(d: &mut [f32; R], a: &Self::Fragments, b: u64);
 
     /// Waits for all queued products.
     ///
     /// # Safety
     /// All threads of the warpgroup call it.
-    unsafe fn finish(d: &mut [f32; R], a: &mut [[u32; 4]; 6]);
+    unsafe fn finish(d: &mut [f32; R], a: &mut Self::Fragments);
+
+    /// Adds a stage's sums to the whole, rounding to nearest; what is to be known of B's columns lies at `factors`, this
+    /// consumer's from `first_column` on.
+    ///
+    /// # Safety
+    /// All threads of the warp call it, and it is there.
+    unsafe fn add(sums: &mut [f32; R], d: &[f32; R], a: &Self::Fragments, factors: u32, first_column: u32);
 }
 
 /// Registers of a thread of each role where there is a warpgroup more: together what a multiprocessor has.
 const LOADER_REGISTERS: u32 = 48;
-const CONVERTER_REGISTERS: u32 = 80;
-const CONSUMER_REGISTERS: u32 = 192;
+const CONVERTER_REGISTERS: u32 = 112;
+const CONSUMER_REGISTERS: u32 = 176;
+
+/// Whether consumers that hold so many sums a thread take the next fragments apart while products are computed: others
+/// have no registers left for them.
+const fn takes_apart_ahead(sums: usize) -> bool {
+    sums < 64
+}
 
 /// Which buffer of parts one role stands at.
 #[derive(Clone, Copy)]
@@ -73,6 +98,12 @@ impl Buffer {
     #[inline(always)]
     fn at(self, ring: &Ring) -> u32 {
         ring.base + ring.tile.converted_at() + self.index * ring.tile.converted_bytes()
+    }
+
+    /// Where what undoes its columns' scales lies, then that of their groups.
+    #[inline(always)]
+    fn factors(self, ring: &Ring) -> u32 {
+        ring.base + ring.tile.factors_at() + self.index * ring.tile.factor_bytes()
     }
 }
 
@@ -121,46 +152,6 @@ fn probe(sum: u32, first: u32) -> u32 {
 #[inline(always)]
 fn is_special(sum: u32) -> bool {
     sum & 0x7fff_7fff != 0
-}
-
-/// Takes eight neighbours of each column or position apart, and writes their parts to shared memory, `part_bytes` from
-/// each other.
-///
-/// # Safety
-/// All threads of the warp call it; `N` is 16 at most, and the addresses are those of room for 16 bytes, and multiples of
-/// 16.
-#[inline(always)]
-unsafe fn store_eights<const N: usize>(eights: &[[u32; 8]; N], to: &[u32; N], part_bytes: u32) {
-    let mut firsts = [[0u32; 4]; N];
-    let (mut even, mut odd) = (0, 0);
-    vector::for_each!(I < N, {
-        let [a, b, c, d, e, f, g, h] = *eights.get_unchecked(I);
-        let of = [first_parts(a, b), first_parts(c, d), first_parts(e, f), first_parts(g, h)];
-        (even, odd) = (probe(probe(even, of[0]), of[2]), probe(probe(odd, of[1]), of[3]));
-        *firsts.get_unchecked_mut(I) = of;
-    });
-    let store = |i: usize, [p0, p1, p2, p3]: [[u32; 3]; 4]| {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let to = *to.get_unchecked(i);
-            shared::store_x4(to, [p0[0], p1[0], p2[0], p3[0]]);
-            shared::store_x4(to + part_bytes, [p0[1], p1[1], p2[1], p3[1]]);
-            shared::store_x4(to + 2 * part_bytes, [p0[2], p1[2], p2[2], p3[2]]);
-        }
-    };
-    // The warp stays together.
-    if warp::any(is_special(even) || is_special(odd)) {
-        vector::for_each!(I < N, {
-            let [a, b, c, d, e, f, g, h] = *eights.get_unchecked(I);
-            store(I, [apart_any(a, b), apart_any(c, d), apart_any(e, f), apart_any(g, h)]);
-        });
-    } else {
-        vector::for_each!(I < N, {
-            let [a, b, c, d, e, f, g, h] = *eights.get_unchecked(I);
-            let [p0, p1, p2, p3] = *firsts.get_unchecked(I);
-            store(I, [apart(a, b, p0), apart(c, d, p1), apart(e, f, p2), apart(g, h, p3)]);
-        });
-    }
 }
 
 /// 16 terms of a column: four quads.

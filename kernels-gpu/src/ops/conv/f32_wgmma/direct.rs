@@ -10,16 +10,17 @@
 //! columns. Where a tile has fewer columns than that makes work for a warpgroup, its warps take the stages in turn.
 
 use super::gather::{consume, produce};
+use super::scaled::{larger, store_columns};
 use super::{
-    Buffer, COLUMN_BYTES, CONSUMER_REGISTERS, CONVERTER_REGISTERS, LOADER_REGISTERS, PartsProduct, halves,
-    place_of_sixteen, store_eights,
+    Buffer, COLUMN_BYTES, CONSUMER_REGISTERS, CONVERTER_REGISTERS, LOADER_REGISTERS, PartsProduct, Sixteen, halves,
+    place_of_sixteen,
 };
 use crate::ops::conv::im2col_wgmma::gather::{Address, Panel, Tiles, k_panels};
 use crate::ops::conv::im2col_wgmma::{Ring, WARPGROUP, warpgroup};
 use cuda_std::barrier::fence_proxy_async_shared;
 use cuda_std::thread::thread_idx_x;
 use cuda_std::{cp_async, mbarrier, schedule, shared, tma, warp};
-use kernel_abi::ops::conv::bf16x3_wgmma::{ConvFilterSource, ConvPartsDirectParams, PART_CHUNK, PARTS_PANEL};
+use kernel_abi::ops::conv::f32_wgmma::{ConvFilterSource, ConvPartsDirectParams, GROUP, PART_CHUNK, PARTS_PANEL, WARP};
 use kernel_abi::ops::conv::im2col_wgmma::{ConvClass, ConvGatherParams, ConvTile, FILTER_COPIES, GatherPlace, access};
 
 /// Registers of a thread that takes the filter apart: it keeps more of where it stands than one whose operand is loaded
@@ -137,8 +138,8 @@ struct Own<'a> {
     tile: ConvTile,
     /// Four columns lie side by side, and are copied at once.
     across: bool,
-    /// Where its eights lie in a part.
-    to: [u32; 4],
+    /// Where its first eight lies in a part.
+    to: u32,
     /// Its copies.
     raw: u32,
     /// Where the pieces lie in the first stage of a tile.
@@ -162,7 +163,7 @@ fn piece(source: &ConvFilterSource, tile: ConvTile, across: bool, i: u32) -> (u3
     if across {
         (thread / 4 * 4, thread % 4 / 2, thread % 2)
     } else if source.rows_first != 0 {
-        (index % tile.gemm_n, index / tile.gemm_n, 0)
+        (index / WARP * GROUP + index % GROUP, index % WARP / GROUP, 0)
     } else {
         (index / chunks, index % chunks, 0)
     }
@@ -173,17 +174,10 @@ impl<'a> Own<'a> {
     fn new(source: &'a ConvFilterSource, ring: &Ring) -> Self {
         let tile = ring.tile;
         let across = tile.filter_pieces() > 1 && source.rows_first != 0 && source.load_bytes == 16;
-        let to = |i: u32| {
-            let (column, sixteen, half) = piece(source, tile, across, i);
-            if across {
-                [2 * i, 2 * i + 1].map(|i| place_of_sixteen(column + i, sixteen) ^ (half * 16))
-            } else {
-                [0, 16].map(|half| place_of_sixteen(column, sixteen) ^ half)
-            }
-        };
-        let ([a, b], [c, d]) = (to(0), to(1));
+        let (column, sixteen, half) = piece(source, tile, across, 0);
+        let to = place_of_sixteen(column, sixteen) ^ (half * 16);
         let raw = ring.base + tile.filter_copies_at() + thread_idx_x() % WARPGROUP * 16;
-        Own { source, tile, across, to: [a, b, c, d], raw, from: [0; 2], channels: [0; 2], begun: 0 }
+        Own { source, tile, across, to, raw, from: [0; 2], channels: [0; 2], begun: 0 }
     }
 
     /// Finds where the pieces lie in the cursor's tile.
@@ -279,36 +273,64 @@ impl<'a> Own<'a> {
     /// # Safety
     /// As [`convert`]; the copy is there, and nobody reads the buffer.
     #[inline(always)]
-    unsafe fn take_apart(&self, slot: u32, buffer: u32) {
+    unsafe fn take_apart(&self, slot: u32, buffer: u32, factors: u32) {
         let from = self.raw + slot * self.tile.filter_copy_bytes();
         let part_bytes = self.tile.gemm_n * COLUMN_BYTES;
-        let [a, b, c, d] = self.to.map(|to| buffer + to);
-        if self.across {
-            store_eights(&columns(from), &[a, b], part_bytes);
-            store_eights(&columns(from + 8), &[c, d], part_bytes);
-            return;
-        }
+        let to = buffer + self.to;
+        let in_team = schedule::opaque(thread_idx_x()) % (WARPGROUP / self.tile.filter_teams());
+        let lane = in_team % WARP;
         // SAFETY: the caller's promise.
         let quad = |i: u32| unsafe { shared::load_x4(from + i * QUAD_STEP) };
-        store_eights(&halves([quad(0), quad(1), quad(2), quad(3)]), &[a, b], part_bytes);
+        if self.across {
+            let share = #[inline(always)]
+            |own: [f32; 4]| {
+                own.map(|own| {
+                    let own = larger(own, warp::shuffle_xor_f32(own, 1));
+                    larger(own, warp::shuffle_xor_f32(own, 2))
+                })
+            };
+            let quads = [quad(0), quad(1), quad(2), quad(3), quad(4), quad(5), quad(6), quad(7)];
+            // Every other two columns lie swizzled by one more.
+            let to = [to, to + COLUMN_BYTES, (to + 2 * COLUMN_BYTES) ^ 16, (to + 3 * COLUMN_BYTES) ^ 16];
+            let column = |i: usize| {
+                [quads[0][i], quads[1][i], quads[2][i], quads[3][i], quads[4][i], quads[5][i], quads[6][i], quads[7][i]]
+            };
+            let columns = [column(0), column(1), column(2), column(3)];
+            let stored = store_columns(&columns, &to, part_bytes, share);
+            if lane % 4 == 0 {
+                shared::store_x4(factors + in_team / 4 * 16, stored.columns.map(f32::to_bits));
+            }
+            if lane % GROUP == 0 {
+                shared::store_f32(factors + (self.tile.gemm_n + in_team / GROUP) * 4, stored.group);
+            }
+            return;
+        }
+        // Two lanes have a column.
+        let other = if self.source.rows_first != 0 { GROUP } else { 1 };
+        let share = #[inline(always)]
+        |[a, b]: [f32; 2]| {
+            let own = larger(a, b);
+            [larger(own, warp::shuffle_xor_f32(own, other)); 2]
+        };
+        // SAFETY: the caller's promise.
+        let store = #[inline(always)]
+        |i: u32, sixteen: Sixteen, to: [u32; 2]| unsafe {
+            let stored = store_columns(&halves(sixteen), &to, part_bytes, share);
+            let group = in_team / WARP + i * (WARPGROUP / self.tile.filter_teams() / WARP);
+            let column = group * GROUP + if other == GROUP { lane % GROUP } else { lane / 2 };
+            if lane & other == 0 {
+                shared::store_f32(factors + column * 4, stored.columns[0]);
+            }
+            if lane == 0 {
+                shared::store_f32(factors + (self.tile.gemm_n + group) * 4, stored.group);
+            }
+        };
+        store(0, [quad(0), quad(1), quad(2), quad(3)], [to, to ^ 16]);
         if self.tile.filter_pieces() > 1 {
-            store_eights(&halves([quad(4), quad(5), quad(6), quad(7)]), &[c, d], part_bytes);
+            let to = to + WARPGROUP / self.tile.filter_teams() / 2 * COLUMN_BYTES;
+            store(1, [quad(4), quad(5), quad(6), quad(7)], [to, to ^ 16]);
         }
     }
-}
-
-/// Eight channels of two neighbouring columns.
-///
-/// # Safety
-/// As [`Own::take_apart`].
-#[inline(always)]
-unsafe fn columns(from: u32) -> [[u32; 8]; 2] {
-    // SAFETY: the caller's promise.
-    let pair = |i: u32| unsafe { shared::load_x2(from + i * QUAD_STEP) };
-    let (a, b, c, d) = (pair(0), pair(1), pair(2), pair(3));
-    let (e, f, g, h) = (pair(4), pair(5), pair(6), pair(7));
-    let column = |i: usize| [a[i], b[i], c[i], d[i], e[i], f[i], g[i], h[i]];
-    [column(0), column(1)]
 }
 
 /// Whether a column that is a position and a channel meets a tap at a place of the window, and where that lies.
@@ -355,17 +377,17 @@ unsafe fn convert(p: &ConvPartsDirectParams, at: Address, ring: Ring) {
         is_there = cursor.is_there();
         cp_async::wait_group::<{ FILTER_COPIES - 1 }>();
         mbarrier::wait(ring.parts_empty(buffer.index), buffer.parity ^ 1);
-        own.take_apart(slot, buffer.at(&ring));
-        cursor.advance(teams);
-        // All of the copy is in registers.
-        own.copy(&cursor, slot);
-        slot ^= 1;
-        // The products read through another proxy.
+        own.take_apart(slot, buffer.at(&ring), buffer.factors(&ring));
+        // The products read through another proxy. The fence waits for all copies, so the next begins behind it.
         fence_proxy_async_shared();
         warp::sync_warp();
         if lane == 0 {
             mbarrier::arrive(ring.parts_full(buffer.index));
         }
+        cursor.advance(teams);
+        // What was copied there has been read.
+        own.copy(&cursor, slot);
+        slot ^= 1;
         let mut i = 0;
         while i < teams {
             buffer.advance(tile);

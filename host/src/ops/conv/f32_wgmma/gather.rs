@@ -1,12 +1,14 @@
 //! `fprop` and `dgrad`.
 
 use super::images::Images;
-use super::{ALIGN_BYTES, LAUNCH_US, check, check_groups, check_problem, launch_linear, read_name, side};
+use super::{
+    ALIGN_BYTES, LAUNCH_US, check, check_address, check_groups, check_problem, launch_linear, read_name, side,
+};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::ops::conv::im2col_wgmma::{
-    AxisClass, CYCLES_PER_US, Class, ENDS_US, Filter, Positions, View, check_window, classes, five, parts_cycles,
-    unsupported,
+    AxisClass, CYCLES_PER_US, Class, ENDS_US, Filter, Positions, View, check_window, classes, five, halves_cycles,
+    parts_cycles, unsupported,
 };
 use crate::ops::conv::spread_columns::Packing;
 use crate::ops::conv::{ConvPass, ConvProblem};
@@ -14,7 +16,7 @@ use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Stream};
 use kernel_abi::ops::conv::ConvPackSpreadParams;
-use kernel_abi::ops::conv::bf16x3_wgmma::{
+use kernel_abi::ops::conv::f32_wgmma::{
     ConvFilterPartsParams, ConvFilterSource, ConvPartsDirectParams, ConvPartsGatherParams, PART_CHUNK, PARTS,
     PARTS_PANEL,
 };
@@ -22,7 +24,7 @@ use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, MAX_CLASSES, access};
 
 macro_rules! rows {
     ($(($symbol:ident, $tile:ident)),* $(,)?) => {
-        &[$((stringify!($symbol), kernel_abi::ops::conv::bf16x3_wgmma::$tile)),*]
+        &[$((stringify!($symbol), kernel_abi::ops::conv::f32_wgmma::$tile)),*]
     };
 }
 
@@ -61,7 +63,7 @@ impl Algorithm<ConvProblem> for Gather {
         let streaming = crate::select::cost::streaming_us(problem, context);
         // Of each element of the filter 4 bytes are read and 6 written.
         let filter_us = LAUNCH_US + view.filter_bytes() as f64 * (10.0 / 6.0) / (0.5 * context.info().bytes_per_us);
-        filter_us + view.images.time_us(context) + streaming.max(view.products_us(tile_of(config), context))
+        filter_us + view.images.time_us(context) + streaming.max(view.products_us(tile_of(config), 0.0, context))
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -266,11 +268,12 @@ impl PartsView {
         self.filter_bytes().next_multiple_of(ALIGN_BYTES) + self.images.bytes()
     }
 
-    /// Time of the products.
-    pub(super) fn products_us(&self, tile: ConvTile, context: &Context) -> f64 {
+    /// Time of the products, with the least cycles that a stage takes for other reasons.
+    pub(super) fn products_us(&self, tile: ConvTile, least: f64, context: &Context) -> f64 {
         /// Cycles from a tile's last product to its last store, in which its consumers do not compute.
         const EPILOGUE: f64 = 700.0;
-        let stage = parts_cycles(tile, tile.gemm_n);
+        let stage = if tile.converted > 0 { halves_cycles(tile) } else { parts_cycles(tile, tile.gemm_n) };
+        let stage = stage.max(least);
         let epilogue = EPILOGUE + f64::from(tile.gemm_m * tile.gemm_n) / 32.0;
         let panels = (self.view.group_read as u64).div_ceil(PARTS_PANEL.into()) as i64;
         let of_tile = |class: &Class| (class.n_taps() * panels) as f64 * stage + epilogue;
@@ -401,21 +404,58 @@ pub(in crate::ops::conv) struct Product {
     tile: ConvTile,
     parts: Vec<Part>,
     view: PartsView,
-    /// The filter, where the kernel takes it apart itself, but for its address.
-    source: Option<ConvFilterSource>,
+    filter: FilterRead,
+}
+
+/// How a kernel reads the filter, but for its address.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum FilterRead {
+    /// Its parts, taken apart before.
+    Parts,
+    /// By threads, which take it apart.
+    Threads(ConvFilterSource),
+    /// By the copy engine, as f32; threads take it apart then.
+    CopyEngine(FilterMap),
+}
+
+/// A filter as the copy engine loads it: dimensions and strides, in elements, of channels that lie side by side, taps, and
+/// the other channels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FilterMap {
+    pub(super) dims: [i64; 3],
+    pub(super) strides: [i64; 2],
+    /// Whether the channels side by side are those that are written, else those of the sum.
+    pub(super) side_by_side: bool,
+}
+
+impl FilterMap {
+    fn encode(&self, context: &GpuContext, address: u64, tile: ConvTile) -> Result<[u64; 16], Error> {
+        let dims = self.dims.map(|dim| dim as u64);
+        // Where there is one of them, any stride does that the engine takes.
+        let stride = |i: usize| if dims[i + 1] == 1 { 16 } else { 4 * self.strides[i] as u64 };
+        let tiled = Tiled {
+            data_type: TmaType::F32,
+            address,
+            dims: &[dims[0], dims[1], dims[2], 1],
+            strides_bytes: &[stride(0), stride(1), 16],
+            box_dims: &[PARTS_PANEL, 1, if self.side_by_side { PARTS_PANEL } else { tile.gemm_n }, 1],
+            swizzle: Swizzle::B128,
+        };
+        Ok(TensorMap::tiled(context, &tiled)?.words())
+    }
 }
 
 impl Product {
     /// The product of a problem that [`Gather`] takes.
     pub(in crate::ops::conv) fn new(problem: &ConvProblem, config: Config, context: &Context) -> Result<Self, Error> {
         let view = PartsView::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
-        Product::of(view, None, (config.0, tile_of(config)), context)
+        Product::of(view, FilterRead::Parts, (config.0, tile_of(config)), context)
     }
 
     /// The product of a view by this kernel.
     pub(super) fn of(
         view: PartsView,
-        source: Option<ConvFilterSource>,
+        filter: FilterRead,
         (symbol, tile): (&'static str, ConvTile),
         context: &Context,
     ) -> Result<Self, Error> {
@@ -423,13 +463,13 @@ impl Product {
         function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
         let n_units = (context.info().n_units as u64).max(1);
         let parts = view.launches(tile, n_units);
-        Ok(Product { function, tile, parts, view, source })
+        Ok(Product { function, tile, parts, view, filter })
     }
 
     /// Time of a problem's products, and the bytes of its filter's parts.
     pub(in crate::ops::conv) fn cost(problem: &ConvProblem, config: Config, context: &Context) -> Option<(f64, u64)> {
         let view = PartsView::of(problem).ok()?;
-        Some((view.products_us(tile_of(config), context), view.filter_bytes()))
+        Some((view.products_us(tile_of(config), 0.0, context), view.filter_bytes()))
     }
 
     /// Queues the products: `[read, filter, written]` are where the operands lie, of the filter its parts where the kernel
@@ -444,9 +484,13 @@ impl Product {
             return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
         };
         let view = &self.view;
-        let b_map = match self.source {
-            None => Some(view.filter_map(context, filter, self.tile)?),
-            Some(_) => None,
+        let b_map = match &self.filter {
+            FilterRead::Parts => Some(view.filter_map(context, filter, self.tile)?),
+            FilterRead::CopyEngine(map) => {
+                check_address("w", filter)?;
+                Some(map.encode(context, filter, self.tile)?)
+            }
+            FilterRead::Threads(_) => None,
         };
         for part in &self.parts {
             let mut params = part.params;
@@ -457,9 +501,11 @@ impl Product {
             params.gather.out = written;
             (params.gather.alpha, params.gather.beta) = (alpha as f32, beta as f32);
             params.store_bytes = if view.stores_pairs(written) { 8 } else { 4 };
-            let launched = match self.source {
-                None => launch(&self.function, &part.config, gpu_stream, &params),
-                Some(source) => {
+            let launched = match self.filter {
+                FilterRead::Parts | FilterRead::CopyEngine(_) => {
+                    launch(&self.function, &part.config, gpu_stream, &params)
+                }
+                FilterRead::Threads(source) => {
                     let load_bytes = if filter.is_multiple_of(16) { source.load_bytes } else { 4 };
                     let filter = ConvFilterSource { from: filter, load_bytes, ..source };
                     let params = ConvPartsDirectParams { gather: params, filter };

@@ -9,9 +9,9 @@
 //! transposed. Sums are split and added as `im2col_wgmma` does it, or by a cluster: see [`cluster`](super::cluster).
 
 use super::cluster::add_up;
+use super::panels::{Own, PANEL_BYTES};
 use super::{
-    Buffer, COLUMN_BYTES, CONSUMER_REGISTERS, CONVERTER_REGISTERS, LOADER_REGISTERS, PartsProduct, add, fragments,
-    store_eights,
+    Buffer, COLUMN_BYTES, CONSUMER_REGISTERS, CONVERTER_REGISTERS, LOADER_REGISTERS, PartsProduct, takes_apart_ahead,
 };
 use crate::ops::conv::im2col_wgmma::{Ring, SWIZZLE_PERIOD, WARPGROUP, warpgroup};
 use cuda_std::barrier::fence_proxy_async_shared;
@@ -19,15 +19,13 @@ use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{mbarrier, schedule, shared, warp};
-use kernel_abi::ops::conv::bf16x3_wgmma::{PARTS_PANEL, part_position};
+use kernel_abi::ops::conv::f32_wgmma::{GROUP, PARTS_PANEL, half_panel_position, part_position};
 use kernel_abi::ops::conv::im2col_wgmma::{
     CONSUMERS, ConvTile, ConvWgradParams, ROW_BYTES, SUBTILE, WgradPlace, access, position,
 };
 
 /// Positions of a stage.
 const STAGE_K: u32 = PARTS_PANEL;
-/// Bytes of a panel: of 32 channels of f32, or of 64 of a part.
-const PANEL_BYTES: u32 = STAGE_K * ROW_BYTES;
 
 /// Where the tensor maps are.
 #[derive(Clone, Copy)]
@@ -164,52 +162,22 @@ pub(super) unsafe fn produce(p: &ConvWgradParams, tile: ConvTile, maps: &Maps, m
     }
 }
 
-/// Takes x's tiles apart, stage after stage: each warp some positions of 32 channels, each thread eight channels of a
-/// position at a time.
+/// Takes x's tiles apart, stage after stage.
 ///
 /// # Safety
 /// As [`run`]; all threads of one warpgroup.
 #[inline(always)]
 pub(super) unsafe fn convert(p: &ConvWgradParams, tile: ConvTile, mut ring: Ring, work: Work) {
-    let thread = thread_idx_x() % WARPGROUP;
-    let (lane, warp) = (thread % 32, thread / 32);
-    let panels = tile.gemm_n / PARTS_PANEL;
-    // Those of a warp: 32, or 16.
-    let rows = STAGE_K * panels / 4;
-    let (panel, first_row) = (warp % panels, warp / panels * rows);
-    let (eight, position) = (lane % 4, part_position(lane / 4));
-    let row = (first_row + position) * ROW_BYTES;
-    let from = panel * PANEL_BYTES + row + ((2 * eight) ^ position) * 16;
-    // Two panels of f32 make one of a part.
-    let to = panel / 2 * PANEL_BYTES + row + ((panel % 2 * 4 + eight) ^ position) * 16;
+    let own = Own::new(tile, false);
     let mut buffer = Buffer::FIRST;
     let mut index = work.at;
     while index < p.tiles() * p.splits {
-        let (mut block, end) = p.k_range(p.place(tile, index).split);
+        let place = p.place(tile, index);
+        // Columns behind the last panel are not loaded.
+        let is_there = place.panel + own.panel() < p.n_panels;
+        let (mut block, end) = p.k_range(place.split);
         while block < end {
-            mbarrier::wait(ring.full(), ring.parity);
-            mbarrier::wait(ring.parts_empty(buffer.index), buffer.parity ^ 1);
-            let (from, to) = (ring.b() + from, buffer.at(&ring) + to);
-            let at = [0, 1, 2, 3].map(|i| i * 8 * ROW_BYTES);
-            let eight = |i: usize| {
-                let from = from + at[i];
-                // SAFETY: the positions are those of the stage.
-                let ([a, b, c, d], [e, f, g, h]) = unsafe { (shared::load_x4(from), shared::load_x4(from ^ 16)) };
-                [a, b, c, d, e, f, g, h]
-            };
-            let part_bytes = tile.gemm_n * PARTS_PANEL * 2;
-            if rows == 4 * 8 {
-                store_eights(&[eight(0), eight(1), eight(2), eight(3)], &at.map(|at| to + at), part_bytes);
-            } else {
-                store_eights(&[eight(0), eight(1)], &[to, to + at[1]], part_bytes);
-            }
-            // The products read through another proxy.
-            fence_proxy_async_shared();
-            warp::sync_warp();
-            if lane == 0 {
-                mbarrier::arrive(ring.parts_full(buffer.index));
-                mbarrier::arrive(ring.empty());
-            }
+            own.take_apart(&ring, buffer, is_there);
             buffer.advance(tile);
             ring.advance();
             block += 1;
@@ -223,7 +191,7 @@ pub(super) unsafe fn convert(p: &ConvWgradParams, tile: ConvTile, mut ring: Ring
 /// # Safety
 /// As [`consume`].
 #[inline(always)]
-unsafe fn load(at: u32) -> [[u32; 4]; 6] {
+unsafe fn load<P: PartsProduct<R>, const R: usize>(at: u32) -> P::Fragments {
     // The next position's chunks lie swizzled by one bit more, those of the eighth behind as here.
     let step = |at: u32| {
         // SAFETY: as the function's.
@@ -234,7 +202,36 @@ unsafe fn load(at: u32) -> [[u32; 4]; 6] {
             unsafe { (shared::load_x2(behind), shared::load_x2(behind ^ (ROW_BYTES + 16))) };
         [[even[0], odd[0]], [even[1], odd[1]], [even_behind[0], odd_behind[0]], [even_behind[1], odd_behind[1]]]
     };
-    fragments([step(at), step(at + 16 * ROW_BYTES)])
+    P::take_apart([step(at), step(at + 16 * ROW_BYTES)])
+}
+
+/// A thread's fragments of a stage, once that is there.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn load_stage<P: PartsProduct<R>, const R: usize>(ring: &Ring, in_tile: u32, lane: u32) -> P::Fragments {
+    mbarrier::wait(ring.full(), ring.parity);
+    let a = load::<P, R>(ring.a() + in_tile);
+    // All of it is in registers.
+    Ring::release(P::TILE, ring.empty(), lane);
+    a
+}
+
+/// Leaves `n` stages to another consumer, or behind.
+#[inline(always)]
+fn skip(ring: &mut Ring, buffer: &mut Buffer, n: u32) {
+    let mut i = 0;
+    while i < n {
+        buffer.advance(ring.tile);
+        ring.advance();
+        i += 1;
+    }
+}
+
+#[inline(always)]
+fn smaller(a: u32, b: u32) -> u32 {
+    if a < b { a } else { b }
 }
 
 /// Computes tile after tile.
@@ -262,18 +259,21 @@ pub(super) unsafe fn consume<P: PartsProduct<R>, const R: usize, const SHARES: b
     while index < p.tiles() * p.splits {
         let place = p.place(tile, index);
         let mut sums: [f32; R] = core::mem::zeroed();
-        let (mut block, end) = p.k_range(place.split);
-        let mut turn = 0;
-        while block < end {
-            turn ^= 1;
-            if tile.in_turns && turn == consumer {
-                buffer.advance(tile);
-                ring.advance();
-                block += 1;
-                continue;
+        let (block, end) = p.k_range(place.split);
+        let mut left = end - block;
+        // Stages to the first that this consumer computes, and from each to the next.
+        let mut to_next = if tile.in_turns { smaller(consumer, left) } else { 0 };
+        let stride = if tile.in_turns { CONSUMERS } else { 1 };
+        skip(&mut ring, &mut buffer, to_next);
+        left -= to_next;
+        let mut a: P::Fragments = core::mem::zeroed();
+        if takes_apart_ahead(R) && left > 0 {
+            a = load_stage::<P, R>(&ring, in_tile, lane);
+        }
+        while left > 0 {
+            if !takes_apart_ahead(R) {
+                a = load_stage::<P, R>(&ring, in_tile, lane);
             }
-            mbarrier::wait(ring.full(), ring.parity);
-            let mut a = load(ring.a() + in_tile);
             mbarrier::wait(ring.parts_full(buffer.index), buffer.parity);
             let b = if P::B_IS_MN_MAJOR {
                 let from = buffer.at(&ring) + first_column / 64 * PANEL_BYTES;
@@ -283,16 +283,21 @@ pub(super) unsafe fn consume<P: PartsProduct<R>, const R: usize, const SHARES: b
             };
             let mut d: [f32; R] = core::mem::zeroed();
             P::multiply(&mut d, &a, b);
-            // All of the warp has read dy: the products have what it read.
-            Ring::release(tile, ring.empty(), lane);
-            P::finish(&mut d, &mut a);
-            if lane == 0 {
-                mbarrier::arrive(ring.parts_empty(buffer.index));
+            // What comes next is taken apart while the products are computed.
+            let read = buffer;
+            to_next = smaller(stride, left);
+            skip(&mut ring, &mut buffer, to_next);
+            left -= to_next;
+            let mut next: P::Fragments = core::mem::zeroed();
+            if takes_apart_ahead(R) && left > 0 {
+                next = load_stage::<P, R>(&ring, in_tile, lane);
             }
-            add(&mut sums, &d);
-            buffer.advance(tile);
-            ring.advance();
-            block += 1;
+            P::finish(&mut d, &mut a);
+            P::add(&mut sums, &d, &a, read.factors(&ring), first_column);
+            if lane == 0 {
+                mbarrier::arrive(ring.parts_empty(read.index));
+            }
+            a = next;
         }
         let out = Out { p, index, place, thread: consumer * WARPGROUP + thread };
         if SHARES {
