@@ -5,7 +5,7 @@
 //! parts lie in buffers of their own: see [`direct`](super::direct).
 
 use super::panels::PANEL_BYTES;
-use super::{Buffer, COLUMN_BYTES, PartsProduct, takes_apart_ahead};
+use super::{Buffer, COLUMN_BYTES, PartsProduct, give_back, takes_apart_ahead};
 use crate::ops::conv::im2col_wgmma::gather::{Address, Panel, Tiles, k_panels};
 use crate::ops::conv::im2col_wgmma::{PRODUCER_REGISTERS, Ring, SWIZZLE_PERIOD, WARPGROUP, warpgroup};
 use cuda_std::memory::X2;
@@ -210,8 +210,8 @@ pub(super) unsafe fn consume<P: PartsProduct<R>, const R: usize, const S: usize>
                 Ring::release(tile, read.empty(), lane);
             }
             P::add(sums.get_unchecked_mut(S - 1), &d, &a, factors, 0);
-            if tile.converted > 0 && lane == 0 {
-                mbarrier::arrive(ring.parts_empty(buffer.index));
+            if tile.converted > 0 {
+                give_back(&ring, buffer, lane);
             }
             buffer.advance(tile);
             a = next;

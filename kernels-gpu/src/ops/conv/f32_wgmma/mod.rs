@@ -21,7 +21,7 @@ mod wgrad;
 mod windows;
 
 use crate::ops::conv::im2col_wgmma::Ring;
-use cuda_std::{convert, math, warp};
+use cuda_std::{convert, math, mbarrier, warp};
 use kernel_abi::ops::conv::f32_wgmma::PARTS_PANEL;
 use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
 
@@ -104,6 +104,19 @@ impl Buffer {
     #[inline(always)]
     fn factors(self, ring: &Ring) -> u32 {
         ring.base + ring.tile.factors_at() + self.index * ring.tile.factor_bytes()
+    }
+}
+
+/// Signals that this warp has read a buffer of parts, and what belongs to it.
+///
+/// # Safety
+/// All threads of the warp call it, of a consumer.
+#[inline(always)]
+unsafe fn give_back(ring: &Ring, buffer: Buffer, lane: u32) {
+    // Every lane has read the scales.
+    warp::sync_warp();
+    if lane == 0 {
+        mbarrier::arrive(ring.parts_empty(buffer.index));
     }
 }
 

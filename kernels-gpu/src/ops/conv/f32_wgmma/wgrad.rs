@@ -11,7 +11,8 @@
 use super::cluster::add_up;
 use super::panels::{Own, PANEL_BYTES};
 use super::{
-    Buffer, COLUMN_BYTES, CONSUMER_REGISTERS, CONVERTER_REGISTERS, LOADER_REGISTERS, PartsProduct, takes_apart_ahead,
+    Buffer, COLUMN_BYTES, CONSUMER_REGISTERS, CONVERTER_REGISTERS, LOADER_REGISTERS, PartsProduct, give_back,
+    takes_apart_ahead,
 };
 use crate::ops::conv::im2col_wgmma::{Ring, SWIZZLE_PERIOD, WARPGROUP, warpgroup};
 use cuda_std::barrier::fence_proxy_async_shared;
@@ -294,9 +295,7 @@ pub(super) unsafe fn consume<P: PartsProduct<R>, const R: usize, const SHARES: b
             }
             P::finish(&mut d, &mut a);
             P::add(&mut sums, &d, &a, read.factors(&ring), first_column);
-            if lane == 0 {
-                mbarrier::arrive(ring.parts_empty(read.index));
-            }
+            give_back(&ring, read, lane);
             a = next;
         }
         let out = Out { p, index, place, thread: consumer * WARPGROUP + thread };
