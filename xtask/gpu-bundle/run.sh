@@ -51,7 +51,8 @@ for program in bin/test-*; do
 done
 for log in $(grep -l '^FAILED' logs/*.word | sed 's/word$/log/'); do
     echo "--- $log"
-    tail -n 25 "$log"
+    # What failed stands at its begin, the case that it was reduced to at its end.
+    if [ "$(wc -l <"$log")" -gt 200 ]; then head -n 120 "$log" && echo ... && tail -n 80 "$log"; else cat "$log"; fi
 done
 if wait "$onnx"; then word=ok; else word=FAILED failed=1; fi
 echo "onnx: $word: $(grep '^gpu: ' onnx.log || echo no result)" | tee -a "$report"
