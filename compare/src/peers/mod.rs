@@ -13,6 +13,7 @@ use std::ffi::c_int;
 macro_rules! functions {
     ($(#[$meta:meta])* $table:ident { $($name:ident = $symbol:literal($($ty:ty),* $(,)?) -> $ret:ty;)* }) => {
         $(#[$meta])*
+        #[derive(Clone, Copy)]
         pub(crate) struct $table {
             $(pub(crate) $name: unsafe extern "C" fn($($ty),*) -> $ret,)*
         }

@@ -146,6 +146,15 @@ impl Library {
         // library stays loaded with `self`.
         let functions = unsafe { Functions::load(cudnn.library) }?;
         let place = cudnn.folder.as_ref().map_or("the loader's path".to_owned(), |folder| folder.display().to_string());
+        Self::with_handle(functions, place)
+    }
+
+    /// The same library with another handle. A context is current on this thread.
+    pub(super) fn another(&self) -> Result<Self> {
+        Self::with_handle(self.functions, self.place.clone())
+    }
+
+    fn with_handle(functions: Functions, place: String) -> Result<Self> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: `handle` is a place for a handle.
         let status = unsafe { (functions.create)(&mut handle) };

@@ -7,15 +7,23 @@ use anyhow::{Context as _, Result, bail};
 use oxidnn::driver::{GpuContext, GpuStream};
 use oxidnn::ops::conv::{ConvOffer, ConvPass, ConvProblem, ConvProvider, ProvidedConv};
 use oxidnn::{Context, DType, Problem};
+use std::collections::HashMap;
 use std::ffi::c_int;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The convolutions of a cuDNN that was found at run time, each algorithm with the workspace that the library asks for.
 ///
-/// One handle, so what is prepared by one provider is queued by one thread at a time.
+/// One handle, so what is prepared by one provider is queued by one thread at a time. Workspaces are asked for by several
+/// handles at a time, and kept: each costs a good part of a millisecond, and dividing batches asks for thousands.
 pub struct CudnnProvider(Arc<Shared>);
+
+/// What the library offers for a problem, or why nothing.
+type Offers = Result<Vec<ConvOffer>, String>;
+
+/// Handles that are asked for workspaces.
+const ASKED: usize = 8;
 
 struct Shared {
     library: Arc<Library>,
@@ -24,6 +32,10 @@ struct Shared {
     names: [Vec<&'static str>; 3],
     /// Whose holder uses the handle.
     handle: Mutex<()>,
+    /// Handles that no work is queued by; each made when it is first asked.
+    asked: [Mutex<Option<Arc<Library>>>; ASKED],
+    /// What was offered, by the problem's text.
+    offers: Mutex<HashMap<String, Arc<OnceLock<Offers>>>>,
 }
 
 const PASSES: [ConvPass; 3] = [ConvPass::Fprop, ConvPass::Dgrad, ConvPass::Wgrad];
@@ -41,7 +53,8 @@ impl CudnnProvider {
         // Once in a process's life, as often as there are providers.
         let name = |name: &&str| -> &'static str { Box::leak(format!("{version}:{name}").into_boxed_str()) };
         let names = PASSES.map(|pass| algorithm_names(pass).iter().map(name).collect());
-        Ok(CudnnProvider(Arc::new(Shared { library, gpu, names, handle: Mutex::new(()) })))
+        let (handle, asked, offers) = Default::default();
+        Ok(CudnnProvider(Arc::new(Shared { library, gpu, names, handle, asked, offers })))
     }
 
     /// The library's name and version, and where it was found.
@@ -61,7 +74,7 @@ impl Shared {
         &self.names[PASSES.iter().position(|&other| other == pass).unwrap_or(0)]
     }
 
-    fn described(&self, problem: &ConvProblem) -> Result<Described> {
+    fn described(&self, library: &Arc<Library>, problem: &ConvProblem) -> Result<Described> {
         if problem.epilogue().is_some() {
             bail!("stores products as they are, the problem has an epilogue");
         }
@@ -70,26 +83,40 @@ impl Shared {
             bail!("is asked for f32, f16 and bf16, given {dtype} to {}", problem.y().dtype());
         }
         make_current(&self.gpu)?;
-        Described::new(&self.library, problem, math_of(problem))
+        Described::new(library, problem, math_of(problem))
     }
-}
 
-impl ConvProvider for CudnnProvider {
-    fn offers(&self, problem: &ConvProblem) -> Result<Vec<ConvOffer>, String> {
-        let _alone = self.0.handle.lock().unwrap_or_else(PoisonError::into_inner);
-        let described = self.0.described(problem).map_err(|e| format!("{e:#}"))?;
+    /// Asks what the library offers, by one of the handles for that.
+    fn ask(&self, problem: &ConvProblem) -> Result<Vec<ConvOffer>> {
+        let turn = rayon::current_thread_index().unwrap_or(0) % ASKED;
+        let mut asked = self.asked[turn].lock().unwrap_or_else(PoisonError::into_inner);
+        make_current(&self.gpu)?;
+        let library = match &mut *asked {
+            Some(library) => library,
+            none => none.insert(Arc::new(self.library.another()?)),
+        };
+        let described = self.described(library, problem)?;
         let pass = problem.conv_pass();
         let offer = |(number, &algorithm): (usize, &&'static str)| {
             let workspace_bytes = described.workspace_bytes(pass, number as c_int).ok()? as u64;
             Some(ConvOffer { algorithm, workspace_bytes })
         };
-        Ok(self.0.names(pass).iter().enumerate().filter_map(offer).collect())
+        Ok(self.names(pass).iter().enumerate().filter_map(offer).collect())
+    }
+}
+
+impl ConvProvider for CudnnProvider {
+    fn offers(&self, problem: &ConvProblem) -> Result<Vec<ConvOffer>, String> {
+        let mut known = self.0.offers.lock().unwrap_or_else(PoisonError::into_inner);
+        let offers = known.entry(problem.to_string()).or_default().clone();
+        drop(known);
+        offers.get_or_init(|| self.0.ask(problem).map_err(|e| format!("{e:#}"))).clone()
     }
 
     fn prepare(&self, problem: &ConvProblem, algorithm: &'static str) -> Result<Box<dyn ProvidedConv>, String> {
         let all = || -> Result<Prepared> {
             let _alone = self.0.handle.lock().unwrap_or_else(PoisonError::into_inner);
-            let described = self.0.described(problem)?;
+            let described = self.0.described(&self.0.library, problem)?;
             let pass = problem.conv_pass();
             let number = self.0.names(pass).iter().position(|&name| name == algorithm);
             let number = number.with_context(|| format!("{} has no {algorithm}", self.name()))? as c_int;
