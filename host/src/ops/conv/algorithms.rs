@@ -28,6 +28,7 @@ impl Operation for ConvProblem {
             &im2col_wgmma::Gather,
             &im2col_wgmma::Wgrad,
             &im2col_wgmma::Cluster,
+            &im2col_wgmma::StreamK,
             &kmajor_wgmma::KMajorWgmma,
             &f32_wgmma::Gather,
             &f32_wgmma::Wgrad,

@@ -48,20 +48,11 @@ impl View {
 
     /// Time of the products alone.
     pub(in crate::ops::conv) fn products_us(&self, tile: ConvTile, context: &Context) -> f64 {
-        let (m, n) = (f64::from(tile.gemm_m), f64::from(tile.gemm_n));
         let slots = (context.info().n_units as u64 / u64::from(tile.cluster)).max(1);
         let classes: Vec<(u64, u64)> = self.classes.iter().map(|class| self.tiles_of(class, tile)).collect();
         let n_tiles: u64 = classes.iter().map(|(n, _)| n).sum();
-        let across = self.read.misalignment(ACROSS_LINES, ACROSS_SECTORS);
-        let rows = m * (1.0 + across) + n + OUTSIDE * self.rows_outside(tile);
-        let blocks = n_tiles.min(slots) as f64 * f64::from(tile.cluster);
-        let loads = blocks * rows * f64::from(ROW_BYTES) / CACHE;
-        let waits = if tile.cluster > 1 { SHARED_LOAD_US } else { 0.0 };
-        let products = m / 64.0 * (READ_US * (64.0 + n) / 64.0 + TENSOR_US * n / 64.0);
-        let stage = (PANEL_US + products + waits).max(loads);
-        // Stores of threads, of panels that they have read from shared memory.
-        let stores = self.planes.map_or(0.0, |planes| m * n / f64::from(planes.store_bytes) / 6400.0);
-        let out = TILE_US + OUT_US * m * n / 4096.0 + stores;
+        let stage = self.stage_us(tile, n_tiles.min(slots));
+        let out = self.out_us(tile);
         let of_tile = |panels: u64| {
             let sum = panels.div_ceil(tile.k_panels().into()) as f64 * stage;
             if tile.in_turns {
@@ -78,6 +69,37 @@ impl View {
             (all / slots as f64 + LAST_TILE * longest).max(longest)
         };
         ENDS_US + rounds + if tile.in_turns { out } else { 0.0 }
+    }
+
+    /// Time of a run with so many bytes of operands, where workers share the stages of all tiles evenly.
+    pub(super) fn stream_k_us(&self, tile: ConvTile, workers: u64, bytes: f64) -> f64 {
+        let (tiles, panels) = self.tiles_of(&self.classes[0], tile);
+        let stages = (tiles * panels).div_ceil(workers) as f64 * self.stage_us(tile, workers);
+        // Every worker ends one tile and begins another.
+        let out = (1.0 + (tiles as f64 / workers as f64).ceil()) * self.out_us(tile);
+        let others = workers.div_ceil(tiles) as f64 * f64::from(tile.gemm_m * tile.gemm_n * 4);
+        let added = wgrad::FIXUP_US + others / wgrad::FIXUP_READS;
+        ENDS_US + stages + out + added + bytes / MEMORY
+    }
+
+    /// One stage of a cluster's tile, when so many clusters are at work.
+    fn stage_us(&self, tile: ConvTile, clusters: u64) -> f64 {
+        let (m, n) = (f64::from(tile.gemm_m), f64::from(tile.gemm_n));
+        let across = self.read.misalignment(ACROSS_LINES, ACROSS_SECTORS);
+        let rows = m * (1.0 + across) + n + OUTSIDE * self.rows_outside(tile);
+        let blocks = clusters as f64 * f64::from(tile.cluster);
+        let loads = blocks * rows * f64::from(ROW_BYTES) / CACHE;
+        let waits = if tile.cluster > 1 { SHARED_LOAD_US } else { 0.0 };
+        let products = m / 64.0 * (READ_US * (64.0 + n) / 64.0 + TENSOR_US * n / 64.0);
+        (PANEL_US + products + waits).max(loads)
+    }
+
+    /// A tile's way out.
+    fn out_us(&self, tile: ConvTile) -> f64 {
+        let (m, n) = (f64::from(tile.gemm_m), f64::from(tile.gemm_n));
+        // Stores of threads, of panels that they have read from shared memory.
+        let stores = self.planes.map_or(0.0, |planes| m * n / f64::from(planes.store_bytes) / 6400.0);
+        TILE_US + OUT_US * m * n / 4096.0 + stores
     }
 
     /// Rows of the filter's boxes that lie outside of it, of an average panel.

@@ -2,6 +2,8 @@
 
 use super::classes::{Class, classes};
 use super::epilogue::Fused;
+use super::split_sum::tag;
+use super::stream_k;
 use super::tensors::{Filter, Planes, Positions, Window, check_window};
 use super::{ELEMENT_BYTES, NAME, check_address, check_device, tma_type, unsupported};
 use crate::driver::{Function, GpuContext, TmaType};
@@ -14,7 +16,7 @@ use crate::{Context, DType, Error, Problem, Stream};
 use kernel_abi::division::Divisor;
 use kernel_abi::epilogue::FusedEpilogueParam;
 use kernel_abi::ops::conv::im2col_wgmma::{
-    ConvClass, ConvGatherParams, ConvTile, MAX_CLASSES, OUT_ROWS, PANEL, THREADS, access,
+    ConvClass, ConvGatherParams, ConvStreamKParams, ConvTile, Evenly, MAX_CLASSES, OUT_ROWS, PANEL, THREADS, access,
 };
 
 /// A row of the kernel list.
@@ -117,7 +119,25 @@ impl Product {
                 }
             })
             .collect();
-        Product { function, tile, parts, view, epilogue: None }
+        Product { function, tile, parts, view, epilogue: None, shared: None }
+    }
+}
+
+impl Product {
+    /// The launch of a view of one class, whose stages so many workers share: they leave parts of sums in the workspace.
+    pub(super) fn stream_k(view: View, function: Function, tile: ConvTile, workers: u64, context: &Context) -> Self {
+        let (tiles, tile_stages) = view.tiles_of(&view.classes[0], tile);
+        let mut product = Product::new(view, function, tile, context);
+        for part in &mut product.parts {
+            part.config.grid = [workers as u32, 1, 1];
+        }
+        product.shared = Some(Shared {
+            tile_stages: Divisor::new(tile_stages as u32),
+            evenly: Evenly::new((tiles * tile_stages) as u32, workers as u32),
+            flags_at: stream_k::partials_bytes(tile, workers),
+            tag: tag(),
+        });
+        product
     }
 }
 
@@ -380,7 +400,18 @@ pub(in crate::ops::conv) struct Product {
     parts: Vec<Part>,
     view: View,
     /// What becomes of the sums.
-    epilogue: Option<Fused>,
+    pub(super) epilogue: Option<Fused>,
+    /// How workers share the stages of all tiles, where they do.
+    shared: Option<Shared>,
+}
+
+/// What [`ConvStreamKParams`] have beside what all kernels are given.
+struct Shared {
+    tile_stages: Divisor,
+    evenly: Evenly,
+    /// How far behind the workspace's begin flags lie.
+    flags_at: u64,
+    tag: u64,
 }
 
 impl Product {
@@ -398,14 +429,14 @@ impl Product {
         alpha: f64,
         beta: f64,
     ) -> Result<(), Error> {
-        self.launch_with(stream, [read, filter, written], (alpha, beta), None)
+        self.launch_with(stream, [read, filter, written, 0], (alpha, beta), None)
     }
 
-    /// The same with an epilogue whose addresses are known.
+    /// The same with an epilogue whose addresses are known, and a workspace where sums are shared.
     fn launch_with(
         &self,
         stream: &Stream,
-        [read, filter, written]: [u64; 3],
+        [read, filter, written, workspace]: [u64; 4],
         (alpha, beta): (f64, f64),
         epilogue: Option<Fused>,
     ) -> Result<(), Error> {
@@ -439,17 +470,25 @@ impl Product {
                 params.epilogue = param;
                 (params.z_image_stride, params.z_strides) = (z_image_stride, z_strides);
             }
-            launch(&self.function, &part.config, stream, &params)
-                .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
+            let launched = match &self.shared {
+                &None => launch(&self.function, &part.config, stream, &params),
+                &Some(Shared { tile_stages, evenly, flags_at, tag }) => {
+                    let flags = workspace + flags_at;
+                    let gather = params;
+                    let params = ConvStreamKParams { gather, partials: workspace, flags, tag, tile_stages, evenly };
+                    launch(&self.function, &part.config, stream, &params)
+                }
+            };
+            launched.map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
         }
         Ok(())
     }
 }
 
 /// One product between the operands as they are.
-struct GatherLaunch {
-    product: Product,
-    pass: ConvPass,
+pub(super) struct GatherLaunch {
+    pub(super) product: Product,
+    pub(super) pass: ConvPass,
 }
 
 impl Launch for GatherLaunch {
@@ -464,7 +503,8 @@ impl Launch for GatherLaunch {
         if let Some(epilogue) = &mut epilogue {
             bind_fused(&mut epilogue.param, ConvProblem::OP, call)?;
         }
-        let addresses = [0, 1, 2].map(|operand| call.address(operand));
+        let [read, filter, written] = [0, 1, 2].map(|operand| call.address(operand));
+        let addresses = [read, filter, written, call.workspace_address()];
         self.product.launch_with(stream, addresses, (call.alpha, call.beta), epilogue)
     }
 }

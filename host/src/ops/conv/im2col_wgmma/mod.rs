@@ -13,6 +13,7 @@ mod epilogue;
 mod fixup;
 mod gather;
 mod split_sum;
+mod stream_k;
 mod tensors;
 mod wgrad;
 
@@ -21,6 +22,7 @@ pub(super) use cluster::Cluster;
 pub(super) use cuts::{Cut, MULTIPROCESSORS};
 pub(super) use gather::{Gather, KERNELS, Product, Row, Spread, View, row};
 pub(super) use split_sum::SplitSum;
+pub(super) use stream_k::StreamK;
 pub(super) use tensors::{Filter, Positions, Window, check_window, five};
 pub(super) use wgrad::{WGRAD_KERNELS, Wgrad, WgradRow, WgradView, wgrad_row};
 

@@ -34,7 +34,7 @@ enum Adds {
 /// What flags say of a launch. A number at random, so that nobody clears flags before the first run: whatever was in the
 /// workspace is mistaken for it once in 2^64 times. Who has waited for a flag clears it for the next run, since a captured
 /// launch has the same tag every time.
-fn tag() -> u64 {
+pub(super) fn tag() -> u64 {
     RandomState::new().build_hasher().finish().max(1)
 }
 
@@ -100,7 +100,7 @@ impl SplitSum {
     }
 
     /// The launch of a view by a kernel whose workers add the parts. None has more than one part of a tile, however few
-    /// are at work at once: see [`ConvWgradFixupParams::worker`].
+    /// are at work at once: see [`Evenly::worker`](kernel_abi::ops::conv::im2col_wgmma::Evenly::worker).
     fn fixup(
         view: WgradView,
         (tile, cut): (ConvTile, Cut),

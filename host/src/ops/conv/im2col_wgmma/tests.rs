@@ -7,7 +7,7 @@ use super::wgrad::{FIXUP_KERNELS, WGRAD_KERNELS, Wgrad, WgradView, wgrad_row};
 use crate::ops::conv::ConvProblem;
 use crate::select::{Algorithm, Config};
 use crate::{Context, DeviceInfo};
-use kernel_abi::ops::conv::im2col_wgmma::ConvWgradFixupParams;
+use kernel_abi::ops::conv::im2col_wgmma::{ConvWgradFixupParams, Evenly};
 use std::collections::{HashMap, HashSet};
 
 fn problem(text: &str) -> ConvProblem {
@@ -171,7 +171,7 @@ fn workers_that_add_wait_only_for_clusters_before_theirs() {
                 };
                 let (mut left, mut added) = (HashMap::new(), HashSet::new());
                 for cluster in 0..n {
-                    let mut work = p.wgrad.work(ConvWgradFixupParams::worker(cluster, n), n);
+                    let mut work = p.wgrad.work(Evenly::worker(cluster, n), n);
                     let mut is_first = true;
                     while work.at < work.end {
                         let (part, step) = p.wgrad.part(tile, work);

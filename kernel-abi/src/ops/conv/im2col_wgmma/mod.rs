@@ -6,8 +6,12 @@
 //!
 //! `wgrad` is another: rows are k, columns (t, r, s, c), and the sum runs over positions of y.
 
+mod evenly;
+mod stream_k;
 mod wgrad;
 
+pub use evenly::Evenly;
+pub use stream_k::{ConvStreamKParams, StreamKPart};
 pub use wgrad::{
     ConvWgradFixupParams, ConvWgradParams, ConvWgradSumParams, FIXUP_FLAGS, SUM_RUN, SUM_THREADS, WgradPart,
     WgradPlace, WgradWork,
@@ -96,6 +100,8 @@ tiles! {
     GATHER_128X128_P32 = [128 x 128, panel_k 32, stages 5, cluster 1, out_panels 4, in_turns true];
     /// [`GATHER_256X64`] where at most 32 channels are read.
     GATHER_256X64_P32 = [256 x 64, panel_k 32, stages 4, cluster 1, out_panels 2, in_turns false];
+    /// For few tiles, whose stages are shared out; of more columns it is [`GATHER_128X256`] that they are shared out of.
+    STREAM_128X128 = [128 x 128, panel_k 64, stages 6, cluster 1, out_panels 2, in_turns false];
     /// `wgrad`, many channels.
     WGRAD_128X256 = [128 x 256, panel_k 64, stages 4, cluster 1, out_panels 0, in_turns false];
     /// The same for more than 128 rows: both blocks of a cluster need the same part of x, and each loads half of it.
@@ -121,7 +127,7 @@ impl ConvTile {
     /// Whether its kernels of `fprop` have the code for [`access::SPREAD`]: tiles of some sizes are enough, and the others
     /// stay small.
     pub const fn spreads(self) -> bool {
-        self.cluster == 1 && (self.gemm_m == 256 && self.gemm_n == 64 || self.gemm_m == 128 && self.gemm_n == 128)
+        self.cluster == 1 && (self.gemm_m == 256 && self.gemm_n == 64 || self.gemm_n == 128 && self.in_turns)
     }
 
     /// Product instructions along the rows of one consumer.

@@ -1,6 +1,7 @@
 //! What launcher and kernels of `wgrad` agree on: launch parameters, and who computes which stages of which tile.
 
-use super::{CONSUMERS, ConvTile};
+use super::evenly::div_rem;
+use super::{CONSUMERS, ConvTile, Evenly};
 use crate::division::Divisor;
 
 crate::abi_struct! {
@@ -132,22 +133,14 @@ impl ConvWgradParams {
         if self.workers == 0 {
             return WgradWork { at: worker, end: self.tiles() * self.splits, step: n, worker };
         }
-        WgradWork { at: self.first_stage(worker), end: self.first_stage(worker + 1), step: 0, worker }
+        let (at, end) = self.evenly().of(worker);
+        WgradWork { at, end, step: 0, worker }
     }
 
-    /// The first of a worker's stages, those of all tiles counted in a row.
+    /// All stages of all tiles, where workers share them evenly.
     #[inline(always)]
-    const fn first_stage(&self, worker: u32) -> u32 {
-        let (each, rest) = div_rem(self.tiles() * self.k_blocks, self.workers);
-        worker * each + if worker < rest { worker } else { rest }
-    }
-
-    /// The worker whose stage this is.
-    #[inline(always)]
-    const fn worker_of(&self, stage: u32) -> u32 {
-        let (each, rest) = div_rem(self.tiles() * self.k_blocks, self.workers);
-        let longer = rest * (each + 1);
-        if stage < longer { div_rem(stage, each + 1).0 } else { rest + div_rem(stage - longer, each).0 }
+    const fn evenly(&self) -> Evenly {
+        Evenly::new(self.tiles() * self.k_blocks, self.workers)
     }
 
     /// The first part of what a worker has left, and how far it is to the next one.
@@ -179,7 +172,7 @@ impl ConvWgradParams {
             return (0, self.splits);
         }
         let first = index * self.k_blocks;
-        (self.worker_of(first), self.worker_of(first + self.k_blocks - 1) + 1)
+        self.evenly().sharing(first, self.k_blocks)
     }
 
     /// The slot of one of them, `first` being the first of the tile.
@@ -239,14 +232,6 @@ crate::abi_struct! {
 }
 
 impl ConvWgradFixupParams {
-    /// The worker that cluster `index` of `n` is. Who has the first part of a sum waits for those who have the others:
-    /// workers behind it, so they are the clusters before, which the hardware starts first. So nobody waits for a cluster
-    /// that has no room yet, whatever else is at work on the device.
-    #[inline(always)]
-    pub const fn worker(index: u32, n: u32) -> u32 {
-        n - 1 - index
-    }
-
     /// Where part `number` of a tile is, which is not the first, in tiles of clusters.
     #[inline(always)]
     pub const fn slot_of(&self, tile: u32, number: u32) -> u32 {
@@ -282,12 +267,3 @@ impl ConvTile {
 }
 
 const _: () = assert!(SUM_THREADS == 128 * CONSUMERS);
-
-/// Quotient and remainder. Extents are at least 1; without the check, device code would carry a panic for 0.
-#[inline(always)]
-const fn div_rem(a: u32, b: u32) -> (u32, u32) {
-    match a.checked_div(b) {
-        Some(quotient) => (quotient, a - quotient * b),
-        None => (0, 0),
-    }
-}

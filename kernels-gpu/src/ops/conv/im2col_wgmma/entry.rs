@@ -1,5 +1,5 @@
-//! Hopper's convolution kernels: the rows of `conv_im2col_gather_kernels!`, `conv_im2col_wgrad_kernels!`,
-//! `conv_im2col_fixup_kernels!`, `conv_im2col_sum_kernels!`, `conv_cluster_gather_kernels!` and
+//! Hopper's convolution kernels: the rows of `conv_im2col_gather_kernels!`, `conv_stream_k_kernels!`,
+//! `conv_im2col_wgrad_kernels!`, `conv_im2col_fixup_kernels!`, `conv_im2col_sum_kernels!`, `conv_cluster_gather_kernels!` and
 //! `conv_cluster_wgrad_kernels!`.
 
 use super::{Bf16, F16, Product, cluster, gather, sum, wgrad};
@@ -34,8 +34,21 @@ macro_rules! gather_entries {
         struct This;
         product!(This, $pass, $dtype, $tile);
         let at = gather::Address(param_tensor_map!($symbol, 0).0);
-        gather::run::<This, element!($dtype), { ($tile.gemm_n / 2) as usize }, { $tile.subtiles() as usize }>(&$params, at)
+        gather::run::<_, This, element!($dtype), { ($tile.gemm_n / 2) as usize }, { $tile.subtiles() as usize }>(
+            &$params, at,
+        )
     }};
+}
+
+macro_rules! stream_k_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $tile:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes maps and extents of live tensors in `params`.
+        #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, tensor_maps = 17)]
+        pub unsafe fn $symbol(params: ConvStreamKParams) {
+            gather_entries!(@body $symbol, params, $pass, $dtype, $tile)
+        }
+    )* };
 }
 
 macro_rules! wgrad_entries {
@@ -148,6 +161,9 @@ macro_rules! product {
     };
     ($this:ident, $pass:ident, $dtype:ident, GATHER_128X128) => {
         product!(@pass $pass, $this, $dtype, GATHER_128X128, 128, 64, 2);
+    };
+    ($this:ident, $pass:ident, $dtype:ident, STREAM_128X128) => {
+        product!(@pass $pass, $this, $dtype, STREAM_128X128, 128, 64, 1);
     };
     ($this:ident, $pass:ident, $dtype:ident, GATHER_256X64) => {
         product!(@pass $pass, $this, $dtype, GATHER_256X64, 64, 32, 2);
@@ -294,6 +310,7 @@ macro_rules! product {
 }
 
 kernel_abi::conv_im2col_gather_kernels!(gather_entries);
+kernel_abi::conv_stream_k_kernels!(stream_k_entries);
 kernel_abi::conv_im2col_wgrad_kernels!(wgrad_entries);
 kernel_abi::conv_im2col_fixup_kernels!(fixup_entries);
 kernel_abi::conv_im2col_sum_kernels!(sum_entries);

@@ -50,6 +50,12 @@ impl<'a> Out<'a> {
         }
     }
 
+    /// The tile.
+    #[inline(always)]
+    pub(super) fn place(&self) -> GatherPlace {
+        self.place
+    }
+
     /// The first row of the tile.
     #[inline(always)]
     pub(super) fn first_row(&self) -> u32 {

@@ -15,7 +15,7 @@ use crate::math::vector;
 use cuda_std::thread::thread_idx_x;
 use cuda_std::{atomics, memory, warp};
 use kernel_abi::ops::conv::im2col_wgmma::{
-    CONSUMERS, ConvTile, ConvWgradFixupParams, ConvWgradParams, FIXUP_FLAGS, WgradPart, WgradPlace, WgradWork,
+    CONSUMERS, ConvTile, ConvWgradFixupParams, ConvWgradParams, Evenly, FIXUP_FLAGS, WgradPart, WgradPlace, WgradWork,
 };
 
 /// Quads that a thread loads at once, those of a panel.
@@ -32,7 +32,7 @@ impl Form for ConvWgradFixupParams {
 
     #[inline(always)]
     fn work(&self, index: u32, n: u32) -> WgradWork {
-        self.wgrad.work(Self::worker(index, n), n)
+        self.wgrad.work(Evenly::worker(index, n), n)
     }
 
     #[inline(always)]

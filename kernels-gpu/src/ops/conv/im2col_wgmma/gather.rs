@@ -60,7 +60,8 @@ impl Address {
 /// The host passes maps and extents of live tensors, and launches `THREADS` threads with `TILE.smem_bytes()` bytes of
 /// shared memory.
 #[inline(always)]
-pub(super) unsafe fn run<P: Product<R, S>, E: Half, const R: usize, const S: usize>(p: &ConvGatherParams, at: Address) {
+pub(super) unsafe fn run<F: Form, P: Product<R, S>, E: Half, const R: usize, const S: usize>(form: &F, at: Address) {
+    let p = form.params();
     let ring = Ring::new(P::TILE);
     if thread_idx_x() == 0 {
         tma::prefetch_map(at.b_map());
@@ -76,15 +77,115 @@ pub(super) unsafe fn run<P: Product<R, S>, E: Half, const R: usize, const S: usi
     if warpgroup == 0 {
         schedule::release_registers::<PRODUCER_REGISTERS>();
         if warp_of_block() == 0 {
-            produce::<P, R, S>(p, at, ring);
+            produce::<F, P, R, S>(form, at, ring);
         }
     } else {
         schedule::acquire_registers::<CONSUMER_REGISTERS>();
-        consume::<P, E, R, S>(p, at, ring, warpgroup - 1);
+        consume::<F, P, E, R, S>(form, at, ring, warpgroup - 1);
     }
     if P::TILE.cluster > 1 {
         // The other block may still signal our barriers.
         cluster::sync();
+    }
+}
+
+/// Who computes which stages of which tiles, and what becomes of the sums of some of a tile's stages.
+pub(super) trait Form {
+    /// What of its work a block has left.
+    type Left;
+
+    /// What all kernels are given.
+    fn params(&self) -> &ConvGatherParams;
+
+    /// All work of this block's cluster.
+    fn work(&self, tile: ConvTile) -> Self::Left;
+
+    /// Whether there is any left.
+    ///
+    /// Asked in the loop's own condition: where the loop ends by what [`Form::next`] returns, the assembler takes it for
+    /// one that threads leave at different times, and computes all addresses in each of them.
+    fn is_left(&self, left: &Self::Left) -> bool;
+
+    /// The place of the next tile, this block's own rows of it, its class, and the panels of its sum that are to be
+    /// computed.
+    ///
+    /// # Safety
+    /// As [`run`]; there is one left.
+    unsafe fn next<'a>(
+        &self,
+        left: &mut Self::Left,
+        at: Address,
+        tile: ConvTile,
+    ) -> (GatherPlace, &'a ConvClass, Panels);
+
+    /// The first row of the next tile, or one behind all rows, where there is one class.
+    ///
+    /// # Safety
+    /// As [`run`].
+    unsafe fn following_row(&self, left: &Self::Left, at: Address, tile: ConvTile) -> u32;
+
+    /// Whether the tile is this block's to write, with the sums of all other panels added to `d`; else the sums are left
+    /// to the block whose it is.
+    ///
+    /// # Safety
+    /// As [`run`]; all threads of one warpgroup.
+    unsafe fn settle<P: Product<R, S>, const R: usize, const S: usize>(
+        &self,
+        d: &mut [[f32; R]; S],
+        place: GatherPlace,
+        panels: Panels,
+        consumer: u32,
+    ) -> bool;
+}
+
+/// Some panels of a tile's sum.
+#[derive(Clone, Copy)]
+pub(super) struct Panels {
+    /// The tile's number, where tiles are shared.
+    pub(super) tile: u32,
+    pub(super) begin: u32,
+    pub(super) end: u32,
+}
+
+/// Whole tiles.
+impl Form for ConvGatherParams {
+    type Left = Tiles;
+
+    #[inline(always)]
+    fn params(&self) -> &ConvGatherParams {
+        self
+    }
+
+    #[inline(always)]
+    fn work(&self, tile: ConvTile) -> Tiles {
+        Tiles::new(tile)
+    }
+
+    #[inline(always)]
+    fn is_left(&self, left: &Tiles) -> bool {
+        left.is_left(self)
+    }
+
+    #[inline(always)]
+    unsafe fn next<'a>(&self, left: &mut Tiles, at: Address, tile: ConvTile) -> (GatherPlace, &'a ConvClass, Panels) {
+        let (place, class) = left.next(self, at, tile);
+        (place, class, Panels { tile: 0, begin: 0, end: k_panels(self, class, tile) })
+    }
+
+    #[inline(always)]
+    unsafe fn following_row(&self, left: &Tiles, at: Address, tile: ConvTile) -> u32 {
+        left.following_row(self, at, tile)
+    }
+
+    #[inline(always)]
+    unsafe fn settle<P: Product<R, S>, const R: usize, const S: usize>(
+        &self,
+        _: &mut [[f32; R]; S],
+        _: GatherPlace,
+        _: Panels,
+        _: u32,
+    ) -> bool {
+        true
     }
 }
 
@@ -113,10 +214,7 @@ impl Tiles {
         Tiles { index: block_idx_x() / tile.cluster, class: 0 }
     }
 
-    /// Whether there is another one.
-    ///
-    /// Asked in the loop's own condition: where the loop ends by what [`Tiles::next`] returns, the assembler takes it for
-    /// one that threads leave at different times, and computes all addresses in each of them.
+    /// Whether there is another one: see [`Form::is_left`].
     #[inline(always)]
     pub(in crate::ops::conv) fn is_left(&self, p: &ConvGatherParams) -> bool {
         self.index < p.n_tiles
@@ -143,7 +241,7 @@ impl Tiles {
         (place, class)
     }
 
-    /// The first row of the next tile, or one behind all rows, where there is one class.
+    /// See [`Form::following_row`].
     ///
     /// # Safety
     /// As [`run`].
@@ -172,6 +270,19 @@ impl Panel {
     #[inline(always)]
     pub(in crate::ops::conv) fn first(class: &ConvClass) -> Self {
         Panel { channel: 0, tap: [0; 3], linear_tap: class.first_tap }
+    }
+
+    /// Panel `index` of all.
+    #[inline(always)]
+    fn at(class: &ConvClass, index: u32, panel_k: u32) -> Self {
+        let [t, r, s] = class.taps;
+        let (channels, tap) = div_rem(index, t * r * s);
+        let (rest, tap_w) = div_rem(tap, s);
+        let (tap_d, tap_h) = div_rem(rest, r);
+        let tap = [tap_d, tap_h, tap_w];
+        let step = |axis: usize| tap[axis] as i32 * class.tap_step[axis];
+        let linear_tap = class.first_tap + step(0) + step(1) + step(2);
+        Panel { channel: channels * panel_k, tap, linear_tap }
     }
 
     #[inline(always)]
@@ -203,12 +314,12 @@ impl Panel {
 /// # Safety
 /// As [`run`]; all threads of one warp.
 #[inline(always)]
-unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvGatherParams, at: Address, mut ring: Ring) {
-    let tile = P::TILE;
+unsafe fn produce<F: Form, P: Product<R, S>, const R: usize, const S: usize>(form: &F, at: Address, mut ring: Ring) {
+    let (p, tile) = (form.params(), P::TILE);
     let part = rank(tile);
-    let mut tiles = Tiles::new(tile);
-    while tiles.is_left(p) {
-        let (place, class) = tiles.next(p, at, tile);
+    let mut left = form.work(tile);
+    while form.is_left(&left) {
+        let (place, class, panels) = form.next(&mut left, at, tile);
         // By value: what is read through a pointer would be read again after every copy.
         let class = *class;
         let a_map = at.a_map(place.class);
@@ -218,12 +329,12 @@ unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvGath
         let first_channel = place.group * p.channels;
         let first_k = place.group * p.group_k;
         let col = place.n + part * tile.b_part();
-        let n_panels = k_panels(p, &class, tile);
         let is_ahead = reads_ahead(tile) && p.channels == 64 && p.a_access == access::LINEAR;
-        let following_row = if is_ahead { tiles.following_row(p, at, tile) } else { 0 };
-        let mut panel = Panel::first(&class);
-        let mut i = 0;
-        while i < n_panels {
+        let following_row = if is_ahead { form.following_row(&left, at, tile) } else { 0 };
+        let mut panel =
+            if panels.begin == 0 { Panel::first(&class) } else { Panel::at(&class, panels.begin, tile.panel_k) };
+        let mut i = panels.begin;
+        while i < panels.end {
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
             let leads = warp::elect();
             let bar = ring.full();
@@ -307,8 +418,8 @@ unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
 /// # Safety
 /// As [`run`]; all threads of one warpgroup.
 #[inline(always)]
-unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
-    p: &ConvGatherParams,
+unsafe fn consume<F: Form, P: Product<R, S>, E: Half, const R: usize, const S: usize>(
+    form: &F,
     at: Address,
     mut ring: Ring,
     consumer: u32,
@@ -319,16 +430,16 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
         // The first consumer begins.
         arrive_named(TURN, 2 * WARPGROUP);
     }
-    let mut tiles = Tiles::new(tile);
-    while tiles.is_left(p) {
-        let (place, class) = tiles.next(p, at, tile);
-        let n_panels = warp::uniform(k_panels(p, class, tile));
+    let mut left = form.work(tile);
+    while form.is_left(&left) {
+        let (place, class, panels) = form.next(&mut left, at, tile);
+        let panels = Panels { begin: warp::uniform(panels.begin), end: warp::uniform(panels.end), ..panels };
         if tile.in_turns && turn != consumer {
-            ring.skip(tile.stages_of(n_panels));
+            ring.skip(tile.stages_of(panels.end - panels.begin));
         } else {
-            let panels = ring.base + tile.panels_at() + consumer * tile.out_panels * PANEL_BYTES;
-            let out = Out::new(at, class, place, consumer, panels);
-            compute::<P, E, R, S>(p, &out, &mut ring, consumer, n_panels);
+            let buffers = ring.base + tile.panels_at() + consumer * tile.out_panels * PANEL_BYTES;
+            let out = Out::new(at, class, place, consumer, buffers);
+            compute::<F, P, E, R, S>(form, &out, &mut ring, consumer, panels);
         }
         turn ^= 1;
     }
@@ -336,19 +447,19 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
     tma::wait_group_read::<0>();
 }
 
-/// Computes one tile.
+/// Computes panels of one tile.
 ///
 /// # Safety
 /// As [`consume`].
 #[inline(always)]
-unsafe fn compute<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
-    p: &ConvGatherParams,
+unsafe fn compute<F: Form, P: Product<R, S>, E: Half, const R: usize, const S: usize>(
+    form: &F,
     out: &Out<'_>,
     ring: &mut Ring,
     consumer: u32,
-    n_panels: u32,
+    panels: Panels,
 ) {
-    let tile = P::TILE;
+    let (p, tile) = (form.params(), P::TILE);
     let lane = thread_idx_x() % 32;
     // Rows of 128 bytes, or of 64 where a panel has 32 elements.
     let (row_bytes, swizzle) = if tile.panel_k == 64 { (128, Swizzle::B128) } else { (64, Swizzle::B64) };
@@ -358,8 +469,8 @@ unsafe fn compute<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
     }
     let mut d: [[f32; R]; S] = core::mem::zeroed();
     let mut freed = ring.empty();
-    let mut panel = 0;
-    while panel < n_panels {
+    let mut panel = panels.begin;
+    while panel < panels.end {
         mbarrier::wait(ring.full(), ring.parity);
         let a = descriptor(ring.a() + first_row * row_bytes, 16, 8 * row_bytes, swizzle);
         let b = if P::B_IS_MN_MAJOR {
@@ -367,8 +478,8 @@ unsafe fn compute<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
         } else {
             descriptor(ring.b(), 16, 8 * row_bytes, swizzle)
         };
-        P::multiply(&mut d, a, b, u32::from(panel > 0));
-        if panel > 0 {
+        P::multiply(&mut d, a, b, u32::from(panel > panels.begin));
+        if panel > panels.begin {
             Ring::release(tile, freed, lane);
         }
         freed = ring.empty();
@@ -381,12 +492,24 @@ unsafe fn compute<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
     }
     // Also where there was none: the sums must be the compiler's again on every path.
     P::finish(&mut d);
-    if n_panels > 0 {
+    if panels.end > panels.begin {
         Ring::release(tile, freed, lane);
+    }
+    if !form.settle::<P, R, S>(&mut d, out.place(), panels, consumer) {
+        return;
     }
     let row = out.first_row() + first_row;
     subtile::<P, E, R, S, 0>(p, d.get_unchecked_mut(0), out, row);
     if S > 1 {
         subtile::<P, E, R, S, 1>(p, d.get_unchecked_mut(S - 1), out, row + SUBTILE);
+    }
+}
+
+/// Quotient and remainder; without the check, device code would carry a panic for 0.
+#[inline(always)]
+pub(super) fn div_rem(a: u32, b: u32) -> (u32, u32) {
+    match a.checked_div(b) {
+        Some(quotient) => (quotient, a - quotient * b),
+        None => (0, 0),
     }
 }

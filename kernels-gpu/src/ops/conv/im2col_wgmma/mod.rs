@@ -14,6 +14,7 @@ mod epilogue;
 mod fixup;
 pub(super) mod gather;
 mod quads;
+mod stream_k;
 pub(super) mod sum;
 mod wgrad;
 

@@ -1,6 +1,6 @@
 //! `fprop` and `dgrad`.
 
-use super::super::gather::{Address, k_panels};
+use super::super::gather::{Address, div_rem, k_panels};
 use super::super::{Half, Product};
 use super::exchange::Target;
 use super::{LOADER, Ring, Share, consume};
@@ -265,14 +265,5 @@ impl Target for Out<'_> {
     #[inline(always)]
     fn factors(&self) -> [f32; 2] {
         [self.p.alpha, self.p.beta]
-    }
-}
-
-/// Quotient and remainder; without the check, device code would carry a panic for 0.
-#[inline(always)]
-fn div_rem(a: u32, b: u32) -> (u32, u32) {
-    match a.checked_div(b) {
-        Some(quotient) => (quotient, a - quotient * b),
-        None => (0, 0),
     }
 }

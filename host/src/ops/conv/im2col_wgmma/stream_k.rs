@@ -1,0 +1,219 @@
+//! `fprop` and `dgrad` whose workers share the stages of all tiles evenly, and add what others have of a tile (stream-K:
+//! Osama et al., "Stream-K", PPoPP 2023): for sums that are long where tiles are few, or leave the last round short.
+
+use super::cuts::MULTIPROCESSORS;
+use super::epilogue::Fused;
+use super::gather::{GatherLaunch, Product, View};
+use super::{check_device, unsupported};
+use crate::ops::conv::{ConvPass, ConvProblem};
+use crate::plan::Launch;
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, DType, Error, Problem};
+use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, FIXUP_FLAGS};
+
+/// A row of the kernel list.
+struct Row {
+    symbol: &'static str,
+    /// Its name where all parts of a tile have the same number of stages, or one more.
+    equal: &'static str,
+    pass: &'static str,
+    dtype: DType,
+    tile: ConvTile,
+}
+
+macro_rules! rows {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $tile:ident)),* $(,)?) => {
+        &[$(Row {
+            symbol: stringify!($symbol),
+            equal: concat!(stringify!($symbol), "+equal"),
+            pass: stringify!($pass),
+            dtype: kernel_abi::dtype_of!($dtype),
+            tile: kernel_abi::ops::conv::im2col_wgmma::$tile,
+        }),*]
+    };
+}
+
+const KERNELS: &[Row] = kernel_abi::conv_stream_k_kernels!(rows);
+
+/// Stages of a worker, at least.
+const STAGES: u64 = 4;
+
+/// Tiles, at most: of more rounds, the last one is no great part.
+const MOST_TILES: u64 = 4 * MULTIPROCESSORS;
+
+/// Bytes of the parts that workers leave, all but the first.
+pub(super) fn partials_bytes(tile: ConvTile, workers: u64) -> u64 {
+    (workers - 1) * u64::from(tile.gemm_m * tile.gemm_n * 4)
+}
+
+/// `fprop` and `dgrad` of channels-last tensors of 16-bit types, stages shared evenly.
+pub(in crate::ops::conv) struct StreamK;
+
+impl Algorithm<ConvProblem> for StreamK {
+    fn name(&self) -> &'static str {
+        "im2col_wgmma_stream_k"
+    }
+
+    fn takes_epilogues(&self) -> bool {
+        true
+    }
+
+    fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        if problem.conv_pass() == ConvPass::Wgrad {
+            return Err(Refusal::new("computes fprop and dgrad, the pass is wgrad"));
+        }
+        check_device(context)?;
+        Fused::of(problem)?;
+        let view = View::of(problem)?;
+        let dtype = problem.x().dtype();
+        let fits = |row: &&Row| row.pass == problem.pass() && row.dtype == dtype && view.fits(row.tile);
+        let (mut configs, mut reason) = (Vec::new(), None);
+        for row in KERNELS.iter().filter(fits) {
+            for name in [row.symbol, row.equal] {
+                match view.workers(row, name) {
+                    Ok(_) => configs.push(Config(name)),
+                    Err(refusal) => reason = Some(refusal),
+                }
+            }
+        }
+        match reason {
+            _ if !configs.is_empty() => Ok(configs),
+            Some(refusal) => Err(refusal),
+            None => {
+                let (k, c) = (view.group_written, view.group_read);
+                Err(Refusal::new(format!("takes groups of multiples of 64 channels, more than 64, given {k} and {c}")))
+            }
+        }
+    }
+
+    fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
+        let row = row(config);
+        let workers = View::of(problem).and_then(|view| view.workers(row, config.0)).unwrap_or(1);
+        partials_bytes(row.tile, workers) + (workers - 1) * u64::from(FIXUP_FLAGS) * 8
+    }
+
+    fn estimate_us(&self, problem: &ConvProblem, config: Config, _: &Context) -> f64 {
+        let Ok(view) = View::of(problem) else { return f64::INFINITY };
+        let row = row(config);
+        let Ok(workers) = view.workers(row, config.0) else { return f64::INFINITY };
+        view.stream_k_us(row.tile, workers, problem.bytes())
+    }
+
+    fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let refused = |refusal| unsupported(problem, refusal);
+        let view = View::of(problem).map_err(refused)?;
+        let row = row(config);
+        let workers = view.workers(row, config.0).map_err(refused)?;
+        let function = context.function(row.symbol)?;
+        function.set_max_dynamic_shared(row.tile.smem_bytes() as usize)?;
+        let mut product = Product::stream_k(view, function, row.tile, workers, context);
+        product.epilogue = Fused::of(problem).map_err(refused)?;
+        Ok(Box::new(GatherLaunch { product, pass: problem.conv_pass() }))
+    }
+}
+
+fn row(config: Config) -> &'static Row {
+    let names = |row: &&Row| row.symbol == config.0 || row.equal == config.0;
+    KERNELS.iter().find(names).expect("configs come from the kernel list")
+}
+
+impl View {
+    /// The workers of a config.
+    fn workers(&self, row: &Row, name: &str) -> Result<u64, Refusal> {
+        let [class] = &self.classes[..] else {
+            let n = self.classes.len();
+            return Err(Refusal::new(format!("shares the stages of one class of positions, given {n}")));
+        };
+        let (tiles, stages) = self.tiles_of(class, row.tile);
+        let (given, least) = (tiles * stages, STAGES * MULTIPROCESSORS);
+        if tiles > MOST_TILES || given > u64::from(u32::MAX) {
+            return Err(Refusal::new(format!("shares the stages of up to {MOST_TILES} tiles, given {tiles}")));
+        }
+        if name == row.symbol {
+            return match given < least {
+                true => Err(Refusal::new(format!("shares at least {least} stages, given {given}"))),
+                false => Ok(MULTIPROCESSORS),
+            };
+        }
+        let parts = (MULTIPROCESSORS / tiles).min(stages / STAGES);
+        if parts < 2 || parts * tiles == MULTIPROCESSORS && given >= least {
+            return Err(Refusal::new(format!(
+                "shares {MULTIPROCESSORS} blocks of {STAGES} stages, given {tiles} tiles of {stages}"
+            )));
+        }
+        Ok(parts * tiles)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DeviceInfo;
+    use kernel_abi::ops::conv::im2col_wgmma::{ConvStreamKParams, Evenly};
+    use std::collections::HashMap;
+
+    fn configs(text: &str) -> Result<Vec<&'static str>, String> {
+        let context = Context::described(DeviceInfo::h200());
+        let configs = StreamK.configs(&text.parse().unwrap(), &context);
+        configs.map(|configs| configs.iter().map(|config| config.0).collect()).map_err(|Refusal(reason)| reason)
+    }
+
+    #[test]
+    fn few_tiles_are_shared() {
+        let dgrad = "conv:dgrad dy=1x512x8x9x9:bf16:nhwc w=512x256x3x3x3:bf16:nhwc dx=1x256x10x11x11:bf16:nhwc";
+        let names = configs(dgrad).unwrap();
+        assert!(names.contains(&"convstreamk_dgrad_wgmma_bf16_128x128_sm90"), "{names:?}");
+        assert!(names.contains(&"convstreamk_dgrad_wgmma_bf16_128x128_sm90+equal"), "{names:?}");
+        // 20 tiles in 6 parts each: 119 of them are left in the workspace.
+        let problem: ConvProblem = dgrad.parse().unwrap();
+        let bytes = StreamK.workspace_bytes(&problem, Config("convstreamk_dgrad_wgmma_bf16_128x128_sm90+equal"));
+        assert_eq!(bytes, 119 * (128 * 128 * 4 + 64));
+    }
+
+    #[test]
+    fn refusals_name_the_numbers() {
+        let short = configs("conv:fprop x=1x64x7x7:bf16:nhwc w=128x64x1x1:bf16:nhwc").unwrap_err();
+        assert!(short.contains("given 1 tiles of 1"), "{short}");
+        let many = configs("conv:fprop x=256x64x56x56:bf16:nhwc w=256x64x1x1:bf16:nhwc").unwrap_err();
+        assert!(many.contains("up to 528 tiles, given 6272"), "{many}");
+        let strided =
+            "conv:dgrad pad=1x1 stride=2x2 dy=8x128x7x7:bf16:nhwc w=128x128x3x3:bf16:nhwc dx=8x128x14x14:bf16:nhwc";
+        let strided = configs(strided).unwrap_err();
+        assert!(strided.contains("one class of positions, given 4"), "{strided}");
+    }
+
+    /// Every stage of every tile is somebody's, who has a tile's first part finds all others where they were left, and those
+    /// are of workers whose blocks start before his.
+    #[test]
+    fn stages_are_shared_without_gaps() {
+        for (tiles, stages, workers) in [(20, 216, 132), (20, 216, 120), (1, 9, 2), (196, 72, 132), (33, 5, 37)] {
+            // SAFETY: numbers alone.
+            let mut p: ConvStreamKParams = unsafe { std::mem::zeroed() };
+            p.gather.n_tiles = tiles;
+            p.tile_stages = kernel_abi::division::Divisor::new(stages);
+            p.evenly = Evenly::new(tiles * stages, workers);
+            let (mut left, mut done) = (HashMap::new(), vec![0; tiles as usize]);
+            for block in 0..workers {
+                let worker = Evenly::worker(block, workers);
+                let (mut at, end) = p.evenly.of(worker);
+                let begin = at;
+                while at < end {
+                    let part = p.part(at, end);
+                    assert!(part.begin < part.end);
+                    done[part.tile as usize] += part.end - part.begin;
+                    if part.begin > 0 {
+                        assert!(at == begin && worker > 0 && left.insert(worker, part.tile).is_none());
+                    } else if part.end < stages {
+                        let (first, last) = p.parts_of(part.tile);
+                        assert_eq!(first, worker);
+                        for other in first + 1..last {
+                            assert_eq!(left.remove(&other), Some(part.tile), "{tiles} {stages} {workers}");
+                        }
+                    }
+                    at += part.end - part.begin;
+                }
+            }
+            assert!(left.is_empty() && done.iter().all(|&done| done == stages), "{tiles} {stages} {workers}");
+        }
+    }
+}
