@@ -211,7 +211,7 @@ pub(super) unsafe fn consume<P: PartsProduct<R>, const R: usize, const S: usize>
             }
             P::add(sums.get_unchecked_mut(S - 1), &d, &a, factors, 0);
             if tile.converted > 0 {
-                give_back(&ring, buffer, lane);
+                give_back(&ring, buffer);
             }
             buffer.advance(tile);
             a = next;

@@ -107,17 +107,14 @@ impl Buffer {
     }
 }
 
-/// Signals that this warp has read a buffer of parts, and what belongs to it.
+/// Signals that this thread has read a buffer of parts, and what belongs to it. Every thread does so for itself, since it
+/// has read scales.
 ///
 /// # Safety
-/// All threads of the warp call it, of a consumer.
+/// All threads of a consumer call it.
 #[inline(always)]
-unsafe fn give_back(ring: &Ring, buffer: Buffer, lane: u32) {
-    // Every lane has read the scales.
-    warp::sync_warp();
-    if lane == 0 {
-        mbarrier::arrive(ring.parts_empty(buffer.index));
-    }
+unsafe fn give_back(ring: &Ring, buffer: Buffer) {
+    mbarrier::arrive(ring.parts_empty(buffer.index));
 }
 
 /// What the bits of numbers that are not finite have all of.

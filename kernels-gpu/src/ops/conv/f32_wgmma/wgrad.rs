@@ -295,7 +295,7 @@ pub(super) unsafe fn consume<P: PartsProduct<R>, const R: usize, const SHARES: b
             }
             P::finish(&mut d, &mut a);
             P::add(&mut sums, &d, &a, read.factors(&ring), first_column);
-            give_back(&ring, read, lane);
+            give_back(&ring, read);
             a = next;
         }
         let out = Out { p, index, place, thread: consumer * WARPGROUP + thread };

@@ -185,7 +185,7 @@ impl Ring {
             let mut i = 0;
             while i < self.tile.converted {
                 mbarrier::init(self.parts_full(i), 4 / self.tile.filter_teams());
-                mbarrier::init(self.parts_empty(i), 4 * self.tile.sharers());
+                mbarrier::init(self.parts_empty(i), WARPGROUP * self.tile.sharers());
                 i += 1;
             }
             mbarrier::fence_init();
