@@ -245,7 +245,7 @@ impl<'a> Checks<'a> {
         stream.synchronize()?;
         let (error, verified) = match &self.standard {
             Standard::Samples(samples) => {
-                let error = samples.error(&outputs[0], stream)?;
+                let error = samples.error(outputs[0].span(), stream)?;
                 let tolerance = if side == Side::Ours { 1.0 } else { PEER_TOLERANCE };
                 let (dtype, length) = (self.work.written_dtype(), problem.accumulation_length());
                 let limit = tolerance * limit_l2(dtype, problem.precision(), length);

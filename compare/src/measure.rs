@@ -5,32 +5,79 @@ use crate::random::Filling;
 use crate::session::Session;
 use crate::timing::{Clock, rotation};
 use anyhow::{Result, bail};
-use oxidnn::driver::{DeviceMemory, GpuStream, Graph};
+use oxidnn::driver::{DeviceMemory, DeviceSpan, GpuStream, Graph};
 use oxidnn::{Operand, Role};
+use std::sync::Arc;
+
+/// The memory of one operand, in an allocation with others.
+pub(crate) struct Place {
+    memory: Arc<DeviceMemory>,
+    begin: u64,
+    bytes: u64,
+}
+
+impl Place {
+    /// All of an allocation.
+    pub(crate) fn alone(memory: DeviceMemory) -> Self {
+        Place { begin: 0, bytes: memory.len_bytes() as u64, memory: Arc::new(memory) }
+    }
+
+    /// It.
+    pub(crate) fn span(&self) -> DeviceSpan<'_> {
+        self.memory.span().part(self.begin, self.begin + self.bytes)
+    }
+}
+
+/// An allocation that places are taken from, one behind the other.
+struct Pool {
+    memory: Arc<DeviceMemory>,
+    next: u64,
+}
+
+impl Pool {
+    /// What places begin at multiples of, as PyTorch's do.
+    const ALIGN: u64 = 512;
+
+    fn new(session: &Session, bytes: u64) -> Result<Self> {
+        Ok(Pool { memory: Arc::new(DeviceMemory::alloc(session.gpu(), bytes as usize)?), next: 0 })
+    }
+
+    /// The room that so many bytes take.
+    fn room(bytes: u64) -> u64 {
+        bytes.next_multiple_of(Self::ALIGN)
+    }
+
+    fn take(&mut self, bytes: u64) -> Place {
+        let place = Place { memory: Arc::clone(&self.memory), begin: self.next, bytes };
+        self.next += Self::room(bytes);
+        place
+    }
+}
 
 /// Operands of one call: the inputs, in the problem's order, and the outputs of each side.
 pub(crate) struct Set {
-    pub(crate) inputs: Vec<(DeviceMemory, Filling)>,
-    pub(crate) ours: Vec<DeviceMemory>,
-    pub(crate) theirs: Vec<DeviceMemory>,
+    pub(crate) inputs: Vec<(Place, Filling)>,
+    pub(crate) ours: Vec<Place>,
+    pub(crate) theirs: Vec<Place>,
 }
 
 impl Set {
     /// Addresses of the operands in the problem's order, with `outputs` in their places.
-    pub(crate) fn addresses(&self, operands: &[Operand], outputs: &[DeviceMemory]) -> Vec<u64> {
-        let mut inputs = self.inputs.iter().map(|(memory, _)| memory);
+    pub(crate) fn addresses(&self, operands: &[Operand], outputs: &[Place]) -> Vec<u64> {
+        let mut inputs = self.inputs.iter().map(|(place, _)| place);
         let mut outputs = outputs.iter();
         let next = |operand: &Operand| if operand.role == Role::Input { inputs.next() } else { outputs.next() };
-        operands.iter().map(next).map(|memory| memory.map_or(0, |memory| memory.span().address())).collect()
+        operands.iter().map(next).map(|place| place.map_or(0, |place| place.span().address())).collect()
     }
 
     /// Where the peer writes the result of a problem that has one.
     pub(crate) fn their_address(&self) -> u64 {
-        self.theirs.first().map_or(0, |memory| memory.span().address())
+        self.theirs.first().map_or(0, |place| place.span().address())
     }
 }
 
-/// As many sets as pass the cache.
+/// As many sets as pass the cache, one behind the other in memory, but for what the peers write: it is not to lie between
+/// what a call touches and what the next one does, which would then be spread over more pages.
 pub(crate) fn sets(work: &Work, session: &Session) -> Result<Vec<Set>> {
     let operands = work.problem().operands();
     if operands.iter().all(|operand| operand.role == Role::Input) {
@@ -40,20 +87,27 @@ pub(crate) fn sets(work: &Work, session: &Session) -> Result<Vec<Set>> {
     let bytes: u64 = operands.iter().map(|operand| operand.desc.span_bytes()).sum();
     // A quarter of the memory is left for workspaces and what verification needs.
     let fits = (free as u64 / 4 * 3 / (2 * bytes)).max(1) as usize;
+    let n_sets = rotation(bytes).min(fits);
+    let room = |operand: &Operand| Pool::room(operand.desc.span_bytes());
+    let written = |operand: &&Operand| operand.role != Role::Input;
+    let of_set: u64 = operands.iter().map(room).sum();
+    let of_theirs: u64 = operands.iter().filter(written).map(room).sum();
+    let mut pool = Pool::new(session, n_sets as u64 * of_set)?;
+    let mut peers = Pool::new(session, n_sets as u64 * of_theirs)?;
     let mut sets: Vec<Set> = Vec::new();
-    for _ in 0..rotation(bytes).min(fits) {
+    for _ in 0..n_sets {
         let mut set = Set { inputs: Vec::new(), ours: Vec::new(), theirs: Vec::new() };
         for (i, operand) in operands.iter().enumerate() {
-            let memory = || -> Result<(DeviceMemory, Filling)> {
-                let memory = DeviceMemory::alloc(session.gpu(), operand.desc.span_bytes() as usize)?;
-                let filling = fill(&memory, operand, seed(sets.len(), i), session)?;
-                Ok((memory, filling))
+            let bytes = operand.desc.span_bytes();
+            let filled = |place: Place| -> Result<(Place, Filling)> {
+                let filling = fill(place.span(), operand, seed(sets.len(), i), session)?;
+                Ok((place, filling))
             };
             if operand.role == Role::Input {
-                set.inputs.push(memory()?);
+                set.inputs.push(filled(pool.take(bytes))?);
             } else {
-                set.ours.push(memory()?.0);
-                set.theirs.push(memory()?.0);
+                set.ours.push(filled(pool.take(bytes))?.0);
+                set.theirs.push(filled(peers.take(bytes))?.0);
             }
         }
         sets.push(set);
@@ -68,7 +122,7 @@ pub(crate) fn seed(set: usize, operand: usize) -> usize {
 }
 
 /// Numbers for an operand: normal ones, brought into its domain. What a run writes without reading stays as it is.
-pub(crate) fn fill(memory: &DeviceMemory, operand: &Operand, seed: usize, session: &Session) -> Result<Filling> {
+pub(crate) fn fill(memory: DeviceSpan<'_>, operand: &Operand, seed: usize, session: &Session) -> Result<Filling> {
     if matches!(operand.role, Role::Output | Role::Result) {
         return Ok(Filling::default());
     }

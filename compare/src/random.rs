@@ -2,7 +2,7 @@
 
 use crate::device;
 use anyhow::Result;
-use oxidnn::driver::{DeviceMemory, GpuContext, GpuStream};
+use oxidnn::driver::{DeviceMemory, DeviceSpan, GpuContext, GpuStream};
 use oxidnn::half::{bf16, f16};
 use oxidnn::{DType, Domain, f8e4m3, f8e5m2};
 use rand::{RngExt as _, SeedableRng as _};
@@ -115,15 +115,15 @@ impl Block {
     ///
     /// # Errors
     /// From the driver.
-    pub fn fill(&self, buffer: &DeviceMemory, seed: usize, stream: &GpuStream) -> Result<Filling> {
+    pub fn fill(&self, buffer: DeviceSpan<'_>, seed: usize, stream: &GpuStream) -> Result<Filling> {
         let item = self.dtype.size_bytes();
         let n = self.values.len();
         let start = seed.wrapping_mul(1_234_577) % n;
-        let total = buffer.len_bytes() / item;
+        let total = buffer.len_bytes() as usize / item;
         let (mut done, mut from) = (0, start);
         while done < total {
             let elems = (n - from).min(total - done);
-            let to = buffer.span().part((done * item) as u64, ((done + elems) * item) as u64);
+            let to = buffer.part((done * item) as u64, ((done + elems) * item) as u64);
             let source = self.memory.span().part((from * item) as u64, ((from + elems) * item) as u64);
             device::copy(to, source, stream)?;
             done += elems;

@@ -2,12 +2,12 @@
 
 use crate::case::Work;
 use crate::device;
-use crate::measure::{Set, fill, seed};
+use crate::measure::{Place, Set, fill, seed};
 use crate::ours::OurCall;
 use crate::session::Session;
 use crate::verify::{Difference, limit_element, limit_l2};
 use anyhow::{Result, bail};
-use oxidnn::driver::DeviceMemory;
+use oxidnn::driver::{DeviceMemory, DeviceSpan};
 use oxidnn::operators::AnyProblem;
 use oxidnn::ops::conv::{ConvPass, ConvProblem};
 use oxidnn::ops::matmul::MatmulProblem;
@@ -40,7 +40,7 @@ pub(crate) fn whole(session: &Session, work: &Work, set: &Set, their_output: boo
                 if !their_output {
                     return Ok("samples".to_owned());
                 }
-                let difference = difference(session, work, &set.theirs[0], &set.ours[0], 0, rms)?;
+                let difference = difference(session, work, set.theirs[0].span(), set.ours[0].span(), 0, rms)?;
                 within(work, difference, "the peer's")?;
                 return Ok("peer".to_owned());
             }
@@ -60,14 +60,15 @@ pub(crate) fn whole(session: &Session, work: &Work, set: &Set, their_output: boo
         // SAFETY: the part's inputs lie within the set's; its output is new memory of its size. All live until the
         // comparison, which waits for the work.
         unsafe { naive.queue_at(&addresses) }?;
-        let difference = difference(session, &part.work, &expected, &set.ours[0], part.offsets[output], rms)?;
+        let difference =
+            difference(session, &part.work, expected.span(), set.ours[0].span(), part.offsets[output], rms)?;
         within(work, difference, "the naive kernel's")?;
     }
     Ok(name.to_owned())
 }
 
 /// All that the naive kernel writes for a problem.
-pub(crate) struct NaiveResult(Vec<DeviceMemory>);
+pub(crate) struct NaiveResult(Vec<Place>);
 
 /// The operands that a run writes.
 fn written(problem: &dyn AnyProblem) -> impl Iterator<Item = (usize, Operand)> {
@@ -75,11 +76,11 @@ fn written(problem: &dyn AnyProblem) -> impl Iterator<Item = (usize, Operand)> {
 }
 
 /// Brings what a run writes into the state before it: updated tensors as the first set has them, others poisoned.
-pub(crate) fn reset(problem: &dyn AnyProblem, outputs: &[DeviceMemory], session: &Session) -> Result<()> {
+pub(crate) fn reset(problem: &dyn AnyProblem, outputs: &[Place], session: &Session) -> Result<()> {
     const POISON: u8 = 0xff;
     for ((i, operand), memory) in written(problem).zip(outputs) {
         device::set(memory.span(), POISON, session.gpu_stream())?;
-        fill(memory, &operand, seed(0, i), session)?;
+        fill(memory.span(), &operand, seed(0, i), session)?;
     }
     Ok(())
 }
@@ -87,8 +88,10 @@ pub(crate) fn reset(problem: &dyn AnyProblem, outputs: &[DeviceMemory], session:
 impl NaiveResult {
     /// Runs the naive kernel on the first set's inputs.
     pub(crate) fn new(session: &Session, problem: &dyn AnyProblem, set: &Set) -> Result<Self> {
-        let alloc = |operand: Operand| DeviceMemory::alloc(session.gpu(), operand.desc.span_bytes() as usize);
-        let results = written(problem).map(|(_, operand)| alloc(operand)).collect::<Result<Vec<_>, _>>()?;
+        let alloc = |(_, operand): (usize, Operand)| {
+            DeviceMemory::alloc(session.gpu(), operand.desc.span_bytes() as usize).map(Place::alone)
+        };
+        let results = written(problem).map(alloc).collect::<Result<Vec<_>, _>>()?;
         reset(problem, &results, session)?;
         let naive = OurCall::new(&session.context, &session.stream, problem, Policy::fixed("naive"))?;
         // SAFETY: the inputs are the set's, the outputs new memory of their sizes; all live until the comparison,
@@ -104,7 +107,7 @@ impl NaiveResult {
         &self,
         session: &Session,
         problem: &dyn AnyProblem,
-        outputs: &[DeviceMemory],
+        outputs: &[Place],
         tolerance: f64,
     ) -> Result<f64> {
         let mut most = 0f64;
@@ -127,14 +130,14 @@ impl NaiveResult {
 fn difference(
     session: &Session,
     work: &Work,
-    expected: &DeviceMemory,
-    got: &DeviceMemory,
+    expected: DeviceSpan<'_>,
+    got: DeviceSpan<'_>,
     offset: u64,
     rms: f64,
 ) -> Result<Difference> {
-    let bytes = expected.len_bytes() as u64;
-    let got = got.span().part(offset, offset + bytes);
-    session.differ.borrow_mut().difference(expected.span(), got, work.written_dtype(), rms, session.gpu_stream())
+    let bytes = expected.len_bytes();
+    let got = got.part(offset, offset + bytes);
+    session.differ.borrow_mut().difference(expected, got, work.written_dtype(), rms, session.gpu_stream())
 }
 
 fn within(work: &Work, difference: Difference, whose: &str) -> Result<()> {

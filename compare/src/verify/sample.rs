@@ -3,7 +3,7 @@
 use crate::case::Work;
 use crate::random::number;
 use anyhow::Result;
-use oxidnn::driver::{DeviceMemory, GpuStream};
+use oxidnn::driver::{DeviceSpan, GpuStream};
 use oxidnn::ops::conv::{ConvMode, ConvPass, ConvProblem, ConvShape};
 use oxidnn::ops::matmul::MatmulProblem;
 use oxidnn::{Role, TensorDesc};
@@ -51,14 +51,14 @@ impl Samples {
     ///
     /// # Errors
     /// From the driver.
-    pub fn error(&self, result: &DeviceMemory, stream: &GpuStream) -> Result<f64> {
+    pub fn error(&self, result: DeviceSpan<'_>, stream: &GpuStream) -> Result<f64> {
         let dtype = self.desc.dtype();
         let item = dtype.size_bytes();
         let mut got = Vec::with_capacity(self.offsets.len());
         for &offset in &self.offsets {
             let mut bytes = [0u8; 8];
             let at = offset as u64 * item as u64;
-            result.span().part(at, at + item as u64).read(stream, &mut bytes[..item])?;
+            result.part(at, at + item as u64).read(stream, &mut bytes[..item])?;
             got.push(number(&bytes[..item], dtype));
         }
         Ok(relative_l2(&self.expected, &got))
