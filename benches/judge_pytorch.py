@@ -129,7 +129,7 @@ def dtype_of(torch, name):
 def random_operand(torch, name, dims, dtype, strides, high=8):
     tensor = torch.empty_strided(dims, strides, dtype=dtype_of(torch, dtype), device="cuda")
     if not tensor.is_floating_point():
-        return tensor.random_(0, high)
+        return tensor.random_(0, 2 if dtype == "bool" else high)
     tensor.normal_()
     # As compare fills them: what a root is taken of is positive.
     return tensor.abs_().add_(0.1) if "var" in name or "inv" in name else tensor
