@@ -1,6 +1,6 @@
 //! The ordered list of softmax algorithms.
 
-use super::{SoftmaxProblem, columns, cpu, lanes, looped_rows, naive, pairs, register_rows, split_rows};
+use super::{SoftmaxProblem, cluster_rows, columns, cpu, lanes, looped_rows, naive, pairs, register_rows, split_rows};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::BatchSplit;
@@ -17,6 +17,7 @@ impl Operation for SoftmaxProblem {
             &CpuAlgorithm(cpu::Rows),
             &lanes::Lanes,
             &register_rows::RegisterRows,
+            &cluster_rows::ClusterRows,
             &looped_rows::LoopedRows,
             &split_rows::SplitRows,
             &pairs::Pairs,

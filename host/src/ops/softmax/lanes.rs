@@ -2,12 +2,13 @@
 
 use super::register_rows::contiguous_rows;
 use super::{SoftmaxProblem, naive};
+use crate::driver::Function;
 use crate::launch::{KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, cost};
 use crate::{Context, DType, Error, Problem};
-use kernel_abi::MAX_RANK;
 use kernel_abi::ops::softmax::{LANES_BLOCK, SoftmaxLanesParams, SoftmaxParams};
+use kernel_abi::{MAX_RANK, TensorParam};
 
 /// A row of the kernel list.
 struct Kernel {
@@ -50,13 +51,7 @@ impl Algorithm<SoftmaxProblem> for Lanes {
             let most = KERNELS.iter().filter(of_type).map(|kernel| kernel.lanes).max().unwrap_or(0);
             return Err(Refusal::new(format!("takes rows of up to {most} elements, given {}", params.row_elems)));
         };
-        if params.out_rows.dims[..MAX_RANK - 1].iter().any(|&dim| dim != 1) {
-            let (input, out) = (problem.input(), problem.out());
-            return Err(Refusal::new(format!("takes rows at one distance from the next, given {input} and {out}")));
-        }
-        if params.n_rows > i64::from(i32::MAX) {
-            return Err(Refusal::new(format!("takes up to {} rows, given {}", i32::MAX, params.n_rows)));
-        }
+        at_one_distance(problem, &params)?;
         Ok(vec![Config(kernel.symbol)])
     }
 
@@ -72,36 +67,60 @@ impl Algorithm<SoftmaxProblem> for Lanes {
 
     fn prepare(&self, problem: &SoftmaxProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let params = naive::params(problem);
-        let pitch = |rows: &kernel_abi::TensorParam| rows.strides[MAX_RANK - 1];
-        Ok(Box::new(KernelLaunch {
-            function: context.function(config.0)?,
-            config: LaunchConfig {
-                grid: [blocks(kernel(config), &params) as u32, 1, 1],
-                block: [LANES_BLOCK, 1, 1],
-                ..LaunchConfig::default()
-            },
-            params: SoftmaxLanesParams {
-                input: 0,
-                in_pitch: pitch(&params.in_rows),
-                dy: 0,
-                dy_pitch: pitch(&params.dy_rows),
-                n_rows: params.n_rows as u32,
-                row_elems: params.row_elems as u32,
-                kind: params.kind,
-                alpha: 1.0,
-                out: 0,
-                out_pitch: pitch(&params.out_rows),
-                beta: 0.0,
-                reserved: 0,
-            },
-            bind: |params, call| {
-                let last = call.operands.len() - 1;
-                params.input = call.address(0);
-                params.dy = call.address(last - 1);
-                params.out = call.address(last);
-                (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
-            },
-        }))
+        let config_of = LaunchConfig {
+            grid: [blocks(kernel(config), &params) as u32, 1, 1],
+            block: [LANES_BLOCK, 1, 1],
+            ..LaunchConfig::default()
+        };
+        Ok(Box::new(launch(context.function(config.0)?, config_of, &params)))
+    }
+}
+
+/// Refuses rows that are not all at one distance from the next, or too many.
+pub(super) fn at_one_distance(problem: &SoftmaxProblem, params: &SoftmaxParams) -> Result<(), Refusal> {
+    /// Of blocks, of which a row has a few at most.
+    const MOST: i64 = i32::MAX as i64 / 8;
+    if params.out_rows.dims[..MAX_RANK - 1].iter().any(|&dim| dim != 1) {
+        let (input, out) = (problem.input(), problem.out());
+        return Err(Refusal::new(format!("takes rows at one distance from the next, given {input} and {out}")));
+    }
+    if params.n_rows > MOST {
+        return Err(Refusal::new(format!("takes up to {MOST} rows, given {}", params.n_rows)));
+    }
+    Ok(())
+}
+
+/// The launch of a kernel for rows at one distance from the next.
+pub(super) fn launch(
+    function: Function,
+    config: LaunchConfig,
+    params: &SoftmaxParams,
+) -> KernelLaunch<SoftmaxLanesParams> {
+    let pitch = |rows: &TensorParam| rows.strides[MAX_RANK - 1];
+    KernelLaunch {
+        function,
+        config,
+        params: SoftmaxLanesParams {
+            input: 0,
+            in_pitch: pitch(&params.in_rows),
+            dy: 0,
+            dy_pitch: pitch(&params.dy_rows),
+            n_rows: params.n_rows as u32,
+            row_elems: params.row_elems as u32,
+            kind: params.kind,
+            alpha: 1.0,
+            out: 0,
+            out_pitch: pitch(&params.out_rows),
+            beta: 0.0,
+            reserved: 0,
+        },
+        bind: |params, call| {
+            let last = call.operands.len() - 1;
+            params.input = call.address(0);
+            params.dy = call.address(last - 1);
+            params.out = call.address(last);
+            (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+        },
     }
 }
 

@@ -112,6 +112,25 @@ macro_rules! softmax_register_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel whose clusters hold a row in registers: symbol, pass, element type, pieces of
+/// 16 bytes a thread, blocks a multiprocessor at least.
+#[macro_export]
+macro_rules! softmax_cluster_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (softmax_backward_cluster_f32_v1, backward, f32, 1, 4),
+            (softmax_backward_cluster_f32_v2, backward, f32, 2, 2),
+            (softmax_backward_cluster_f32_v4, backward, f32, 4, 1),
+            (softmax_backward_cluster_f16_v1, backward, f16, 1, 4),
+            (softmax_backward_cluster_f16_v2, backward, f16, 2, 2),
+            (softmax_backward_cluster_f16_v4, backward, f16, 4, 1),
+            (softmax_backward_cluster_bf16_v1, backward, bf16, 1, 4),
+            (softmax_backward_cluster_bf16_v2, backward, bf16, 2, 2),
+            (softmax_backward_cluster_bf16_v4, backward, bf16, 4, 1),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel whose blocks go along a row twice: symbol, pass, element type, and where the
 /// row is read from the second time.
 #[macro_export]

@@ -13,6 +13,7 @@
 //! else, or with a NaN, is NaN. Tensors have rank 2 to 8, dimension 0 being the batch and 1 the channels, any strides
 //! and one element type; computed in the accumulator type. Deterministic.
 
+pub mod cluster_rows;
 mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]

@@ -1,6 +1,6 @@
 //! Softmax kernels: the rows of the lists in `kernel_abi::ops::softmax`.
 
-use super::{columns, lanes, looped_rows, naive, pairs, register_rows, split_rows};
+use super::{cluster_rows, columns, lanes, looped_rows, naive, pairs, register_rows, split_rows};
 use crate::math::element::{bf16, f16};
 use crate::math::rows::Vector;
 use cuda_std::{kernel, shared_array};
@@ -38,6 +38,20 @@ macro_rules! register_entries {
 }
 
 kernel_abi::softmax_register_kernels!(register_entries);
+
+macro_rules! cluster_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $pieces:literal, $blocks:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the lengths and distances in `params`, whose rows lie at multiples of 16 bytes,
+        /// and a cluster for each row whose threads have pieces enough.
+        #[kernel(arch = "sm_90a", threads = 512, min_blocks = $blocks, unroll = 20000)]
+        pub unsafe fn $symbol(params: SoftmaxLanesParams) {
+            cluster_rows::$pass::<$dtype, $pieces>(&params, shared_array![f32; cluster_rows::SLOTS])
+        }
+    )* };
+}
+
+kernel_abi::softmax_cluster_kernels!(cluster_entries);
 
 macro_rules! looped_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $place:ident)),* $(,)?) => { $(

@@ -1,0 +1,159 @@
+//! Rows of whole pieces in the registers of a block, or of a cluster's blocks, backward.
+
+use super::lanes::{at_one_distance, launch};
+use super::looped_rows::LoopedRows;
+use super::register_rows::contiguous_rows;
+use super::{SoftmaxProblem, naive};
+use crate::launch::{KernelLaunch, LaunchConfig};
+use crate::plan::{Call, Launch};
+use crate::select::{Algorithm, Config, Refusal, cost};
+use crate::{Context, DType, Error, Problem, Stream};
+use kernel_abi::ops::softmax::SoftmaxLanesParams;
+use kernel_abi::ops::softmax::cluster_rows::{MAX_BLOCKS, THREADS};
+use kernel_abi::{MAX_RANK, TensorParam};
+
+/// A row of the kernel list.
+struct Kernel {
+    symbol: &'static str,
+    /// What it is called with clusters of 1, 2, 4 and 8 blocks.
+    names: [&'static str; 4],
+    pass: &'static str,
+    dtype: DType,
+    /// Of a thread.
+    pieces: u32,
+}
+
+macro_rules! kernels {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $pieces:literal, $blocks:literal)),* $(,)?) => {
+        &[$(Kernel {
+            symbol: stringify!($symbol),
+            names: [
+                stringify!($symbol),
+                concat!(stringify!($symbol), "+cluster2"),
+                concat!(stringify!($symbol), "+cluster4"),
+                concat!(stringify!($symbol), "+cluster8"),
+            ],
+            pass: stringify!($pass),
+            dtype: kernel_abi::dtype_of!($dtype),
+            pieces: $pieces,
+        }),*]
+    };
+}
+
+const KERNELS: &[Kernel] = kernel_abi::softmax_cluster_kernels!(kernels);
+
+/// Bytes of a piece.
+const PIECE: i64 = 16;
+
+/// A cluster a row, all of which is under way at once.
+///
+/// A run with addresses that are no multiples of 16 goes the way of `looped_rows`.
+pub(super) struct ClusterRows;
+
+impl Algorithm<SoftmaxProblem> for ClusterRows {
+    fn name(&self) -> &'static str {
+        "cluster_rows"
+    }
+
+    fn configs(&self, problem: &SoftmaxProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        let params = contiguous_rows(problem, context)?;
+        let (major, minor) = context.info().compute_capability;
+        if (major, minor) != (9, 0) {
+            return Err(Refusal::new(format!("needs compute capability 9.0, the device has {major}.{minor}")));
+        }
+        at_one_distance(problem, &params)?;
+        let lanes = lanes(problem);
+        let pitch = |rows: &TensorParam| rows.strides[MAX_RANK - 1];
+        let pitches = [("y", pitch(&params.in_rows)), ("dy", pitch(&params.dy_rows)), ("dx", pitch(&params.out_rows))];
+        for (name, count) in [("a row", params.row_elems)].into_iter().chain(pitches) {
+            if count % lanes != 0 {
+                return Err(Refusal::new(format!(
+                    "takes lengths and distances of rows of multiples of {lanes} elements, {name} has {count}"
+                )));
+            }
+        }
+        let of_type = |kernel: &&Kernel| kernel.pass == problem.pass() && kernel.dtype == problem.input().dtype();
+        let pieces = params.row_elems / lanes;
+        let configs: Vec<Config> = KERNELS
+            .iter()
+            .filter(of_type)
+            .filter_map(|kernel| blocks(kernel, pieces).map(|i| Config(kernel.names[i])))
+            .collect();
+        if configs.is_empty() {
+            let holds = |kernel: &Kernel| i64::from(MAX_BLOCKS * THREADS * kernel.pieces) * lanes;
+            let most = KERNELS.iter().filter(of_type).map(holds).max().unwrap_or(0);
+            return Err(Refusal::new(format!(
+                "takes rows of the backward pass of more than {} and up to {most} elements, given {} of the {} pass",
+                i64::from(THREADS) / 2 * lanes,
+                params.row_elems,
+                problem.pass()
+            )));
+        }
+        Ok(configs)
+    }
+
+    fn workspace_bytes(&self, _: &SoftmaxProblem, _: Config) -> u64 {
+        0
+    }
+
+    fn estimate_us(&self, problem: &SoftmaxProblem, config: Config, context: &Context) -> f64 {
+        let (kernel, i) = kernel(config);
+        let blocks = 1i64 << i;
+        let params = naive::params(problem);
+        // Threads without elements cost a little, and so do blocks that wait for each other.
+        let held = blocks * i64::from(THREADS * kernel.pieces) * lanes(problem);
+        let share = 1.0 + 0.02 * held as f64 / params.row_elems as f64 + 0.01 * i as f64;
+        cost::blocks_us(problem.bytes() * share, params.n_rows * blocks, context)
+    }
+
+    fn prepare(&self, problem: &SoftmaxProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let (kernel, i) = kernel(config);
+        let params = naive::params(problem);
+        let blocks = 1u32 << i;
+        let launch_config = LaunchConfig {
+            grid: [params.n_rows as u32 * blocks, 1, 1],
+            block: [THREADS, 1, 1],
+            cluster: Some([blocks, 1, 1]),
+            ..LaunchConfig::default()
+        };
+        let refused = |Refusal(reason)| Error::Unsupported {
+            problem: problem.to_string(),
+            reasons: vec![(self.name().to_owned(), reason)],
+        };
+        let fallback = LoopedRows.configs(problem, context).map_err(refused)?[0];
+        Ok(Box::new(Aligned {
+            whole: launch(context.function(kernel.symbol)?, launch_config, &params),
+            fallback: LoopedRows.prepare(problem, fallback, context)?,
+        }))
+    }
+}
+
+/// Elements of a piece.
+fn lanes(problem: &SoftmaxProblem) -> i64 {
+    PIECE / problem.input().dtype().size_bytes() as i64
+}
+
+/// The logarithm of the fewest blocks that hold so many pieces, more than half of their threads with one at least.
+fn blocks(kernel: &Kernel, pieces: i64) -> Option<usize> {
+    let of_block = i64::from(THREADS * kernel.pieces);
+    let blocks = (0..kernel.names.len()).find(|i| of_block << i >= pieces)?;
+    (2 * pieces > of_block).then_some(blocks)
+}
+
+fn kernel(config: Config) -> (&'static Kernel, usize) {
+    let place = |kernel: &'static Kernel| Some((kernel, kernel.names.iter().position(|name| *name == config.0)?));
+    KERNELS.iter().find_map(place).unwrap_or((&KERNELS[0], 0))
+}
+
+/// A launch for addresses at multiples of 16 bytes, and one for others.
+struct Aligned {
+    whole: KernelLaunch<SoftmaxLanesParams>,
+    fallback: Box<dyn Launch>,
+}
+
+impl Launch for Aligned {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let aligned = (0..call.operands.len()).all(|i| call.address(i).is_multiple_of(PIECE as u64));
+        if aligned { self.whole.launch(stream, call) } else { self.fallback.launch(stream, call) }
+    }
+}
