@@ -124,6 +124,15 @@ impl Accumulator for Approximate {
         Approximate(if (x - 1.0).abs() < SMALL { near } else { far })
     }
     #[inline(always)]
+    fn sqrt(self) -> Self {
+        /// Brings subnormal numbers, which the approximation takes for 0, among the normal ones.
+        const LIFT: f32 = (1u32 << 24) as f32;
+        const ROOT_OF_LIFT: f32 = (1u32 << 12) as f32;
+        let x = self.0;
+        let (lift, drop) = if x < f32::MIN_POSITIVE { (LIFT, 1.0 / ROOT_OF_LIFT) } else { (1.0, 1.0) };
+        Approximate(math::sqrt_approx(x * lift) * drop)
+    }
+    #[inline(always)]
     fn tanh(self) -> Self {
         let x = self.0;
         let square = x * x;
@@ -156,7 +165,6 @@ impl Accumulator for Approximate {
     }
     as_f32! {
         mul_add(b, c);
-        sqrt();
         sin();
         cos();
         tan();

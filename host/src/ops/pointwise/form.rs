@@ -89,6 +89,14 @@ impl Form {
         }
         Ok(form)
     }
+
+    /// Whether no factor is anything but 1, and relu the usual one.
+    pub(super) fn is_plain(&self) -> bool {
+        use ActivationMode::Relu;
+        let is_relu =
+            matches!(self.function, Function::Activation(Relu) | Function::Slope(Relu) | Function::Biased(Relu));
+        self.factors == [1.0; 2] && (!is_relu || self.parameters == [0.0, f64::INFINITY, 0.0])
+    }
 }
 
 /// The strides of a collapsed tensor that has no gaps.

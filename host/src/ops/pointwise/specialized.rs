@@ -121,6 +121,7 @@ impl<P: AsPointwise> Algorithm<P> for Specialized {
                 bind: |params, call| {
                     let last = call.operands.len() - 1;
                     (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+                    params.plain &= u32::from(params.alpha == 1.0 && params.beta == 0.0);
                     let input = |i: usize| if i < last { call.address(i) } else { 0 };
                     [params.a, params.b, params.t] = [input(0), input(1), input(2)];
                     params.c = call.address(last);
@@ -229,7 +230,7 @@ impl Kernel {
             period: Divisor::new(period as u32),
             places: Divisor::new(places as u32),
             place_runs,
-            reserved: 0,
+            plain: u32::from(self.form.is_plain()),
         }
     }
 }

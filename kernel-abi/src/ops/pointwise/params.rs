@@ -179,7 +179,7 @@ crate::abi_struct! {
         pub places: Divisor,
         /// 1 where a place in b has as many elements as an item, 0 where it has one for all of them.
         pub place_runs: u32,
-        /// Unused, keeps the size a multiple of 8.
-        pub reserved: u32,
+        /// 1 where every factor is 1, beta is 0, and the parameters of relu, if it is that, are 0, ∞ and 0.
+        pub plain: u32,
     }
 }

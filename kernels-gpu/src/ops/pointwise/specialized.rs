@@ -9,6 +9,7 @@ use crate::math::element::{Accumulator, Element};
 use crate::math::pointwise::one;
 use crate::math::vector::{element, for_each, stored};
 use cuda_std::{memory, thread};
+use kernel_abi::ops::activation::ActivationMode;
 use kernel_abi::ops::pointwise::PointwiseSpecializedParams as Params;
 
 /// Words of an access.
@@ -30,19 +31,36 @@ where
     C: Element,
     A: Accumulator,
 {
+    // Products with numbers that are 1 would be half of a simple operation's instructions.
+    if p.plain != 0 {
+        of_block::<T, C, A, V, FORM, OP, MODE, true>(p)
+    } else {
+        of_block::<T, C, A, V, FORM, OP, MODE, false>(p)
+    }
+}
+
+/// The items of a block. `PLAIN` where every factor is 1, beta is 0, and relu the usual one.
+#[inline(always)]
+unsafe fn of_block<T, C, A, const V: usize, const FORM: u32, const OP: u32, const MODE: u32, const PLAIN: bool>(
+    p: &Params,
+) where
+    T: Element,
+    C: Element,
+    A: Accumulator,
+{
     let threads = thread::block_dim_x();
     let begin = thread::block_idx_x() * p.block_items;
     let end = begin + p.block_items;
     let first = begin + thread::thread_idx_x();
     if p.block_items > threads && end <= p.pieces {
-        return compute::<T, C, A, V, V, 2, FORM, OP, MODE>(p, [first, first + threads], 0);
+        return compute::<T, C, A, V, V, 2, FORM, OP, MODE, PLAIN>(p, [first, first + threads], 0);
     }
     let mut item = first;
     while item < end {
         if item < p.pieces {
-            compute::<T, C, A, V, V, 1, FORM, OP, MODE>(p, [item], 0);
+            compute::<T, C, A, V, V, 1, FORM, OP, MODE, PLAIN>(p, [item], 0);
         } else if item - p.pieces < p.singles {
-            compute::<T, C, A, V, 1, 1, FORM, OP, MODE>(p, [item - p.pieces], p.pieces);
+            compute::<T, C, A, V, 1, 1, FORM, OP, MODE, PLAIN>(p, [item - p.pieces], p.pieces);
         }
         item += threads;
     }
@@ -60,6 +78,7 @@ unsafe fn compute<
     const FORM: u32,
     const OP: u32,
     const MODE: u32,
+    const PLAIN: bool,
 >(
     p: &Params,
     items: [u32; N],
@@ -96,17 +115,20 @@ unsafe fn compute<
     });
     let number = #[inline(always)]
     |value: f32| A::of::<f32>(value);
-    let [l, m, n] = p.parameters;
+    let given = [p.factor_a, p.factor_b, p.alpha, p.beta];
+    let [factor_a, factor_b, alpha, beta] = if PLAIN { [1.0, 1.0, 1.0, 0.0] } else { given };
+    let usual = PLAIN && MODE == ActivationMode::Relu as u32;
+    let [l, m, n] = if usual { [0.0, f32::INFINITY, 0.0] } else { p.parameters };
     let parameters = [number(l), number(m), number(n)];
     for_each!(I < N, {
         let (a, b, t) = (a.get_unchecked(I), b.get_unchecked(I), t.get_unchecked(I));
         let to = p.c + first(*items.get_unchecked(I)) * size_of::<C>() as u64;
         let mut values = [A::ZERO; V];
         for_each!(E < V, {
-            let mut x = number(p.factor_a) * A::of(element::<T>(a, E));
+            let mut x = number(factor_a) * A::of(element::<T>(a, E));
             let mut y = x;
             if FORM != UNARY {
-                y = number(p.factor_b) * A::of(element::<T>(b, E));
+                y = number(factor_b) * A::of(element::<T>(b, E));
             }
             if FORM == BIASED {
                 x = x + y;
@@ -115,13 +137,13 @@ unsafe fn compute<
             if FORM == BIASED {
                 value = value + A::of(element::<T>(t, E));
             }
-            *values.get_unchecked_mut(E) = number(p.alpha) * value;
+            *values.get_unchecked_mut(E) = number(alpha) * value;
         });
-        if p.beta != 0.0 {
+        if beta != 0.0 {
             let before = read::<C, V>(to);
             for_each!(E < V, {
                 let before = A::of(element::<C>(&before, E));
-                *values.get_unchecked_mut(E) = number(p.beta).mul_add(before, *values.get_unchecked(E));
+                *values.get_unchecked_mut(E) = number(beta).mul_add(before, *values.get_unchecked(E));
             });
         }
         write::<C, V>(to, stored::<C, A, V>(&values));
