@@ -64,14 +64,15 @@ fn state<A: Real>(words: &[A]) -> PhiloxState {
 
 /// Which places are kept.
 enum Keeps<'a, A> {
-    Drawn { state: PhiloxState, threshold: u64 },
+    Drawn { keys: philox::Keys, offset: u64, threshold: u64 },
     Stored(&'a [A]),
 }
 
 impl<'a, A: Real> Keeps<'a, A> {
     fn new(problem: &DropoutProblem, source: &'a [A]) -> Self {
         if problem.draws() {
-            Keeps::Drawn { state: state(source), threshold: problem.threshold() }
+            let PhiloxState { seed, offset } = state(source);
+            Keeps::Drawn { keys: philox::keys_of(seed), offset, threshold: problem.threshold() }
         } else {
             Keeps::Stored(source)
         }
@@ -79,8 +80,8 @@ impl<'a, A: Real> Keeps<'a, A> {
 
     fn at(&self, place: usize) -> bool {
         match self {
-            Keeps::Drawn { state, threshold } => {
-                let words = philox::words(state.seed, state.offset, place as u64 / 4);
+            Keeps::Drawn { keys, offset, threshold } => {
+                let words = philox::words(keys, *offset, place as u64 / 4);
                 u64::from(words[place % 4]) >= *threshold
             }
             Keeps::Stored(mask) => word(mask[place / 32]) >> (place % 32) & 1 == 1,

@@ -6,15 +6,12 @@ use crate::launch::{KernelRow, LaunchConfig, kernel_for, kernel_rows};
 use crate::plan::Launch;
 use crate::select::cost::LAUNCH_US;
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, DType, Error, Problem};
+use crate::{Context, Error, Problem};
 
 const KERNELS: &[KernelRow] = kernel_abi::dropout_vectorized_kernels!(kernel_rows);
 
 /// Threads of a block.
 const BLOCK: i64 = 256;
-
-/// Elements of a thread, and of one that has f64.
-const ELEMS: [i64; 2] = [16, 8];
 
 /// Neighbours a thread.
 pub(super) struct Vectorized;
@@ -22,20 +19,17 @@ pub(super) struct Vectorized;
 /// Elements that threads draw for at once.
 const ROUND: i64 = 8;
 
-/// Blocks up to which a thread has no more than these: about four for each multiprocessor of a large GPU.
-const FEW_BLOCKS: i64 = 528;
+/// So many that their rounds are counted in 32 bits, with some to spare behind the last.
+const MOST_ELEMS: i64 = ROUND << 31;
 
-/// The most elements of a block.
-fn block_elems(problem: &DropoutProblem) -> i64 {
-    BLOCK * ELEMS[usize::from(problem.input().dtype() == DType::F64)]
-}
+/// Blocks that are on a multiprocessor at a time, which go on until the tensor ends.
+const BLOCKS_PER_UNIT: i64 = 3;
 
-fn blocks(problem: &DropoutProblem) -> i64 {
+fn blocks(problem: &DropoutProblem, context: &Context) -> i64 {
     // Words of the mask are written whole.
     let places = (problem.input().n_elems() + 31) / 32 * 32;
-    let blocks_of = |elems: i64| (places + elems - 1) / elems;
-    let few = blocks_of(BLOCK * ROUND);
-    if few <= FEW_BLOCKS { few } else { blocks_of(block_elems(problem)) }
+    let blocks = (places + BLOCK * ROUND - 1) / (BLOCK * ROUND);
+    blocks.min(BLOCKS_PER_UNIT * context.info().n_units as i64)
 }
 
 impl Algorithm<DropoutProblem> for Vectorized {
@@ -58,9 +52,9 @@ impl Algorithm<DropoutProblem> for Vectorized {
                 )));
             }
         }
-        if blocks(problem) > i64::from(i32::MAX) {
-            let most = i64::from(i32::MAX) * block_elems(problem);
-            return Err(Refusal::new(format!("takes up to {most} elements, given {}", problem.input().n_elems())));
+        if problem.input().n_elems() > MOST_ELEMS {
+            let n_elems = problem.input().n_elems();
+            return Err(Refusal::new(format!("takes up to {MOST_ELEMS} elements, given {n_elems}")));
         }
         Ok(configs)
     }
@@ -80,7 +74,7 @@ impl Algorithm<DropoutProblem> for Vectorized {
 
     fn prepare(&self, problem: &DropoutProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let config_of = LaunchConfig {
-            grid: [blocks(problem) as u32, 1, 1],
+            grid: [blocks(problem, context) as u32, 1, 1],
             block: [BLOCK as u32, 1, 1],
             ..LaunchConfig::default()
         };

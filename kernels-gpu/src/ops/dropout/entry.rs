@@ -13,7 +13,7 @@ macro_rules! vectorized_entries {
         #[cuda_std::kernel(threads = 256, min_blocks = 3)]
         pub unsafe fn $symbol(params: Params) {
             const BYTES: usize = size_of::<$dtype>();
-            vectorized::$pass::<$dtype, { 16 / BYTES }, { BYTES / 2 }, { if BYTES == 8 { 1 } else { 2 } }>(&params)
+            vectorized::$pass::<$dtype, { 16 / BYTES }, { BYTES / 2 }, { if BYTES == 2 { 2 } else { 1 } }>(&params)
         }
     )* };
 }

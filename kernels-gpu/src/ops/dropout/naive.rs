@@ -34,8 +34,9 @@ pub(super) unsafe fn give_next(p: &DropoutParams) {
 /// y from x and state.
 pub unsafe fn forward<T: Element>(p: &DropoutParams) {
     let (seed, offset) = state(p);
+    let keys = philox::keys_of(seed);
     for_each_element::<T>(p, |i, is_there| {
-        let words = philox::words(seed, offset, i as u64 / 4);
+        let words = philox::words(&keys, offset, i as u64 / 4);
         let word = match i & 3 {
             0 => words[0],
             1 => words[1],
