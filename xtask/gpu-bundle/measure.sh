@@ -1,7 +1,7 @@
 #!/bin/sh
 # Measures tables of benches/results on the machine's GPU, a part at a time, each within ten minutes.
 # Usage: measure.sh <folder> <part>...   Parts: resnet50 awkward networks single products memory gather norms
-# microbatch microbatch_resnet50 microbatch_densenet40 microbatch_vgg microbatch_deepbench microbatch_all
+# microbatch microbatch_resnet50 microbatch_densenet40 microbatch_vgg microbatch_deepbench
 # EARLIER=<folder of tables> takes the peers' best algorithms from there and saves the search for them.
 # Times of all candidates go to <part>.log, which `oxidnn compare --estimates` reads.
 set -u
@@ -30,7 +30,7 @@ plan() {
     seconds=$1 file=$folder/microbatch_$2.csv
     shift 2
     "${OXIDNN:-$here/bin/oxidnn}" plan "$@" --dtype f32 --limits 0,8MiB,64MiB,512MiB,16GiB --gpus all \
-        --time-budget "$seconds" --table "$file" --append >>"$folder/$part.log" 2>&1 || echo "failed: plan $*"
+        --policies undivided,power-of-two,all --time-budget "$seconds" --table "$file" --append >>"$folder/$part.log" 2>&1 || echo "failed: plan $*"
 }
 
 # sets <seconds> <seconds> <seconds> <table> <arguments>: ours, those of ours that need workspace with what these fall
@@ -89,26 +89,21 @@ for part in "$@"; do
         compare 140 memory_transform
         ;;
     microbatch)
-        sets 40 20 25 alexnet alexnet:ucudnn
-        sets 50 20 35 resnet18 resnet18
+        sets 110 45 70 alexnet alexnet:ucudnn
+        sets 120 45 60 resnet18 resnet18
         ;;
     microbatch_resnet50)
-        sets 110 35 50 resnet50 resnet50 --batch 256
+        sets 250 80 120 resnet50 resnet50 --batch 256
         ;;
     microbatch_densenet40)
-        sets 110 35 50 densenet40 densenet40:k40_derived
+        sets 210 60 90 densenet40 densenet40:k40_derived
         ;;
     microbatch_vgg)
-        sets 90 30 60 vgg vgg:vgg16_torchvision
+        sets 80 40 70 vgg vgg:vgg16_torchvision
         ;;
     microbatch_deepbench)
-        sets 70 20 35 deepbench_3x3 deepbench_3x3 --passes fprop
-        sets 30 10 15 deepbench_5x5 deepbench_5x5 --passes fprop
-        ;;
-    microbatch_all)
-        # Parts of any size, behind the rows of `microbatch`.
-        plan 120 alexnet alexnet:ucudnn --policies all
-        plan 60 alexnet alexnet:ucudnn --policies all --cudnn --algorithms provided --layout nchw
+        sets 130 60 90 deepbench_3x3 deepbench_3x3 --passes fprop
+        sets 50 30 40 deepbench_5x5 deepbench_5x5 --passes fprop
         ;;
     *)
         echo "expected a part, given $part"

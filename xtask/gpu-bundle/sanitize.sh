@@ -36,6 +36,8 @@ halo_wgmma_split | conv:wgrad pad=1x1 x=2x64x28x28:bf16:nhwc dw=64x64x3x3:bf16:n
 im2col_wgmma | conv:dgrad pad=1x1 stride=2x2 dx=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
 im2col_wgmma | conv:fprop pad=1x1 x=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
 im2col_wgmma_cluster | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=64x256x3x3:bf16:nhwc
+im2col_wgmma_stream_k | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=128x256x3x3:bf16:nhwc
+im2col_wgmma_stream_k | conv:dgrad pad=1x1 dx=2x256x7x7:bf16:nhwc w=256x256x3x3:bf16:nhwc
 im2col_wgmma_split | conv:wgrad pad=1x1 x=2x72x12x11:bf16:nhwc dw=72x72x3x3:bf16:nhwc
 wgrad_im2col_fixup_bf16_128x64_sm90 | conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc dw=136x64x3x3:bf16:nhwc
 merged_groups | conv:fprop pad=1x1 groups=4 x=2x128x12x11:bf16:nhwc w=128x32x3x3:bf16:nhwc
