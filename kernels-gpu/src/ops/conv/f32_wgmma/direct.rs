@@ -356,7 +356,6 @@ fn spread(source: &ConvFilterSource, p: &ConvGatherParams, column: u32, panel: &
 unsafe fn convert(p: &ConvPartsDirectParams, at: Address, ring: Ring) {
     let tile = ring.tile;
     let thread = thread_idx_x() % WARPGROUP;
-    let lane = thread % 32;
     let teams = tile.filter_teams();
     let team = warp::uniform(thread / (WARPGROUP / teams));
     let mut own = Own::new(&p.filter, &ring);
@@ -380,10 +379,8 @@ unsafe fn convert(p: &ConvPartsDirectParams, at: Address, ring: Ring) {
         own.take_apart(slot, buffer.at(&ring), buffer.factors(&ring));
         // The products read through another proxy. The fence waits for all copies, so the next begins behind it.
         fence_proxy_async_shared();
+        mbarrier::arrive(ring.parts_full(buffer.index));
         warp::sync_warp();
-        if lane == 0 {
-            mbarrier::arrive(ring.parts_full(buffer.index));
-        }
         cursor.advance(teams);
         // What was copied there has been read.
         own.copy(&cursor, slot);

@@ -125,9 +125,9 @@ fn eights(tile: ConvTile) -> u32 {
 pub(super) unsafe fn publish(ring: &Ring, buffer: Buffer) {
     // The products read through another proxy.
     fence_proxy_async_shared();
+    mbarrier::arrive(ring.parts_full(buffer.index));
     warp::sync_warp();
     if thread_idx_x() % WARP == 0 {
-        mbarrier::arrive(ring.parts_full(buffer.index));
         mbarrier::arrive(ring.empty());
     }
 }

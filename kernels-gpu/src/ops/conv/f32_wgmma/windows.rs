@@ -163,10 +163,7 @@ unsafe fn take_apart(p: &ConvPartsWindowsParams, ring: Ring, work: Work) {
         }
         // The products read through another proxy. The fence waits for all loads, so the next begin behind it.
         fence_proxy_async_shared();
-        warp::sync_warp();
-        if thread % 32 == 0 {
-            mbarrier::arrive(ring.parts_full(buffer.index));
-        }
+        mbarrier::arrive(ring.parts_full(buffer.index));
         held = column.load(p, from);
         if two {
             second = column.load(p, from + 256);

@@ -433,7 +433,7 @@ unsafe fn consume<F: Form, P: Product<R, S>, E: Half, const R: usize, const S: u
     let mut left = form.work(tile);
     while form.is_left(&left) {
         let (place, class, panels) = form.next(&mut left, at, tile);
-        let panels = Panels { begin: warp::uniform(panels.begin), end: warp::uniform(panels.end), ..panels };
+        let panels = Panels { end: warp::uniform(panels.end), ..panels };
         if tile.in_turns && turn != consumer {
             ring.skip(tile.stages_of(panels.end - panels.begin));
         } else {

@@ -184,7 +184,7 @@ impl Ring {
             }
             let mut i = 0;
             while i < self.tile.converted {
-                mbarrier::init(self.parts_full(i), 4 / self.tile.filter_teams());
+                mbarrier::init(self.parts_full(i), WARPGROUP / self.tile.filter_teams());
                 mbarrier::init(self.parts_empty(i), WARPGROUP * self.tile.sharers());
                 i += 1;
             }
