@@ -14,6 +14,8 @@ use kernel_abi::{MAX_RANK, TensorParam};
 
 /// Blocks that keep the memory busy while others look for their indices, about.
 const BUSY_BLOCKS: i64 = 1056;
+/// Blocks up to which a thread copies of one row only: half of the smallest number that is on a large GPU at once.
+const FEW_BLOCKS: i64 = 264;
 /// Share of the memory's rate.
 pub(super) const MEMORY_SHARE: f64 = 0.8;
 /// The same of indices that all blocks look through: they come from the cache, but each takes instructions.
@@ -233,8 +235,12 @@ impl Geometry {
         let threads_log2 = (self.accesses as u64).ilog2().min(ROWS_THREADS.ilog2());
         // More than a warp only where rows are too few for all multiprocessors.
         let threads_log2 = if n_rows > BUSY_BLOCKS { threads_log2.min(5) } else { threads_log2 };
-        let groups = (n_rows + ROWS_AT_ONCE as i64 - 1) / ROWS_AT_ONCE as i64;
-        let blocks = ((groups << threads_log2) as u64).div_ceil(u64::from(ROWS_THREADS)) as i64;
+        let blocks_of = |rows_at_once: i64| {
+            let groups = (n_rows + rows_at_once - 1) / rows_at_once;
+            ((groups << threads_log2) as u64).div_ceil(u64::from(ROWS_THREADS)) as i64
+        };
+        let each = blocks_of(1);
+        let blocks = if each <= FEW_BLOCKS { each } else { blocks_of(ROWS_AT_ONCE as i64) };
         let params = GatherRowsParams {
             indices,
             x: self.rows_tensor(0, problem.x().strides()[axis], item),

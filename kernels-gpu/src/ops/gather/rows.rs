@@ -1,7 +1,7 @@
 //! Contiguous rows, several bytes an access.
 //!
 //! Forward, a power of two of threads copies four rows at once: their indices are read first, then as many accesses of
-//! each row are under way together. Grid: exact, one-dimensional. Block: 256 threads.
+//! each row are under way together; of few rows they copy one. Grid: exact, one-dimensional. Block: 256 threads.
 //!
 //! Backward, a block has a range of rows of dx. It looks through all indices and lists those of its rows in shared
 //! memory, in order; sorts the list by rows, which keeps that order; and each row's threads add up the rows of dy that
@@ -12,7 +12,7 @@ use super::naive::row_at;
 use crate::math::element::Element;
 use crate::math::words::{load_words, store};
 use crate::math::{chunks, vector};
-use cuda_std::thread::{block_idx_x, index_1d, lane_id, sync_threads, thread_idx_x, warp_idx};
+use cuda_std::thread::{block_idx_x, grid_threads_1d, index_1d, lane_id, sync_threads, thread_idx_x, warp_idx};
 use cuda_std::warp;
 use kernel_abi::ops::gather::{
     GatherRangesParams, GatherRowsParams, GatherSumParams, INDICES_AT_ONCE, LIST_ROWS, ROWS_AT_ONCE, ROWS_THREADS,
@@ -38,16 +38,27 @@ pub unsafe fn row(indices: &RowIndices, n: u32) -> i64 {
 
 /// y from x, `BYTES` an access.
 pub unsafe fn copy<const BYTES: usize>(p: &GatherRowsParams) {
+    // Where there are threads for every row, others would only wait for their turn.
+    if grid_threads_1d() >= u64::from(p.n_rows) << p.threads_log2 {
+        copy_rows::<BYTES, 1>(p)
+    } else {
+        copy_rows::<BYTES, ROWS_AT_ONCE>(p)
+    }
+}
+
+/// `ROWS` rows at once.
+#[inline(always)]
+unsafe fn copy_rows<const BYTES: usize, const ROWS: usize>(p: &GatherRowsParams) {
     let thread = index_1d();
     let lane = thread as u32 & ((1 << p.threads_log2) - 1);
-    let first = (thread >> p.threads_log2) * ROWS_AT_ONCE as u64;
+    let first = (thread >> p.threads_log2) * ROWS as u64;
     let n_rows = u64::from(p.n_rows);
     if first >= n_rows {
         return;
     }
-    let (mut from, mut to) = ([0u64; ROWS_AT_ONCE], [0u64; ROWS_AT_ONCE]);
-    let (mut there, mut exists) = ([false; ROWS_AT_ONCE], [false; ROWS_AT_ONCE]);
-    vector::for_each!(I < ROWS_AT_ONCE, {
+    let (mut from, mut to) = ([0u64; ROWS], [0u64; ROWS]);
+    let (mut there, mut exists) = ([false; ROWS], [false; ROWS]);
+    vector::for_each!(I < ROWS, {
         let mine = first + I as u64;
         let number = if mine < n_rows { mine } else { first } as u32;
         let (outer, n) = p.per_outer.div_rem(number);
@@ -62,12 +73,12 @@ pub unsafe fn copy<const BYTES: usize>(p: &GatherRowsParams) {
     let mut access = lane;
     while access < p.accesses {
         let at = u64::from(access) * BYTES as u64;
-        let mut words = [[0u32; 4]; ROWS_AT_ONCE];
-        vector::for_each!(I < ROWS_AT_ONCE, {
+        let mut words = [[0u32; 4]; ROWS];
+        vector::for_each!(I < ROWS, {
             *words.get_unchecked_mut(I) =
                 chunks::load::<BYTES>(from.get_unchecked(I).wrapping_add(at), *there.get_unchecked(I));
         });
-        vector::for_each!(I < ROWS_AT_ONCE, {
+        vector::for_each!(I < ROWS, {
             let (to, words) = (to.get_unchecked(I).wrapping_add(at), *words.get_unchecked(I));
             chunks::store::<BYTES>(to, words, *exists.get_unchecked(I));
         });
