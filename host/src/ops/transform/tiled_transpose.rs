@@ -31,6 +31,8 @@ const MAX_RUN_ROWS: u32 = 256;
 const MAX_ROWS: u32 = 512;
 /// The most tiles along the columns of which the others share out a small last one.
 const MAX_SHARED_OUT: u32 = 6;
+/// Tiles that are too few for a large GPU.
+const FEW_TILES: i64 = 132;
 /// Rows that a warp writes at a time.
 const ROW_GROUP: u32 = 32;
 /// Share of the memory's rate.
@@ -272,8 +274,19 @@ impl Tiling {
             let most = TILE_BYTES / col_bytes.clamp(ROW_GROUP, ROW_BYTES) / ROW_GROUP * ROW_GROUP;
             rows.next_multiple_of(ROW_GROUP).min(most).min(MAX_ROWS)
         };
+        // Where that makes fewer tiles than there are multiprocessors, smaller ones, down to one round of loads.
+        let few_tiles = |tile_rows: u32| {
+            let tiles = i64::from(rows.div_ceil(tile_rows)) * i64::from(col_bytes.div_ceil(ROW_BYTES));
+            m.count.saturating_mul(tiles) < FEW_TILES
+        };
+        let is_small = !whole && store != STORE_RUN && few_tiles(tile_rows);
+        let loads = |tile_rows: u32| tile_rows * col_bytes.min(ROW_BYTES) / CHUNK as u32;
+        let mut tile_rows = tile_rows;
+        while is_small && few_tiles(tile_rows) && loads(tile_rows) > TRANSPOSE_THREADS {
+            tile_rows = (tile_rows / 2).next_multiple_of(ROW_GROUP);
+        }
         let mut tile_bytes = ROW_BYTES;
-        while 2 * tile_bytes * tile_rows <= TILE_BYTES && tile_bytes < col_bytes {
+        while !is_small && 2 * tile_bytes * tile_rows <= TILE_BYTES && tile_bytes < col_bytes {
             tile_bytes *= 2;
         }
         let mut tile_cols = tile_bytes / bytes;

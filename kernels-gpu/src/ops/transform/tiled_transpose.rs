@@ -238,20 +238,24 @@ impl Tile<'_> {
         // A lane gets two elements of each of four matrices: rows are dealt to them so that its eight are neighbours.
         let (matrix, i) = (lane / 8, lane % 8);
         let from_row = i / 2 * 8 + matrix * 2 + i % 2;
-        let mut row_group = 0;
-        while row_group < row_groups {
-            let from = self.shared + self.p.shared_row(row_group * 32 + from_row);
-            let row = row_group * 32 + lane % 4 * 8;
-            let mut col = warp * 8;
-            while col < self.n_cols {
-                let words = ldmatrix::load_x4_transposed(from + col * 2);
-                if row < self.n_rows && col + lane / 4 < self.n_cols {
-                    let to = self.to + (u64::from(col + lane / 4) * self.p.to_pitch as u64 + u64::from(row)) * 2;
-                    memory::store_x4(to as *mut u32, words);
-                }
-                col += TRANSPOSE_THREADS / 32 * 8;
+        let col_groups = self.n_cols.div_ceil(8);
+        let (mut row_group, mut col_group) = (0, warp);
+        loop {
+            while col_group >= col_groups {
+                col_group -= col_groups;
+                row_group += 1;
             }
-            row_group += 1;
+            if row_group >= row_groups {
+                break;
+            }
+            let from = self.shared + self.p.shared_row(row_group * 32 + from_row);
+            let (row, col) = (row_group * 32 + lane % 4 * 8, col_group * 8);
+            let words = ldmatrix::load_x4_transposed(from + col * 2);
+            if row < self.n_rows && col + lane / 4 < self.n_cols {
+                let to = self.to + (u64::from(col + lane / 4) * self.p.to_pitch as u64 + u64::from(row)) * 2;
+                memory::store_x4(to as *mut u32, words);
+            }
+            col_group += TRANSPOSE_THREADS / 32;
         }
     }
 }
