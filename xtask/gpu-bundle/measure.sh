@@ -40,7 +40,7 @@ sets() {
     shift 4
     rm -f "$folder/microbatch_$table.csv"
     plan "$ours" "$table" "$@"
-    plan "$needy" "$table" "$@" --algorithms explicit_gemm,fft_tiled,winograd,winograd_4x4,ffma
+    plan "$needy" "$table" "$@" --algorithms explicit_gemm,fft_tiled,fft,winograd,winograd_4x4,ffma
     plan "$cudnn" "$table" "$@" --cudnn --algorithms provided --layout nchw
 }
 

@@ -26,6 +26,13 @@ explicit_gemm | conv:fprop pad=1x1 x=2x24x12x11:f32:nhwc w=20x24x3x3:f32:nhwc
 explicit_gemm | conv:dgrad pad=1x1 dx=2x24x12x11:f32:nhwc w=20x24x3x3:f32:nhwc
 explicit_gemm | conv:wgrad pad=1x1 x=2x24x12x11:bf16:nhwc dw=24x24x3x3:bf16:nhwc
 ffma | conv:fprop pad=1x1 x=2x20x12x11:f32 w=24x20x3x3:f32
+fft | conv:fprop pad=9x9 x=2x5x14x12:f32 w=6x5x19x19:f32
+fft | conv:fprop pad=4x4 x=2x5x40x36:f32 w=6x5x9x9:f32
+fft | conv:dgrad pad=4x4 dx=2x5x40x36:f32 w=6x5x9x9:f32
+fft | conv:wgrad pad=4x4 x=2x5x40x36:f32 dw=6x5x9x9:f32
+fft | conv:fprop pad=4x4 x=1x3x70x66:f32 w=3x3x9x9:f32
+fft | conv:dgrad pad=4x4 dx=1x3x70x66:f32 w=3x3x9x9:f32
+fft | conv:wgrad pad=4x4 x=1x3x70x66:f32 dw=3x3x9x9:f32
 fft_tiled | conv:fprop pad=2x2 x=2x8x12x11:f32 w=12x8x5x5:f32
 fft_tiled | conv:dgrad pad=2x2 dx=2x8x12x11:f32 w=12x8x5x5:f32
 fft_tiled | conv:wgrad pad=2x2 x=2x8x12x11:f32 dw=12x8x5x5:f32

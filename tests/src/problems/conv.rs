@@ -310,6 +310,61 @@ pub fn three_by_three(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Va
     )
 }
 
+/// f32 convolutions of stride 1 as `fft` wants them: results and window need up to 32, 64 or 128 positions together, or
+/// a few more, with windows up to the image's size, dilation, padding beyond the filter, groups, and any strides.
+pub fn large_windows(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    /// Products that the reference may be asked for.
+    const MAX_PRODUCTS: i64 = 1_000_000;
+    let needed = prop_oneof![2 => 18i64..=32, 2 => 33i64..=64, 1 => 65i64..=130];
+    let axis = || (0i64..=12, 1i64..=40, 1i64..=3, 0i64..=20, 0i64..=20);
+    let channels = (1i64..=3, 1i64..=3, 1i64..=6, 1i64..=6);
+    let words = (pass, prop::sample::select(ConvMode::ALL));
+    (words, needed, [axis(), axis()], channels, [layout(), layout(), layout()]).prop_map(
+        |((pass, mode), needed, mut axes, (mut n, groups, mut group_c, mut group_k), layouts)| {
+            loop {
+                // Output, filter, padding, padding at the end, dilation.
+                let axes_now = axes.map(|(short, filter, dilation, before, behind)| {
+                    let filter = filter.min((needed - 1 - short) / dilation + 1);
+                    let window = (filter - 1) * dilation + 1;
+                    let output = needed - short - window + 1;
+                    let padding = before.min(output + window - 2);
+                    [output, filter, padding, behind.min(output + window - 2 - padding), dilation]
+                });
+                let column = |i: usize| axes_now.map(|axis| axis[i]);
+                let desc = ConvDesc::new()
+                    .padding(&column(2))
+                    .padding_end(&column(3))
+                    .dilation(&column(4))
+                    .groups(groups)
+                    .mode(mode);
+                let ([p, q], [r, s]) = (column(0), column(1));
+                if n * p * q * r * s * groups * group_c * group_k > MAX_PRODUCTS {
+                    if n * group_c * group_k > 1 {
+                        [n, group_c, group_k] = [n, group_c, group_k].map(|extent| (extent + 1) / 2);
+                    } else {
+                        axes = axes.map(|(short, filter, dilation, before, behind)| {
+                            (short, (filter + 1) / 2, dilation, before, behind)
+                        });
+                    }
+                    continue;
+                }
+                let [h, w] = axes_now.map(|[output, filter, before, behind, dilation]| {
+                    output + (filter - 1) * dilation - before - behind
+                });
+                let x = layouts[0].apply(DType::F32, &[n, groups * group_c, h, w]);
+                let w = layouts[1].apply(DType::F32, &[groups * group_k, group_c, r, s]);
+                let y = layouts[2].apply(DType::F32, &desc.output_dims(&x, &w).expect("random axes are legal"));
+                return match pass {
+                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
+                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
+                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
+                }
+                .expect("a random problem is legal");
+            }
+        },
+    )
+}
+
 /// Dense channels-last convolutions of 16-bit types with groups of many widths and with odd channels: 3 × 3 taps with
 /// the strides of residual networks, and windows of any kind.
 pub fn grouped(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {

@@ -175,7 +175,7 @@ pub(super) fn algorithms(context: &Context, problem: &ConvProblem) -> Vec<&'stat
 /// Those that compute integers exactly: Fourier transforms rotate by roots, which are rounded.
 pub(super) fn exact_algorithms(context: &Context, problem: &ConvProblem) -> Vec<&'static str> {
     let mut names = algorithms(context, problem);
-    names.retain(|&name| name != "fft_tiled");
+    names.retain(|&name| !matches!(name, "fft_tiled" | "fft"));
     names
 }
 

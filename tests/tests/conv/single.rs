@@ -40,6 +40,16 @@ proptest! {
         check_integers(&problem, seed)?;
     }
 
+    #[test]
+    fn large_windows_match_the_reference(problem in problems::conv::large_windows(any_pass()), seed in any::<u64>()) {
+        check(&problem, seed)?;
+    }
+
+    #[test]
+    fn large_windows_give_integers_exactly(problem in problems::conv::large_windows(any_pass()), seed in any::<u64>()) {
+        check_integers(&problem, seed)?;
+    }
+
     /// ⟨dy, fprop(x, w)⟩ = ⟨dgrad(dy, w), x⟩ = ⟨wgrad(x, dy), w⟩, exactly: integers so small that no sum is rounded.
     /// But for methods that transform with fractions.
     #[test]
@@ -47,6 +57,7 @@ proptest! {
         problem in prop_oneof![
             problems::conv::single(Just(ConvPass::Fprop)),
             problems::conv::three_by_three(Just(ConvPass::Fprop)),
+            problems::conv::large_windows(Just(ConvPass::Fprop)),
         ],
         seed in any::<u64>(),
     ) {
@@ -59,7 +70,7 @@ proptest! {
             for (problem, a, b, c) in [(&fprop, &x, &w, &dy), (&dgrad, &dy, &w, &x), (&wgrad, &x, &dy, &w)] {
                 for algorithm in algorithms(context, problem) {
                     let got = run(context, algorithm, problem, a, b);
-                    let fractions = matches!(algorithm, "winograd_4x4" | "nchw_transposed" | "fft_tiled");
+                    let fractions = matches!(algorithm, "winograd_4x4" | "nchw_transposed" | "fft_tiled" | "fft");
                     let size: f64 = c.iter().zip(&got).map(|(c, got)| (c * got).abs() + c.abs()).sum();
                     sums.push((algorithm, dot(c, &got), if fractions { 1e-4 * size } else { 0.0 }));
                 }
@@ -104,6 +115,13 @@ const SHAPES: &[&str] = &[
     "pad=1x2 pad_end=0x1 stride=1x1 math=winograd4x4 x=3x33x61x63:f32:nhwc w=37x33x3x3:f32:nhwc",
     "pad=1x1 stride=1x1 math=winograd4x4 x=3x40x30x31:f32 w=36x40x3x3:f32",
     "pad=2x4 stride=1x1 math=winograd4x4 x=9x65x1x1:f32:nhwc w=67x65x3x3:f32:nhwc",
+    // Fourier transforms of whole images: as many positions as they hold, windows as large as the image, more channels
+    // than a block has.
+    "pad=9x0 stride=1x1 x=2x5x14x20:f32:nhwc w=3x5x19x13:f32:nhwc",
+    "pad=15x15 stride=1x1 x=1x3x32x32:f32 w=5x3x31x31:f32",
+    "pad=0x0 stride=1x1 groups=2 x=3x10x40x57:f32 w=6x5x38x3:f32 mode=convolution",
+    "pad=2x2 stride=1x1 x=1x3x124x100:f32:nhwc w=3x3x5x5:f32:nhwc",
+    "pad=0x0 stride=1x1 dil=3x2 x=1x2x100x119:f32 w=3x2x33x55:f32",
 ];
 
 fn passes(shape: &str) -> impl Iterator<Item = ConvProblem> + use<> {
@@ -235,6 +253,10 @@ fn transforms_lose_few_digits() {
         "pad=1x1 stride=1x1 math=winograd4x4 x=2x64x21x23:f32:nhwc w=72x64x3x3:f32:nhwc",
         "pad=1x1 stride=1x1 math=winograd4x4 x=1x260x15x13:f32:nhwc w=136x260x3x3:f32:nhwc",
         "pad=1x1 stride=1x1 math=winograd4x4 x=2x64x21x23:f32 w=72x64x3x3:f32",
+        "pad=6x9 stride=1x1 x=2x24x20x14:f32 w=20x24x13x19:f32",
+        "pad=2x2 stride=1x1 x=2x24x40x37:f32 w=20x24x5x5:f32",
+        "pad=7x7 stride=1x1 x=1x8x49x50:f32 w=8x8x15x15:f32",
+        "pad=1x1 stride=1x1 x=1x8x70x90:f32 w=8x8x3x3:f32",
     ] {
         for problem in passes(shape) {
             let operands = kernel_abi::Problem::operands(&problem);

@@ -1,7 +1,7 @@
 //! The ordered list of convolution algorithms.
 
 use super::{
-    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, explicit_gemm, f32_wgmma, ffma, fft_tiled, grouped_mma,
+    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, explicit_gemm, f32_wgmma, ffma, fft, grouped_mma,
     halo_wgmma, halo_wgmma_split, im2col_wgmma, kmajor_wgmma, merged_groups, naive, nchw_transposed, overlap_wgmma,
     packed_rows, padded_channels, pointwise_matmul, pointwise_strided, provided, spread_columns, tf32x3_mma, winograd,
 };
@@ -46,7 +46,8 @@ impl Operation for ConvProblem {
             &pointwise_strided::PointwiseStrided,
             &nchw_transposed::NchwTransposed,
             &SeparateEpilogue,
-            &fft_tiled::FftTiled,
+            &fft::Fft(fft::Cut::Tiles),
+            &fft::Fft(fft::Cut::Whole),
             &explicit_gemm::ExplicitGemm,
             &tf32x3_mma::Tf32x3Mma,
             &ffma::Ffma,

@@ -33,7 +33,7 @@ mod depthwise;
 mod explicit_gemm;
 mod f32_wgmma;
 mod ffma;
-mod fft_tiled;
+mod fft;
 mod grouped_mma;
 mod halo_wgmma;
 mod halo_wgmma_split;

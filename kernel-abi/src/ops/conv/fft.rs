@@ -1,17 +1,34 @@
-//! What launcher and kernels of `fft_tiled` agree on.
+//! What launcher and kernels of `fft_tiled` and `fft` agree on.
 //!
-//! A tile is T × T positions of an image and channel, real numbers; its spectrum is T × (T / 2 + 1) complex ones, the
-//! others being their conjugates. All spectra stand as matrices, one for each frequency: rows are tiles, and columns the
-//! real parts of a group's channels, then the imaginary parts. A filter's spectrum `w` is the matrix that multiplies
-//! such rows by conj(w), `[[re w, -im w], [im w, re w]]`, so that products of real matrices are all there is between the
-//! transforms. Rows of a spectrum, u, stand at the places that the transform leaves them at, bits reversed.
+//! A tile is T × T positions of an image and channel, real numbers, or all of an image with zeros beside it; its spectrum
+//! is T × (T / 2 + 1) complex ones, the others being their conjugates. All spectra stand as matrices, one for each
+//! frequency: rows are tiles, and columns the real parts of a group's channels, then the imaginary parts. A filter's
+//! spectrum `w` is the matrix that multiplies such rows by conj(w), `[[re w, -im w], [im w, re w]]`, so that products of
+//! real matrices are all there is between the transforms. Rows of a tile's spectrum, u, stand at the places that the
+//! transform leaves them at, bits reversed; those of a whole image stand in order.
 
 use crate::division::Divisor;
 
-/// Channels, or pairs of channels of a filter, that a block transforms: their spectra fit into 48 KB, and each has a
-/// thread for two rows of a tile.
+/// Channels, or pairs of channels of a filter, that a block transforms: the spectra of tiles fit into 48 KB, and each has
+/// a thread for two rows of a tile; of whole images two blocks, or one, fit into a multiprocessor.
 pub const fn slots(size: u32) -> u32 {
-    if size == 16 { 32 } else { 8 }
+    match size {
+        16 => 32,
+        32 => 8,
+        64 => 4,
+        _ => 2,
+    }
+}
+
+/// Complex numbers from row to row of a whole image's spectra in shared memory: neighbouring rows lie in other banks.
+pub const fn whole_row(size: u32) -> u32 {
+    size + 2
+}
+
+/// Shared memory of a block that transforms whole images: spectra of pairs of rows, and T/32 rows of 32 rotations with
+/// a gap between them.
+pub const fn whole_bytes(size: u32) -> u32 {
+    (size / 2 * whole_row(size) * slots(size) + size / 32 * 33) * 8
 }
 
 /// Complex numbers of a spectrum.
@@ -79,7 +96,7 @@ crate::abi_struct! {
         /// S.
         pub taps_across: Divisor,
         /// Positions from tap to tap.
-        pub spacing: [u32; 2],
+        pub spacing: [Divisor; 2],
         /// Whether the last tap comes first.
         pub flip: u32,
         /// Factor of what is written.

@@ -470,20 +470,28 @@ macro_rules! conv_strided_planes_kernels {
     };
 }
 
-/// Calls `$callback!` with one row per kernel of `fft_tiled`: symbol, what it does, its parameters, size of a
-/// tile, threads of a block.
+/// Calls `$callback!` with one row per kernel of `fft_tiled` and `fft`: symbol, how it transforms, what, its parameters,
+/// size of a tile, threads of a block, blocks of a multiprocessor.
 #[macro_export]
 macro_rules! conv_fft_kernels {
     ($callback:ident) => {
         $callback! {
-            (convfft_tiles_forward_f32_16, tiles_forward, ConvFftTilesParams, 16, 256),
-            (convfft_tiles_forward_f32_32, tiles_forward, ConvFftTilesParams, 32, 128),
-            (convfft_tiles_inverse_f32_16, tiles_inverse, ConvFftTilesParams, 16, 256),
-            (convfft_tiles_inverse_f32_32, tiles_inverse, ConvFftTilesParams, 32, 128),
-            (convfft_filter_forward_f32_16, filter_forward, ConvFftFilterParams, 16, 256),
-            (convfft_filter_forward_f32_32, filter_forward, ConvFftFilterParams, 32, 128),
-            (convfft_filter_inverse_f32_16, filter_inverse, ConvFftFilterParams, 16, 256),
-            (convfft_filter_inverse_f32_32, filter_inverse, ConvFftFilterParams, 32, 128),
+            (convfft_tiles_forward_f32_16, tiled, tiles_forward, ConvFftTilesParams, 16, 256, 2),
+            (convfft_tiles_forward_f32_32, tiled, tiles_forward, ConvFftTilesParams, 32, 128, 2),
+            (convfft_tiles_forward_f32_64, whole, tiles_forward, ConvFftTilesParams, 64, 128, 2),
+            (convfft_tiles_forward_f32_128, whole, tiles_forward, ConvFftTilesParams, 128, 256, 1),
+            (convfft_tiles_inverse_f32_16, tiled, tiles_inverse, ConvFftTilesParams, 16, 256, 2),
+            (convfft_tiles_inverse_f32_32, tiled, tiles_inverse, ConvFftTilesParams, 32, 128, 2),
+            (convfft_tiles_inverse_f32_64, whole, tiles_inverse, ConvFftTilesParams, 64, 128, 2),
+            (convfft_tiles_inverse_f32_128, whole, tiles_inverse, ConvFftTilesParams, 128, 256, 1),
+            (convfft_filter_forward_f32_16, tiled, filter_forward, ConvFftFilterParams, 16, 256, 2),
+            (convfft_filter_forward_f32_32, tiled, filter_forward, ConvFftFilterParams, 32, 128, 2),
+            (convfft_filter_forward_f32_64, whole, filter_forward, ConvFftFilterParams, 64, 128, 2),
+            (convfft_filter_forward_f32_128, whole, filter_forward, ConvFftFilterParams, 128, 256, 1),
+            (convfft_filter_inverse_f32_16, tiled, filter_inverse, ConvFftFilterParams, 16, 256, 2),
+            (convfft_filter_inverse_f32_32, tiled, filter_inverse, ConvFftFilterParams, 32, 128, 2),
+            (convfft_filter_inverse_f32_64, whole, filter_inverse, ConvFftFilterParams, 64, 128, 2),
+            (convfft_filter_inverse_f32_128, whole, filter_inverse, ConvFftFilterParams, 128, 256, 1),
         }
     };
 }

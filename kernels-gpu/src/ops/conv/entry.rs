@@ -2,14 +2,13 @@
 
 use super::explicit_gemm::Vector;
 use super::{
-    cp_async_mma, explicit_gemm, ffma, fft_tiled, grouped_mma, merged_groups, naive, packed_rows, padded_channels,
+    cp_async_mma, explicit_gemm, ffma, grouped_mma, merged_groups, naive, packed_rows, padded_channels,
     pointwise_strided, spread_columns,
 };
 use crate::math::element::{bf16, f8e4m3, f8e5m2, f16};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::conv::cp_async_mma::CpAsyncMmaParams;
 use kernel_abi::ops::conv::ffma::{ConvFfmaParams, ConvFfmaWgradParams, FfmaTile};
-use kernel_abi::ops::conv::fft::{ConvFftFilterParams, ConvFftTilesParams, frequencies, slots};
 use kernel_abi::ops::conv::grouped_mma::{GroupedMmaParams, SplitReduceParams};
 use kernel_abi::ops::conv::merged_groups::ConvMergeParams;
 use kernel_abi::ops::conv::padded_channels::ConvPadParams;
@@ -208,17 +207,3 @@ macro_rules! windows_entries {
 }
 
 kernel_abi::conv_windows_kernels!(windows_entries);
-
-macro_rules! fft_entries {
-    ($(($symbol:ident, $what:ident, $params:ident, $size:literal, $threads:literal)),* $(,)?) => { $(
-        /// # Safety
-        /// The host passes live tensors of the extents and strides in `params`.
-        #[kernel(threads = $threads, min_blocks = 2, unroll = 20000)]
-        pub unsafe fn $symbol(params: $params) {
-            let shared = shared_array![f32; { (frequencies($size) * 2 * slots($size)) as usize }];
-            fft_tiled::$what::<$size>(&params, shared)
-        }
-    )* };
-}
-
-kernel_abi::conv_fft_kernels!(fft_entries);

@@ -6,7 +6,7 @@ mod entry;
 mod explicit_gemm;
 mod f32_wgmma;
 mod ffma;
-mod fft_tiled;
+mod fft;
 mod grouped_mma;
 mod halo_wgmma;
 mod halo_wgmma_split;
