@@ -133,7 +133,12 @@ impl Task {
 impl Task {
     /// The taps of the plane that item `item` is of, with so many items a plane; behind the last one, of the last plane.
     #[inline(always)]
-    unsafe fn taps<T: Access<1>, const R: usize>(&self, p: &DepthwiseParams, item: u32, width: i32) -> [[[f32; 1]; R]; R] {
+    unsafe fn taps<T: Access<1>, const R: usize>(
+        &self,
+        p: &DepthwiseParams,
+        item: u32,
+        width: i32,
+    ) -> [[[f32; 1]; R]; R] {
         let plane = div_rem(item, width as u32).0;
         let last = self.planes as u32 - 1;
         taps::<T, R>(p, div_rem(self.plane + if plane < last { plane } else { last }, p.c as u32).1)
