@@ -77,13 +77,13 @@ proptest! {
 /// Rows for a block each, around the lengths that its threads take at a time, far from 0, where squares would lose digits.
 #[test]
 fn long_rows() {
-    for (i, n) in [1024i64, 2048, 8192, 8200, 12_288, 33_000].into_iter().enumerate() {
-        for (dtype, parameters) in [("f32", "f32"), ("f16", "f32"), ("bf16", "f32"), ("f16", "f16"), ("bf16", "bf16")] {
+    for (i, n) in [1024i64, 2048, 8192, 8200, 33_000].into_iter().enumerate() {
+        for dtype in ["f32", "f16", "bf16"] {
             for mode in ["layer", "rms"] {
-                let words = format!("mode={mode} axis=1 x=2x{n}:{dtype} scale={n}:{parameters}");
+                let words = format!("mode={mode} axis=1 x=2x{n}:{dtype} scale={n}:f32");
                 let mean = if mode == "layer" { " mean=2x1:f32" } else { "" };
-                let bias = if mode == "layer" { format!(" bias={n}:{parameters}") } else { String::new() };
-                let rest = format!(" dscale={n}:{parameters} dbias={n}:{parameters}");
+                let bias = if mode == "layer" { format!(" bias={n}:f32") } else { String::new() };
+                let rest = format!(" dscale={n}:f32 dbias={n}:f32");
                 for text in [
                     format!("norm:forward {words}{bias}{mean} inv_std=2x1:f32"),
                     format!("norm:backward {words}{rest}"),

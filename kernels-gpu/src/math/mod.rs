@@ -11,7 +11,6 @@ pub mod kmajor;
 pub mod lists;
 pub mod pointwise;
 pub mod reduction;
-pub mod row_sums;
 pub mod rows;
 pub mod tensor_core;
 pub mod typed;

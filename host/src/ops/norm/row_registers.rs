@@ -12,9 +12,7 @@ use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
 use kernel_abi::desc::collapse_dims;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::activation::ActivationMode;
-use kernel_abi::ops::norm::row_registers::{
-    ANY_PARAMETERS_ELEMS, NormColumnSumsParams, NormRowsParams, SHARED_BLOCK, SUM_COLUMNS, SUM_ROWS,
-};
+use kernel_abi::ops::norm::row_registers::{NormColumnSumsParams, NormRowsParams, SHARED_BLOCK, SUM_COLUMNS, SUM_ROWS};
 
 /// A kernel.
 #[derive(Clone, Copy)]
@@ -124,15 +122,7 @@ impl Algorithm<NormProblem> for RowRegisters {
 fn kernels(problem: &NormProblem) -> Result<Vec<Row>, Refusal> {
     let (dtype, elems) = (problem.x().dtype(), problem.count());
     let run = VECTOR_BYTES / dtype.size_bytes() as i64;
-    let order = problem.sharing().packed_rows();
-    let in_order = order.run == 1 && order.period == 1 && (naive::parameters_are_wide(problem) == 0 || run == 4);
-    let takes = |row: &&Row| {
-        let few = i64::from(row.vectors) * run <= i64::from(ANY_PARAMETERS_ELEMS);
-        row.pass == problem.pass()
-            && row.dtype == dtype
-            && (in_order || few || problem.norm_pass() != NormPass::Backward)
-    };
-    let fitting = || KERNELS.iter().filter(takes);
+    let fitting = || KERNELS.iter().filter(|row| row.pass == problem.pass() && row.dtype == dtype);
     let holds = |row: &Row| i64::from(row.threads * row.vectors) * run;
     let holding = || fitting().filter(|row| holds(row) >= elems);
     let narrow = holding().min_by_key(|row| (row.threads, row.vectors));

@@ -96,7 +96,6 @@ macro_rules! norm_row_kernels {
             (norm_backward_row_registers_f16_t128_v2, backward, f16, 128, 2, 128, 4, true),
             (norm_backward_row_registers_f16_t256_v2, backward, f16, 256, 2, 256, 2, true),
             (norm_backward_row_registers_f16_t512_v2, backward, f16, 512, 2, 512, 1, true),
-            (norm_backward_row_registers_f16_t384_v4, backward, f16, 384, 4, 384, 1, true),
             (norm_backward_row_registers_bf16_t8_v1, backward, bf16, 8, 1, 256, 2, false),
             (norm_backward_row_registers_bf16_t16_v1, backward, bf16, 16, 1, 256, 2, false),
             (norm_backward_row_registers_bf16_t32_v1, backward, bf16, 32, 1, 256, 2, false),
@@ -105,7 +104,6 @@ macro_rules! norm_row_kernels {
             (norm_backward_row_registers_bf16_t128_v2, backward, bf16, 128, 2, 128, 4, true),
             (norm_backward_row_registers_bf16_t256_v2, backward, bf16, 256, 2, 256, 2, true),
             (norm_backward_row_registers_bf16_t512_v2, backward, bf16, 512, 2, 512, 1, true),
-            (norm_backward_row_registers_bf16_t384_v4, backward, bf16, 384, 4, 384, 1, true),
         }
     };
 }

@@ -5,10 +5,6 @@ use crate::division::Divisor;
 /// Threads of a block where several rows share it.
 pub const SHARED_BLOCK: u32 = 256;
 
-/// Elements of a thread up to which backward takes parameters in any order and of any type; beside the sums of more, there
-/// are registers for those alone that lie as the columns do.
-pub const ANY_PARAMETERS_ELEMS: u32 = 16;
-
 /// Columns of a block of the kernel that adds up the parts of gradients.
 pub const SUM_COLUMNS: u32 = 32;
 

@@ -6,10 +6,9 @@
 //! sums in a fixed order. [`columns`] adds up dscale and dbias, by statistics that are there by then: a vector of columns a
 //! thread, parts of the rows along the grid's y; the parts are added by `row_registers`' kernel.
 
-use super::row_registers::{anew, parameters, store, store_statistics};
+use super::row_registers::{anew, parameters, row_sums, store, store_statistics};
 use crate::math::approximate::inverse_sqrt;
 use crate::math::element::Element;
-use crate::math::row_sums::row_sums;
 use crate::math::vector::{for_each, widened};
 use cuda_std::guarded;
 use cuda_std::thread::{block_idx_x, block_idx_y, grid_dim_y, thread_idx_x};

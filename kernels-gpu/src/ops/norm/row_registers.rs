@@ -9,14 +9,13 @@
 
 use crate::math::approximate::inverse_sqrt;
 use crate::math::element::Element;
-use crate::math::row_sums::{LANES, row_sums};
 use crate::math::vector::{for_each, narrowed, widened};
 use cuda_std::memory::{X4, prefetch_l2, store_x4};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
-use cuda_std::{guarded, schedule, shared_array};
-use kernel_abi::ops::norm::row_registers::{
-    ANY_PARAMETERS_ELEMS, NormColumnSumsParams, NormRowsParams, SHARED_BLOCK, SUM_COLUMNS, SUM_ROWS,
-};
+use cuda_std::{guarded, schedule, shared_array, warp};
+use kernel_abi::ops::norm::row_registers::{NormColumnSumsParams, NormRowsParams, SHARED_BLOCK, SUM_COLUMNS, SUM_ROWS};
+
+const LANES: u32 = 32;
 
 /// Parts of a column that a thread has under way.
 const PARTS: usize = 4;
@@ -138,7 +137,7 @@ pub unsafe fn backward<
 ) {
     if are_simple::<E>(p) {
         backward_with::<T, E, THREADS, VECTORS, SCARCE, true>(p)
-    } else if VECTORS * E <= ANY_PARAMETERS_ELEMS as usize {
+    } else {
         backward_with::<T, E, THREADS, VECTORS, SCARCE, false>(p)
     }
 }
@@ -357,6 +356,44 @@ pub(super) unsafe fn store_statistics(p: &NormRowsParams, row: u32, mean: f32, i
     if p.inv_std != 0 {
         *(p.inv_std as *mut f32).add(row as usize) = inv_std;
     }
+}
+
+/// Sums over the threads of a row, in all of them. All threads of the block call it together.
+#[inline(always)]
+pub(super) unsafe fn row_sums<const THREADS: u32, const N: usize>(mut values: [f32; N]) -> [f32; N] {
+    let mut lane = if THREADS < LANES { THREADS / 2 } else { LANES / 2 };
+    while lane > 0 {
+        for_each!(I < N, {
+            let value = values.get_unchecked_mut(I);
+            *value += warp::shuffle_xor_f32(*value, lane);
+        });
+        lane /= 2;
+    }
+    if THREADS <= LANES {
+        return values;
+    }
+    let slots = shared_array![f32; 64];
+    let (warp_idx, lane) = (thread_idx_x() / LANES, thread_idx_x() % LANES);
+    // Nobody may still read what is written now.
+    sync_threads();
+    if lane == 0 {
+        for_each!(I < N, {
+            *slots.add(32 * I + warp_idx as usize) = *values.get_unchecked(I);
+        });
+    }
+    sync_threads();
+    // Lanes take what the warps left in turns, so that few steps are left between them.
+    let warps = (THREADS / LANES).max(1);
+    for_each!(I < N, {
+        let mut sum = *slots.add(32 * I + (lane % warps) as usize);
+        let mut other = warps / 2;
+        while other > 0 {
+            sum += warp::shuffle_xor_f32(sum, other);
+            other /= 2;
+        }
+        *values.get_unchecked_mut(I) = sum;
+    });
+    values
 }
 
 /// The parameters of a vector; `or` where there are none.
