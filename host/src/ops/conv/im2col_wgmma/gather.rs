@@ -406,6 +406,7 @@ pub(in crate::ops::conv) struct Product {
 }
 
 /// What [`ConvStreamKParams`] have beside what all kernels are given.
+#[derive(Clone, Copy)]
 struct Shared {
     tile_stages: Divisor,
     evenly: Evenly,
@@ -470,9 +471,9 @@ impl Product {
                 params.epilogue = param;
                 (params.z_image_stride, params.z_strides) = (z_image_stride, z_strides);
             }
-            let launched = match &self.shared {
-                &None => launch(&self.function, &part.config, stream, &params),
-                &Some(Shared { tile_stages, evenly, flags_at, tag }) => {
+            let launched = match self.shared {
+                None => launch(&self.function, &part.config, stream, &params),
+                Some(Shared { tile_stages, evenly, flags_at, tag }) => {
                     let flags = workspace + flags_at;
                     let gather = params;
                     let params = ConvStreamKParams { gather, partials: workspace, flags, tag, tile_stages, evenly };
