@@ -57,14 +57,6 @@ impl Place {
         self.block * self.slots as u32 + self.slot as u32
     }
 
-    /// The item of a thread that has one at most, and whether it has: else that of another.
-    #[inline(always)]
-    fn item(&self, p: &DepthwiseParams) -> (u32, bool) {
-        let at = self.first_item();
-        let has_item = self.able && at < p.n_items as u32;
-        (if has_item { at } else { 0 }, has_item)
-    }
-
     #[inline(always)]
     fn channel<const VEC: usize>(&self) -> i32 {
         self.run_channel + self.group * VEC as i32
@@ -271,28 +263,27 @@ pub unsafe fn gather<
     taps: *mut f32,
 ) {
     let place = Place::new::<VEC>(p);
-    let (at, has_item) = place.item(p);
+    stage_taps::<T, VEC, R>(p, &place, taps);
+    let at = place.first_item();
+    if !place.able || at >= p.n_items as u32 {
+        return;
+    }
+    let w = read_taps::<VEC, R>(p, &place, taps);
     let strips = (p.target_dims[1] + STRIP as i32 - 1) / STRIP as i32;
     let item = Item::new(p, at, strips, p.target_dims[0]);
     let [begin, end] = item.rows;
     let (column, c) = (item.strip * STRIP as i32, place.channel::<VEC>());
     let to = Rows::<STRIP>::new::<T>(p.target, p.target_dims, p.c, item.n, c, column, end);
-    let last = if has_item { (end - 1) * STRIDE as i32 - p.padding[0] + R as i32 } else { 0 };
+    let last = (end - 1) * STRIDE as i32 - p.padding[0] + R as i32;
     let column = column * STRIDE as i32 - p.padding[1];
     let from = Rows::<COLUMNS>::new::<T>(p.source, p.source_dims, p.c, item.n, c, column, last);
 
-    // On its way while the taps come.
     let mut next = begin * STRIDE as i32 - p.padding[0];
     let mut packed = from.load::<T, VEC>(next);
     let mut packed_odd = [T::ZEROS; COLUMNS];
     if STRIDE == 2 {
         packed_odd = from.load::<T, VEC>(next + 1);
     }
-    stage_taps::<T, VEC, R>(p, &place, taps);
-    if !has_item {
-        return;
-    }
-    let w = read_taps::<VEC, R>(p, &place, taps);
     // sums[j]: of the target row j above the newest one.
     let mut sums = [[[0.0f32; VEC]; STRIP]; RING];
     let mut ended = begin - (RING as i32 - 1);
@@ -336,8 +327,13 @@ pub unsafe fn spread<
     taps: *mut f32,
 ) {
     let place = Place::new::<VEC>(p);
-    let (at, has_item) = place.item(p);
-    // The taps come turned around, and with the padding that goes with it.
+    stage_taps::<T, VEC, R>(p, &place, taps);
+    let at = place.first_item();
+    if !place.able || at >= p.n_items as u32 {
+        return;
+    }
+    let w = read_taps::<VEC, R>(p, &place, taps);
+    // The taps came turned around, and with the padding that goes with it.
     let padding = [R as i32 - 1 - p.padding[0], R as i32 - 1 - p.padding[1]];
     let strips = (p.target_dims[1] + padding[1] + WIDE as i32 - 1) / WIDE as i32;
     let item = Item::new(p, at, strips, (p.target_dims[0] + padding[0] + 1) / 2);
@@ -345,17 +341,10 @@ pub unsafe fn spread<
     let (column, c) = (item.strip * STRIP as i32, place.channel::<VEC>());
     let to = Rows::<WIDE>::new::<T>(p.target, p.target_dims, p.c, item.n, c, 2 * column - padding[1], i32::MAX);
     let column = column - (RING as i32 - 1);
-    let last = if has_item { end } else { 0 };
-    let from = Rows::<COLUMNS>::new::<T>(p.source, p.source_dims, p.c, item.n, c, column, last);
+    let from = Rows::<COLUMNS>::new::<T>(p.source, p.source_dims, p.c, item.n, c, column, end);
 
-    // On its way while the taps come.
     let mut row = begin - (RING as i32 - 1);
     let mut packed = from.load::<T, VEC>(row);
-    stage_taps::<T, VEC, R>(p, &place, taps);
-    if !has_item {
-        return;
-    }
-    let w = read_taps::<VEC, R>(p, &place, taps);
     // sums[j]: of target row `2 · row - padding + j`.
     let mut sums = [[[0.0f32; VEC]; WIDE]; R];
     while row < end {

@@ -130,21 +130,6 @@ impl Task {
     }
 }
 
-impl Task {
-    /// The taps of the plane that item `item` is of, with so many items a plane; behind the last one, of the last plane.
-    #[inline(always)]
-    unsafe fn taps<T: Access<1>, const R: usize>(
-        &self,
-        p: &DepthwiseParams,
-        item: u32,
-        width: i32,
-    ) -> [[[f32; 1]; R]; R] {
-        let plane = div_rem(item, width as u32).0;
-        let last = self.planes as u32 - 1;
-        taps::<T, R>(p, div_rem(self.plane + if plane < last { plane } else { last }, p.c as u32).1)
-    }
-}
-
 /// The rows of a band.
 #[inline(always)]
 fn band_rows(p: &DepthwiseParams, band: u32, n_rows: i32) -> [i32; 2] {
@@ -228,13 +213,12 @@ pub unsafe fn gather<T: Access<1>, const R: usize, const STRIDE: usize, const RI
     let wanted = [first_row, (end - 1) * STRIDE as i32 - p.padding[0] + R as i32];
     let rows = rows_to_copy(p, wanted, p.source_dims[0]);
     let source = copy_rows::<T>(region, p.source, p.source_dims, task.plane, task.planes, rows);
-    let mut item = thread::lane_id();
-    // On their way while the rows come.
-    let mut w = task.taps::<T, R>(p, item, width);
     wait();
 
+    let mut item = thread::lane_id();
     while item < task.planes as u32 * width as u32 {
         let (plane, q) = div_rem(item, width as u32);
+        let w = taps::<T, R>(p, div_rem(task.plane + plane, p.c as u32).1);
         let here = source.wrapping_add((plane as i32 * p.source_dims[0] * p.source_dims[1]) as usize);
         let columns = Columns::<T, R>::new(here, rows, p.source_dims[1], q as i32 * STRIDE as i32 - p.padding[1]);
         let target = (task.plane + plane) as i64 * (height * width) as i64 + (begin * width) as i64 + q as i64;
@@ -264,9 +248,6 @@ pub unsafe fn gather<T: Access<1>, const R: usize, const STRIDE: usize, const RI
             sums[0] = [[0.0]];
         }
         item += 32;
-        if item < task.planes as u32 * width as u32 {
-            w = task.taps::<T, R>(p, item, width);
-        }
     }
 }
 
@@ -286,13 +267,12 @@ pub unsafe fn spread<T: Access<1>, const R: usize, const RING: usize>(p: &Depthw
     let [begin, end] = task.steps;
     let rows = rows_to_copy(p, [begin - (RING as i32 - 1), end], p.source_dims[0]);
     let source = copy_rows::<T>(region, p.source, p.source_dims, task.plane, task.planes, rows);
-    let mut item = thread::lane_id();
-    // On their way while the rows come.
-    let mut w = task.taps::<T, R>(p, item, pairs);
     wait();
 
+    let mut item = thread::lane_id();
     while item < task.planes as u32 * pairs as u32 {
         let (plane, pair) = div_rem(item, pairs as u32);
+        let w = taps::<T, R>(p, div_rem(task.plane + plane, p.c as u32).1);
         let here = source.wrapping_add((plane as i32 * p.source_dims[0] * p.source_dims[1]) as usize);
         let columns = Columns::<T, RING>::new(here, rows, p.source_dims[1], pair as i32 - (RING as i32 - 1));
         let column = 2 * pair as i32 - padding[1];
@@ -327,9 +307,6 @@ pub unsafe fn spread<T: Access<1>, const R: usize, const RING: usize>(p: &Depthw
             }
         }
         item += 32;
-        if item < task.planes as u32 * pairs as u32 {
-            w = task.taps::<T, R>(p, item, pairs);
-        }
     }
 }
 
