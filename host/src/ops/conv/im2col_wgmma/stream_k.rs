@@ -149,6 +149,7 @@ impl View {
 mod tests {
     use super::*;
     use crate::DeviceInfo;
+    use kernel_abi::division::Divisor;
     use kernel_abi::ops::conv::im2col_wgmma::{ConvStreamKParams, Evenly};
     use std::collections::HashMap;
 
@@ -186,12 +187,13 @@ mod tests {
     /// are of workers whose blocks start before his.
     #[test]
     fn stages_are_shared_without_gaps() {
+        let problem: ConvProblem = "conv:fprop x=1x64x8x8:bf16:nhwc w=128x64x1x1:bf16:nhwc".parse().unwrap();
+        let view = View::of(&problem).map_err(|Refusal(reason)| reason).unwrap();
+        let gather = view.params(&view.classes, KERNELS[0].tile, 1);
         for (tiles, stages, workers) in [(20, 216, 132), (20, 216, 120), (1, 9, 2), (196, 72, 132), (33, 5, 37)] {
-            // SAFETY: numbers alone.
-            let mut p: ConvStreamKParams = unsafe { std::mem::zeroed() };
-            p.gather.n_tiles = tiles;
-            p.tile_stages = kernel_abi::division::Divisor::new(stages);
-            p.evenly = Evenly::new(tiles * stages, workers);
+            let tile_stages = Divisor::new(stages);
+            let evenly = Evenly::new(tiles * stages, workers);
+            let p = ConvStreamKParams { gather, partials: 0, flags: 0, tag: 1, tile_stages, evenly };
             let (mut left, mut done) = (HashMap::new(), vec![0; tiles as usize]);
             for block in 0..workers {
                 let worker = Evenly::worker(block, workers);
