@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// The convolutions of a cuDNN that was found at run time, each algorithm with the workspace that the library asks for.
 ///
 /// One handle, so what is prepared by one provider is queued by one thread at a time. Workspaces are asked for by several
-/// handles at a time, and kept: each costs a good part of a millisecond, and dividing batches asks for thousands.
+/// handles at a time, and kept: dividing batches asks for thousands, which took longer than measuring the parts.
 pub struct CudnnProvider(Arc<Shared>);
 
 /// What the library offers for a problem, or why nothing.
