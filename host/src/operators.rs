@@ -43,7 +43,7 @@ pub trait AnyProblem: Send + Sync {
     fn operands(&self) -> Vec<Operand>;
     /// Floating-point operations.
     fn flops(&self) -> f64;
-    /// Bytes of every operand once.
+    /// See [`Problem::bytes`].
     fn bytes(&self) -> f64;
     /// See [`Problem::accumulation_length`].
     fn accumulation_length(&self) -> f64;

@@ -113,9 +113,13 @@ pub trait Problem: Clone + Eq + Hash + Debug + Display + FromStr<Err = BadDescri
     /// Floating-point operations of the formula, a multiply-add counted as two.
     fn flops(&self) -> f64;
 
-    /// Bytes of every operand once: the least memory traffic.
+    /// Bytes of every operand once, twice of what is read and written: the least memory traffic.
     fn bytes(&self) -> f64 {
-        self.operands().iter().map(|operand| operand.desc.data_bytes() as f64).sum()
+        let traffic = |operand: &Operand| {
+            let times = if operand.role == Role::Update { 2.0 } else { 1.0 };
+            times * operand.desc.data_bytes() as f64
+        };
+        self.operands().iter().map(traffic).sum()
     }
 
     /// Whether an output may be the very tensor that is an input: each output element then depends on no input
