@@ -179,8 +179,7 @@ impl WgradView {
         let products = wgrad::READ_US * instructions * (64.0 + columns) / 64.0 + wgrad::TENSOR_US * of_64;
         let stage = (wgrad::PANEL_US + products).max(loads);
         let out = of_64 * out_us;
-        let elements = self.x.count() * self.x.channels + self.dy.count() * self.dy.channels;
-        let bytes = (self.x.element_bytes * elements) as f64;
+        let bytes = self.operand_bytes() as f64;
         let sums = match cut {
             Cut::Splits(splits) => {
                 let stages = self.k_blocks().div_ceil(splits) as f64;

@@ -107,8 +107,7 @@ impl WgradView {
         };
         let pairs = if cut == Cut::Splits(1) { PAIRS * f64::from(tile.consumer_columns()) } else { 0.0 };
         let products = rounds * (stages * stage + EPILOGUE + pairs) / CYCLES_PER_US;
-        let mut bytes = self.x.element_bytes as f64
-            * (self.x.count() * self.x.channels + self.dy.count() * self.dy.channels) as f64;
+        let mut bytes = self.operand_bytes() as f64;
         if matches!(cut, Cut::Evenly { .. }) && bytes > CACHED {
             // Tiles that read the same do so at other times.
             let each = f64::from(tile.a_bytes() * tile.cluster + tile.b_bytes());

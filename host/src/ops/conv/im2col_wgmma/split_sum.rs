@@ -51,8 +51,17 @@ pub(in crate::ops::conv) struct SplitSum {
 /// Threads that share the parts of a sum: each has a few, since what a part takes is its way from memory.
 fn sharers(parts: u64) -> u32 {
     const EACH: u64 = 2;
-    const MOST: u64 = 16;
-    (parts / EACH).clamp(1, MOST).next_power_of_two() as u32
+    const MOST: u64 = 32;
+    1 << (parts / EACH).clamp(1, MOST).ilog2()
+}
+
+/// Whether the first kernel may be launched while what is before it still runs. Fewer blocks than multiprocessors are
+/// then put on those that are idle, which share their way to memory, and stay there: a kernel that reads for long and has
+/// the machine for itself is faster when it is placed on all of it.
+fn starts_early(view: &WgradView, blocks: u64, units: u64) -> bool {
+    /// Bytes of operands.
+    const LONG: u64 = 32 << 20;
+    blocks >= units || view.operand_bytes() < LONG
 }
 
 impl SplitSum {
@@ -131,7 +140,7 @@ impl SplitSum {
                 block: [tile.threads(), 1, 1],
                 shared_bytes: tile.smem_bytes(),
                 cluster: (tile.cluster > 1).then_some([tile.cluster, 1, 1]),
-                programmatic: true,
+                programmatic: starts_early(&view, workers * u64::from(tile.cluster), context.info().n_units as u64),
                 evenly: false,
             },
             params: view.params(tile, cut),

@@ -242,6 +242,11 @@ impl WgradView {
         self.m_blocks(tile) * self.n_blocks(tile) * self.groups as u64
     }
 
+    /// Bytes of x and dy.
+    pub(super) fn operand_bytes(&self) -> u64 {
+        (self.x.element_bytes * (self.x.count() * self.x.channels + self.dy.count() * self.dy.channels)) as u64
+    }
+
     pub(in crate::ops::conv) fn k_blocks(&self) -> u64 {
         (self.dy.count() as u64).div_ceil(self.width().into())
     }

@@ -207,8 +207,11 @@ unsafe fn produce<F: Form, P: Product<R, 1>, const R: usize>(form: &F, maps: &Ma
     while work.at < work.end {
         let (WgradPart { place, begin, end, .. }, step) = part(p, tile, work);
         let left = p.n_panels - place.panel;
-        // Columns behind the last panel are never stored, so they need not be loaded.
+        // Rows and columns behind the last panel are never stored, so they need not be loaded: the copy engine is slower
+        // with a box of nothing but zeros than with one from memory.
         let n_panels = if left < tile.gemm_n / PANEL { left } else { tile.gemm_n / PANEL };
+        let rows = p.group_k.saturating_sub(place.m).div_ceil(PANEL);
+        let m_panels = if rows < tile.gemm_m / PANEL { rows } else { tile.gemm_m / PANEL };
         let panels = [0, 1, 2, 3].map(|i| Panel::new(p, place.group, place.panel + i).here());
         let first_k = (place.group * p.group_k + place.m) as i32;
         let mut block = begin;
@@ -218,9 +221,9 @@ unsafe fn produce<F: Form, P: Product<R, 1>, const R: usize>(form: &F, maps: &Ma
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
             if warp::elect() {
                 let bar = ring.full();
-                mbarrier::arrive_expect_bytes(bar, tile.a_bytes() + n_panels * PANEL_BYTES);
+                mbarrier::arrive_expect_bytes(bar, (m_panels + n_panels) * PANEL_BYTES);
                 let mut i = 0;
-                while i < tile.gemm_m / PANEL {
+                while i < m_panels {
                     let k = first_k + (i * PANEL) as i32;
                     tma::load_2d(ring.a() + i * PANEL_BYTES, maps.dy, bar, [k, first as i32]);
                     i += 1;
