@@ -35,6 +35,9 @@ tiles! {
     TILE_192X192 = [192 x 192, stages 4, cluster 1];
     /// For problems with somewhat more tiles of 128 x 128 than multiprocessors.
     TILE_192X128 = [192 x 128, stages 5, cluster 1];
+    /// For problems of which it leaves fewer columns over than 128 do: planes of 28 x 28 have 7 · 112. As many rows, so that
+    /// what is loaded serves as many products as in 192 x 128.
+    TILE_256X112 = [256 x 112, stages 4, cluster 1];
     /// For problems with few tiles.
     TILE_128X128 = [128 x 128, stages 6, cluster 1];
     /// For products with up to 64 columns, or with few tiles.
@@ -142,7 +145,19 @@ impl MatmulTile {
 
     /// Columns that b's tile has room for: whole panels, since those with n contiguous are loaded panel by panel.
     const fn b_columns(self) -> u32 {
-        if self.gemm_n < Self::PANEL { Self::PANEL } else { self.gemm_n }
+        self.gemm_n.next_multiple_of(Self::PANEL)
+    }
+
+    /// The first column of a panel of c: the last panel of a tile that they do not fill begins in the one before, so that
+    /// it ends with the tile; both write the same there.
+    #[inline(always)]
+    pub const fn panel_column(self, panel: u32) -> u32 {
+        let column = panel * Self::PANEL;
+        if self.gemm_n >= Self::PANEL && column + Self::PANEL > self.gemm_n {
+            self.gemm_n - Self::PANEL
+        } else {
+            column
+        }
     }
 
     /// Bytes of b's tile in one stage.
@@ -166,7 +181,7 @@ impl MatmulTile {
         self.gemm_m / self.consumers()
     }
 
-    /// Panels of c that each consumer keeps under way; there is no room for two of three consumers.
+    /// Panels of c that each consumer keeps under way; there is no room for two of three or more consumers.
     pub const fn panel_buffers(self) -> u32 {
         if self.gemm_n > Self::PANEL && self.consumers() < 3 { 2 } else { 1 }
     }
@@ -227,10 +242,10 @@ impl MatmulTile {
     /// Whether a launch may form clusters: of blocks that sum a part of k each and add up through shared memory, and of
     /// blocks that share b's tile. Their clusters must be free for it, and whoever holds many sums has no register left.
     pub const fn forms_clusters(self) -> bool {
-        self.cluster == 1 && self.gemm_n <= 128
+        self.cluster == 1 && self.gemm_n <= 128 && self.consumers() < 4
     }
 
-    /// Whether its kernels compute epilogues: three consumers have no registers left for what is added.
+    /// Whether its kernels compute epilogues: three or more consumers have no registers left for what is added.
     pub const fn has_epilogues(self) -> bool {
         self.consumers() < 3
     }

@@ -9,6 +9,7 @@ use kernel_abi::ops::matmul::{
     CP_ASYNC_64X64, CP_ASYNC_128X128, FFMA_64X64, FFMA_128X128, MatmulBlockParams, MatmulBlockTile, MatmulPackParams,
     MatmulParams, MatmulPartialsParams, MatmulTile, MatmulTmaParams, TILE_64X16, TILE_64X32, TILE_64X64, TILE_64X128,
     TILE_128X16, TILE_128X32, TILE_128X64, TILE_128X128, TILE_128X256, TILE_128X256_C2, TILE_192X128, TILE_192X192,
+    TILE_256X112,
 };
 
 macro_rules! naive_entries {
@@ -52,6 +53,14 @@ macro_rules! tma_wgmma_entries {
     };
     (@tile TILE_192X128, 1, $($row:ident),*) => {
         tma_wgmma_entries!(@three_consumers $($row),*);
+    };
+    (@tile TILE_256X112, 1, $symbol:ident, $($row:ident),*) => {
+        /// # Safety
+        /// The host passes maps and extents of live matrices in `params`.
+        #[kernel(arch = "sm_90a", threads = 640, min_blocks = 1, tensor_maps = 3)]
+        pub unsafe fn $symbol(params: MatmulTmaParams) {
+            tma_wgmma_entries!(@body $symbol, params, $($row),*)
+        }
     };
     (@three_consumers $symbol:ident, $($row:ident),*) => {
         /// # Safety
@@ -125,6 +134,9 @@ macro_rules! product {
     };
     ($this:ident, $dtype:ident, TILE_192X128, $a:ident, $b:ident) => {
         product!($this, $dtype, TILE_192X128, 128, 64, $a, $b);
+    };
+    ($this:ident, $dtype:ident, TILE_256X112, $a:ident, $b:ident) => {
+        product!($this, $dtype, TILE_256X112, 112, 56, $a, $b);
     };
     ($this:ident, $dtype:ident, TILE_64X128, $a:ident, $b:ident) => {
         product!($this, $dtype, TILE_64X128, 128, 64, $a, $b);

@@ -5,7 +5,7 @@ use crate::DType;
 use crate::select::Config;
 use kernel_abi::ops::matmul::{
     MatmulTile, TILE_64X16, TILE_64X32, TILE_64X64, TILE_64X128, TILE_128X16, TILE_128X32, TILE_128X64, TILE_128X128,
-    TILE_128X256, TILE_128X256_C2, TILE_192X128, TILE_192X192,
+    TILE_128X256, TILE_128X256_C2, TILE_192X128, TILE_192X192, TILE_256X112,
 };
 
 /// A row of the kernel list.
@@ -169,7 +169,7 @@ mod tests {
     fn every_orientation_and_type_has_every_tile() {
         for dtype in [DType::BF16, DType::F16] {
             for (a, b) in [(Major::K, Major::K), (Major::K, Major::Mn), (Major::Mn, Major::K), (Major::Mn, Major::Mn)] {
-                let wide = [TILE_128X256_C2, TILE_128X256, TILE_192X192, TILE_192X128, TILE_128X128];
+                let wide = [TILE_128X256_C2, TILE_128X256, TILE_192X192, TILE_192X128, TILE_256X112, TILE_128X128];
                 let narrow = [TILE_128X64, TILE_128X32, TILE_128X16, TILE_64X128, TILE_64X64, TILE_64X32, TILE_64X16];
                 for tile in wide.into_iter().chain(narrow) {
                     let fits = |row: &&Row| row.dtype == dtype && (row.a, row.b) == (a, b) && row.tile == tile;

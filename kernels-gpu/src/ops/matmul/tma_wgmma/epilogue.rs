@@ -170,7 +170,7 @@ unsafe fn wait_for_buffer<P: Product<R>, const R: usize>() {
 /// As [`leave`].
 #[inline(always)]
 unsafe fn plain_panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out) {
-    let col = out.first_col + N as u32 * MatmulTile::PANEL;
+    let col = out.first_col + P::TILE.panel_column(N as u32);
     let warp_row = warp::uniform(out.thread / 32) * MatmulTile::OUT_ROWS;
     let row = out.first_row + warp_row;
     let buffer = buffer::<P, R, N>(out) + warp_row * 128;
@@ -179,10 +179,11 @@ unsafe fn plain_panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulT
         wait_for_buffer::<P, R>();
     }
     warp::sync_warp();
-    plain_chunk::<P, R>(d, out, buffer, N, 0);
-    plain_chunk::<P, R>(d, out, buffer, N, 1);
-    plain_chunk::<P, R>(d, out, buffer, N, 2);
-    plain_chunk::<P, R>(d, out, buffer, N, 3);
+    let first = P::TILE.panel_column(N as u32) as usize / 16;
+    plain_chunk::<P, R>(d, out, buffer, first, 0);
+    plain_chunk::<P, R>(d, out, buffer, first, 1);
+    plain_chunk::<P, R>(d, out, buffer, first, 2);
+    plain_chunk::<P, R>(d, out, buffer, first, 3);
     fence_proxy_async_shared();
     warp::sync_warp();
     if leads {
@@ -195,14 +196,15 @@ unsafe fn plain_panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulT
     }
 }
 
-/// Columns `16 j` to `16 j + 15` of panel `n`, at their place in the 16 rows of the warp.
+/// Columns `16 j` to `16 j + 15` of a panel that begins with the tile's columns `16 first`, at their place in the 16 rows
+/// of the warp.
 ///
 /// # Safety
 /// As [`leave`].
 #[inline(always)]
-unsafe fn plain_chunk<P: Product<R>, const R: usize>(d: &[f32; R], out: &Out, buffer: u32, n: usize, j: usize) {
+unsafe fn plain_chunk<P: Product<R>, const R: usize>(d: &[f32; R], out: &Out, buffer: u32, first: usize, j: usize) {
     let pair = |i: usize| {
-        let at = 8 * (4 * n + j) + 2 * i;
+        let at = 8 * (first + j) + 2 * i;
         P::pack(*d.get_unchecked(at), *d.get_unchecked(at + 1))
     };
     let (lane, row) = (out.thread % 32, out.thread % 16);
@@ -242,8 +244,8 @@ unsafe fn partials<const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32
 /// # Safety
 /// As [`leave`].
 #[inline(always)]
-unsafe fn panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out) {
-    let col = out.first_col + N as u32 * MatmulTile::PANEL;
+unsafe fn panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaParams, d: &mut [f32; R], out: &Out) {
+    let col = out.first_col + P::TILE.panel_column(N as u32);
     if col >= p.gemm_n || out.first_row >= p.gemm_m {
         if out.thread % 32 == 0 {
             // Also where nothing is stored: the wait counts groups.
@@ -316,17 +318,21 @@ unsafe fn added<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, p
 #[inline(always)]
 unsafe fn chunk<P: Product<R>, const R: usize, const N: usize, const J: usize>(
     p: &MatmulTmaParams,
-    d: &[f32; R],
+    d: &mut [f32; R],
     out: &Out,
     buffer: u32,
     panel_col: u32,
     added: &Added,
     row_bias: [f32; 2],
 ) {
-    let at = 8 * (4 * N + J);
-    let sum = |i: usize| p.alpha * *d.get_unchecked(at + i);
+    let own = P::TILE.panel_column(N as u32) as usize / 16 + J;
+    let at = 8 * own;
+    // The panel before has made these what they become, of a prior value that is gone.
+    let is_done = own < 4 * N;
+    let alpha = if is_done { 1.0 } else { p.alpha };
+    let sum = |i: usize| alpha * *d.get_unchecked(at + i);
     let mut v = [sum(0), sum(1), sum(2), sum(3), sum(4), sum(5), sum(6), sum(7)];
-    if p.beta != 0.0 {
+    if p.beta != 0.0 && !is_done {
         let col = panel_col + 16 * J as u32 + out.thread % 4 * 2;
         let [upper, lower] = [prior::<P, R>(p, out, out.row(), col), prior::<P, R>(p, out, out.row() + 8, col)];
         v[0] += upper[0];
@@ -338,7 +344,7 @@ unsafe fn chunk<P: Product<R>, const R: usize, const N: usize, const J: usize>(
         v[6] += lower[2];
         v[7] += lower[3];
     }
-    if follows::<P, R>(p) {
+    if follows::<P, R>(p) && !is_done {
         let [upper, lower] = row_bias;
         let rows = [upper, upper, lower, lower, upper, upper, lower, lower];
         let mut i = 0;
@@ -347,6 +353,13 @@ unsafe fn chunk<P: Product<R>, const R: usize, const N: usize, const J: usize>(
             i += 1;
         }
         added.finish(&p.epilogue, J, &mut v, P::unpack);
+    }
+    if P::TILE.panel_column(N as u32 + 1) < (N as u32 + 1) * MatmulTile::PANEL {
+        let mut i = 0;
+        while i < 8 {
+            *d.get_unchecked_mut(at + i) = v[i];
+            i += 1;
+        }
     }
     let packed = [P::pack(v[0], v[1]), P::pack(v[2], v[3]), P::pack(v[4], v[5]), P::pack(v[6], v[7])];
     let (warp, lane) = (out.thread / 32, out.thread % 32);

@@ -2,7 +2,7 @@
 //!
 //! Grid: any number of clusters, which share the units of work round-robin: the slices of tiles, a slice being a part
 //! of the sums. Block: `MatmulTile::threads`. Warpgroup 0 is the producer: one of its warps loads tiles of a and b into a ring
-//! of stages, running ahead into the next unit. The others, one to three, each compute 64 rows of the tile: 64 × N sums
+//! of stages, running ahead into the next unit. The others, one to four, each compute 64 rows of the tile: 64 × N sums
 //! in N/2 registers a thread. Shared memory: dynamic, `MatmulTile::smem_bytes`: the stages, per consumer one or two panels
 //! of 64 × 64 elements of c on their way out, and a full and an empty barrier a stage.
 //!
@@ -64,8 +64,9 @@ pub(super) trait Product<const R: usize> {
 /// Registers of a thread of each role: together what a multiprocessor has. One consumer has enough as it is launched.
 pub(super) const PRODUCER_REGISTERS: u32 = 40;
 pub(super) const CONSUMER_REGISTERS: u32 = 232;
-/// Those of each of three consumers.
+/// Those of each of three consumers, and of four.
 const THIRD_REGISTERS: u32 = 152;
+const FOURTH_REGISTERS: u32 = 104;
 /// Threads of a warpgroup.
 pub(super) const WARPGROUP: u32 = 128;
 /// Bytes that each block brings to the second-level cache while the kernels before end: all together, what the memory
@@ -137,7 +138,9 @@ pub(super) unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulTmaParams, map
             cluster::sync();
         }
     } else {
-        if P::TILE.consumers() == 3 {
+        if P::TILE.consumers() == 4 {
+            schedule::acquire_registers::<FOURTH_REGISTERS>();
+        } else if P::TILE.consumers() == 3 {
             schedule::acquire_registers::<THIRD_REGISTERS>();
         } else if P::TILE.consumers() == 2 {
             schedule::acquire_registers::<CONSUMER_REGISTERS>();
