@@ -77,22 +77,26 @@ impl Algorithm<ConvProblem> for Depthwise {
             problem: problem.to_string(),
             reasons: vec![(self.name().to_owned(), reason)],
         })?;
-        let mut launch = launch_of(&geometry, &cut, context)?;
+        let early = problem.conv_pass() == ConvPass::Wgrad && problem.bytes() < SHORT_BYTES;
+        let mut launch = launch_of(&geometry, &cut, early, context)?;
         if let Some(fallback) = fallback {
-            launch.fallback = Some(Box::new(launch_of(&geometry, &fallback, context)?));
+            launch.fallback = Some(Box::new(launch_of(&geometry, &fallback, early, context)?));
         }
         Ok(Box::new(launch))
     }
 }
 
-fn launch_of(geometry: &Geometry, cut: &Cut, context: &Context) -> Result<DepthwiseLaunch, Error> {
+/// Operands of which wgrad of planes is launched early: others are placed worse then, which costs more than the launch.
+const SHORT_BYTES: f64 = 0.45e6;
+
+fn launch_of(geometry: &Geometry, cut: &Cut, early: bool, context: &Context) -> Result<DepthwiseLaunch, Error> {
     let kernel = |symbol, n_blocks: u64, block| {
         Ok::<_, Error>(KernelLaunch {
             function: context.function(symbol)?,
             config: LaunchConfig {
                 grid: [n_blocks as u32, 1, 1],
                 block: [block, 1, 1],
-                evenly: !geometry.channels_last,
+                evenly: !geometry.channels_last && !early,
                 ..LaunchConfig::default()
             },
             params: cut.params,
