@@ -50,6 +50,7 @@ wgrad_im2col_fixup_bf16_128x64_sm90 | conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc 
 merged_groups | conv:fprop pad=1x1 groups=4 x=2x128x12x11:bf16:nhwc w=128x32x3x3:bf16:nhwc
 winograd | conv:fprop pad=1x1 x=2x24x12x11:f32 w=20x24x3x3:f32
 tma_wgmma | matmul:forward a=130x200:bf16 b=200x136:bf16
+matmul112_forward_tma_wgmma_bf16f32bf16_256x112x64_s4_nn_sm90 | matmul:forward a=264x72:bf16 b=72x216:bf16 c=264x216:bf16
 ffma | matmul:forward a=130x201:f32 b=201x137:f32
 specialized | activation:forward mode=relu x=3x1001:bf16
 specialized | activation:backward mode=gelu x=3x1001:f32
