@@ -95,6 +95,13 @@ fn tensor_core_shapes_come_out_exactly() {
         // Columns of c contiguous along m, with and without a map.
         "a=136x520:bf16 b=520x24:bf16 c=136x24:bf16:s1x136",
         "a=137x520:bf16 b=520x200:bf16 c=137x200:bf16:s1x137",
+        // Columns that tiles of 112 leave fewer of over.
+        "a=260x72:bf16 b=72x224:bf16",
+        "trans=tn a=40x300:f16 b=40x332:f16",
+        "trans=tt a=136x264:bf16 b=216x136:bf16",
+        "a=2x200x72:bf16 b=2x72x104:bf16",
+        "a=224x64:bf16 b=64x264:bf16 c=224x264:bf16:s1x224",
+        "a=260x64:bf16 b=64x205:bf16",
     ] {
         let problem: MatmulProblem = format!("matmul:forward {text}").parse().unwrap();
         let max = exact_max(&problem).unwrap_or(1);
