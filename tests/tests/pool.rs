@@ -2,8 +2,9 @@
 
 use kernel_abi::ops::pool::{PoolDesc, PoolMode, PoolPass, PoolProblem};
 use kernel_abi::{DType, TensorDesc};
-use oxidnn::{Args, Policy};
-use oxidnn_reference::ops::pool::{backward_average, backward_lp, forward, index};
+use oxidnn::operators::AnyProblem;
+use oxidnn::{Args, Policy, Verdict};
+use oxidnn_reference::ops::pool::{backward_average, backward_from_index, backward_lp, forward, index};
 use oxidnn_tests::oracle::check_case;
 use oxidnn_tests::{Case, Fill, check, check_exact, contexts, problems};
 use proptest::prelude::*;
@@ -80,6 +81,67 @@ fn what_a_nan_counts_as() {
             plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
             assert!(same(&y.to_vec::<f64>(&stream).unwrap()), "{nan}");
             assert_eq!(index.to_vec::<i32>(&stream).unwrap(), places, "{nan}");
+        }
+    }
+}
+
+/// Every algorithm's gradient of maxima among numbers of all kinds: NaNs, infinities, zeros of both signs, huge ones.
+#[test]
+fn gradients_find_the_first_of_any_maxima() {
+    let kinds = [f64::NAN, f64::NEG_INFINITY, f64::NEG_INFINITY, f64::INFINITY, -0.0, 0.0, -1.0, -60000.0, 60000.0];
+    for (layout, dtype) in [("", "f32"), (":nhwc", "f32"), (":nhwc", "f16"), ("", "bf16"), (":nhwc", "bf16")] {
+        for window in [
+            "window=3 stride=1 pad=1",
+            "window=3 stride=2 pad=1",
+            "window=2 stride=2 ceil=1",
+            "window=5 stride=3 pad=2",
+        ] {
+            for nan in ["propagate", "ignore"] {
+                let x = format!("2x8x9x7:{dtype}{layout}");
+                let text = format!("pool:backward mode=max {} nan={nan} x={x}", in_two_axes(window));
+                let problem: PoolProblem = text.parse().unwrap();
+                let n = problem.x().n_elems() as usize;
+                // Some windows have nothing but the first kinds.
+                let kind = |(i, number): (usize, f64)| {
+                    let few = if i % 126 < 63 { 3 } else { kinds.len() };
+                    let large = if dtype == "f16" { 1.0 } else { 1e33 };
+                    kinds[(number.abs() * 1e3) as usize % few] * large
+                };
+                let x: Vec<f64> = Fill::Normal.values(n, DType::F64, 5).into_iter().enumerate().map(kind).collect();
+                let x: Vec<f64> = x.into_iter().map(|value| f64::from(value as f32)).collect();
+                check_gradient(&problem, &x);
+            }
+        }
+    }
+}
+
+/// `window=3 stride=1 …` for both axes.
+fn in_two_axes(words: &str) -> String {
+    let twice = |word: &str| match word.split_once('=') {
+        Some((name, value)) if name != "ceil" => format!("{name}={value}x{value}"),
+        _ => word.to_owned(),
+    };
+    words.split(' ').map(twice).collect::<Vec<_>>().join(" ")
+}
+
+/// Compares the gradient for this x, and integers as dy, with the reference's on every device.
+fn check_gradient(problem: &PoolProblem, x: &[f64]) {
+    let dy = Fill::Integers { max: 4 }.values(problem.y().n_elems() as usize, DType::F64, 6);
+    let expected = backward_from_index(problem, &index(problem, x), &dy);
+    for context in contexts() {
+        let stream = context.stream().unwrap();
+        for candidate in AnyProblem::candidates(problem, context) {
+            if !matches!(candidate.verdict, Verdict::Able { .. }) {
+                continue;
+            }
+            let name = if context.is_gpu() { candidate.config } else { candidate.algorithm };
+            let plan = context.plan(problem, Policy::fixed(name)).unwrap();
+            let x = context.tensor_from(problem.x(), x).unwrap();
+            let dy = context.tensor_from(problem.y(), &dy).unwrap();
+            let mut dx = context.tensor(problem.dx().unwrap()).unwrap();
+            let args = Args::new().input("x", &x).input("dy", &dy).output("dx", &mut dx);
+            plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
+            assert_eq!(dx.to_vec::<f64>(&stream).unwrap(), expected, "{problem}: {name}");
         }
     }
 }

@@ -58,6 +58,32 @@ guarded! {
     load_x4, store_x4 [a, b, c, d; 4] = 16, "v4.b32", "{{{a}, {b}, {c}, {d}}}";
 }
 
+/// [`load_x4`] with words of `fill` in the place of zeros.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub unsafe fn load_x4_or(from: u64, condition: u32, fill: u32) -> [u32; 4] {
+    let (a, b, c, d): (u32, u32, u32, u32);
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "{{ .reg .pred p; setp.ne.b32 p, {condition}, 0;",
+            "mov.b32 {a}, {fill}; mov.b32 {b}, {fill}; mov.b32 {c}, {fill}; mov.b32 {d}, {fill};",
+            "@p ld.global.nc.v4.b32 {{{a}, {b}, {c}, {d}}}, [{address}]; }}",
+            a = out(reg32) a,
+            b = out(reg32) b,
+            c = out(reg32) c,
+            d = out(reg32) d,
+            condition = in(reg32) condition,
+            address = in(reg64) from,
+            fill = in(reg32) fill,
+            options(pure, readonly, nostack)
+        );
+    };
+    [a, b, c, d]
+}
+
 /// [`load_x4`] of what is read once: `@p ld.global.nc.L1::no_allocate.L2::256B.v4.b32`.
 ///
 /// # Safety

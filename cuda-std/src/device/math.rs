@@ -138,6 +138,14 @@ binary! {
     add_bf16x2(u32, reg32) = "add.rn.bf16x2";
     /// Products of two pairs of bf16: `mul.rn.bf16x2`. `sm_90`.
     mul_bf16x2(u32, reg32) = "mul.rn.bf16x2";
+    /// All bits where two numbers are equal, else none: `set.eq.u32.f32`.
+    equal_mask_f32(u32, reg32) = "set.eq.u32.f32";
+    /// The same for each pair of f16: `set.eq.u32.f16x2`.
+    equal_mask_f16x2(u32, reg32) = "set.eq.u32.f16x2";
+    /// All bits where a number is less than another one, else none: `set.lt.u32.f32`.
+    less_mask_f32(u32, reg32) = "set.lt.u32.f32";
+    /// The same for each pair of f16: `set.lt.u32.f16x2`.
+    less_mask_f16x2(u32, reg32) = "set.lt.u32.f16x2";
     /// High half of the product: `mul.hi.u32`.
     mul_high_u32(u32, reg32) = "mul.hi.u32";
 }
@@ -183,4 +191,17 @@ pub fn dot_i8x4(a: u32, b: u32, c: i32) -> i32 {
              options(pure, nomem, nostack));
     };
     y
+}
+
+/// Sums to which a value is added where the halves of a and b are equal as f16: `setp.eq.f16x2`, `@p add.f32`.
+#[inline(always)]
+pub fn add_where_equal_f16x2(a: u32, b: u32, values: [f32; 2], sums: [f32; 2]) -> [f32; 2] {
+    let [mut low, mut high] = sums;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        asm!("{{ .reg .pred p, q; setp.eq.f16x2 p|q, {a}, {b}; @p add.f32 {low}, {low}, {x}; @q add.f32 {high}, {high}, {y}; }}",
+             a = in(reg32) a, b = in(reg32) b, x = in(reg32) values[0], y = in(reg32) values[1],
+             low = inout(reg32) low, high = inout(reg32) high, options(pure, nomem, nostack));
+    };
+    [low, high]
 }

@@ -38,8 +38,7 @@ pub unsafe fn load_words<T: Element, const V: usize>(
         let [loaded] = guarded::load_x1(from, condition as u32);
         words[0] = if condition { loaded } else { fill };
     } else {
-        let loaded = guarded::load_x4(from, condition as u32);
-        words = if condition { loaded } else { words };
+        words = guarded::load_x4_or(from, condition as u32, fill);
     }
     words
 }

@@ -322,6 +322,23 @@ fn compare<'a>(
         decoder.compute(compute, &[a, b, upper]);
         return Ok(true);
     }
+    if let (Some(test), Type::U32) = (pairs, into_type) {
+        // Each half has a mask of its own.
+        let into = decoder.result(into, into_type)?;
+        let [upper_a, upper_b] = [decoder.fresh(Type::U32).index(), decoder.fresh(Type::U32).index()];
+        decoder.compute(unary(|a: u32| a >> 16), &[upper_a, a]);
+        decoder.compute(unary(|a: u32| a >> 16), &[upper_b, b]);
+        let compute: Compute = Box::new(move |registers, mask, at| {
+            let low = combined(registers, test(registers, at[1], at[2]));
+            let high = combined(registers, test(registers, at[3], at[4]));
+            for lane in lanes(mask) {
+                let half = |holds: u32, ones: u32| if holds >> lane & 1 == 1 { ones } else { 0 };
+                registers.w32_mut(at[0])[lane] = half(low, 0xffff) | half(high, 0xffff_0000);
+            }
+        });
+        decoder.compute(compute, &[into, a, b, upper_a, upper_b]);
+        return Ok(true);
+    }
     let Some(test) = test else { return decoder.fault(format!("there is no comparison .{name} of {ty:?}")) };
     if to_predicate {
         let (holds, fails) = match into {

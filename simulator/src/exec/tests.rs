@@ -42,6 +42,14 @@ fn try_run(body: &str, grid: u32, threads: u32, len: usize, seed: u64) -> Result
     Ok(unsafe { std::slice::from_raw_parts(address as *const u32, len) }.to_vec())
 }
 
+#[test]
+fn halves_are_compared_as_numbers() {
+    // 0 and -0 are equal, NaNs are not, small integers are subnormal numbers.
+    let body = "mov.u32 %r3, 0x80007e00; mov.u32 %r4, 0x00007e00; set.eq.u32.f16x2 %r5, %r3, %r4; st.global.u32 [%rd1], %r5;\n\
+        mov.u32 %r3, 0x00030005; mov.u32 %r4, 0x00030006; set.lt.u32.f16x2 %r5, %r3, %r4; st.global.u32 [%rd1+4], %r5;";
+    assert_eq!(try_run(body, 1, 1, 2, 1).unwrap(), [0xffff_0000, 0x0000_ffff]);
+}
+
 fn fault(body: &str, threads: u32) -> Fault {
     try_run(body, 1, threads, 64, 1).unwrap_err()
 }

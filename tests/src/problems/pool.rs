@@ -88,15 +88,24 @@ fn vectors() -> impl Strategy<Value = PoolProblem> {
     )
 }
 
-/// Maxima backward of windows of 3 × 3 and 2 × 2, and whole planes, all of NCHW.
+/// Maxima backward of windows of 3 × 3 and 2 × 2, and whole planes, of NCHW or with channels in vectors.
 fn planes() -> impl Strategy<Value = PoolProblem> {
     let dtype = prop::sample::select(&[DType::F32, DType::F16, DType::BF16][..]);
     let window = prop::sample::select(&[(3i64, 1i64), (3, 2), (3, 2), (2, 2), (0, 0)][..]);
     let extents = (1i64..=3, 1i64..=6, 1i64..=70, 1i64..=70);
     let words = (0i64..=2, 0i64..=2, prop::bool::ANY, prop::sample::select(PoolNan::ALL), prop::bool::ANY);
-    (dtype, window, extents, words).prop_map(
-        |(dtype, (side, stride), (n, c, h, w), (top, left, ceil, nan, forward))| {
-            let packed = |dims: &[i64]| TensorDesc::packed(dtype, dims).expect("small extents are legal");
+    (dtype, window, extents, words, prop::bool::ANY).prop_map(
+        |(dtype, (side, stride), (n, c, h, w), (top, left, ceil, nan, forward), channels_last)| {
+            let packed = |dims: &[i64]| {
+                let desc = if channels_last {
+                    TensorDesc::channels_last(dtype, dims)
+                } else {
+                    TensorDesc::packed(dtype, dims)
+                };
+                desc.expect("small extents are legal")
+            };
+            // Few enough elements that the reference is done soon.
+            let (c, h) = if channels_last { (8 * c, (h + 1) / 2) } else { (c, h) };
             let x = packed(&[n, c, h, w]);
             let desc = if side == 0 {
                 PoolDesc::global(PoolMode::AverageIncludePadding)

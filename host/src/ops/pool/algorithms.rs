@@ -1,6 +1,6 @@
 //! The ordered list of pooling algorithms.
 
-use super::{PoolProblem, cpu, naive, planes, strips, tiles, whole};
+use super::{PoolProblem, columns, cpu, naive, planes, strips, tiles, whole};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::BatchSplit;
@@ -14,7 +14,15 @@ impl Operation for PoolProblem {
     const DTYPES: &'static [DType] = &DType::GENERAL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Planes), &whole::Whole, &strips::Strips, &planes::Planes, &tiles::Tiles, &naive::Naive]
+        &[
+            &CpuAlgorithm(cpu::Planes),
+            &whole::Whole,
+            &strips::Strips,
+            &planes::Planes,
+            &columns::Columns,
+            &tiles::Tiles,
+            &naive::Naive,
+        ]
     }
 
     fn batch_split(&self) -> Result<BatchSplit, Refusal> {

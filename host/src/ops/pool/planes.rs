@@ -40,7 +40,7 @@ impl Algorithm<PoolProblem> for Planes {
         if !context.is_gpu() {
             return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
         }
-        Ok(vec![Config(geometry(problem)?.0)])
+        Ok(vec![Config(of_columns(problem)?.0)])
     }
 
     fn workspace_bytes(&self, _: &PoolProblem, _: Config) -> u64 {
@@ -56,7 +56,7 @@ impl Algorithm<PoolProblem> for Planes {
     }
 
     fn prepare(&self, problem: &PoolProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let (_, params) = geometry(problem).map_err(|Refusal(reason)| Error::Unsupported {
+        let (_, params) = of_columns(problem).map_err(|Refusal(reason)| Error::Unsupported {
             problem: problem.to_string(),
             reasons: vec![(self.name().to_owned(), reason)],
         })?;
@@ -75,72 +75,111 @@ impl Algorithm<PoolProblem> for Planes {
 }
 
 /// The kernel and its parameters.
-fn geometry(problem: &PoolProblem) -> Result<(&'static str, PoolPlaneParams), Refusal> {
-    let Some(dx) = problem.dx().filter(|_| problem.mode() == PoolMode::Max && problem.index().is_none()) else {
-        let (pass, mode) = (problem.pass(), problem.mode());
-        let index = if problem.index().is_some() { "an" } else { "no" };
-        let reason = format!("computes backward of max from x, given {pass} of {mode} with {index} index");
-        return Err(Refusal::new(reason));
-    };
-    let tensors = [problem.x(), problem.y(), dx];
-    let layout = ChannelLayout::of(&tensors)?;
+fn of_columns(problem: &PoolProblem) -> Result<(&'static str, PoolPlaneParams), Refusal> {
+    let shape = Shape::of(problem)?;
     let beside = |desc: &&kernel_abi::TensorDesc| {
         let last = desc.rank() - 1;
         desc.dims()[last] == 1 || desc.strides()[last] == 1
     };
-    if layout.vec != 1 || !tensors.iter().all(beside) {
+    if shape.layout.vec != 1 || ![problem.x(), problem.y(), shape.dx].iter().all(beside) {
         return Err(Refusal::new("takes columns that lie together, here channels do"));
     }
-    let [d, h, w] = window_axes(problem)?;
-    let dtype = dx.dtype();
-    let row = KERNELS.iter().find(|&&(_, of, side, stride)| {
+    let row = KERNELS.iter().find(|&&(_, dtype, side, stride)| dtype == shape.dx.dtype() && shape.is_of(side, stride));
+    let Some(&(symbol, _, side, stride)) = row else { return Err(shape.refusal()) };
+    let columns = shape.owners(stride)[1];
+    let group = [8, 16].into_iter().find(|&group| group >= columns).unwrap_or(32);
+    let spread = |rows: i64, per_strip: i64| {
+        let wanted = BUSY_THREADS / per_strip.saturating_mul(group).max(1) + 1;
+        wanted.max((rows + MAX_STEPS - 1) / MAX_STEPS).min((rows + MIN_STEPS - 1) / MIN_STEPS)
+    };
+    Ok((symbol, shape.params(problem, [side, stride], [group, 1], spread)?))
+}
+
+/// Maxima backward from x, of windows of one plane.
+pub(super) struct Shape<'a> {
+    pub(super) dx: &'a kernel_abi::TensorDesc,
+    pub(super) layout: ChannelLayout,
+    axes: [WindowAxis; 3],
+}
+
+impl<'a> Shape<'a> {
+    pub(super) fn of(problem: &'a PoolProblem) -> Result<Self, Refusal> {
+        let Some(dx) = problem.dx().filter(|_| problem.mode() == PoolMode::Max && problem.index().is_none()) else {
+            let (pass, mode) = (problem.pass(), problem.mode());
+            let index = if problem.index().is_some() { "an" } else { "no" };
+            let reason = format!("computes backward of max from x, given {pass} of {mode} with {index} index");
+            return Err(Refusal::new(reason));
+        };
+        let layout = ChannelLayout::of(&[problem.x(), problem.y(), dx])?;
+        Ok(Shape { dx, layout, axes: window_axes(problem)? })
+    }
+
+    /// Whether windows have this side and stride.
+    pub(super) fn is_of(&self, side: u32, stride: u32) -> bool {
+        let [d, h, w] = &self.axes;
         let along = |axis: &WindowAxis| (axis.window as u32, axis.stride.divisor) == (side, stride);
-        of == dtype && along(&h) && along(&w) && (d.window, d.stride.divisor, d.padding) == (1, 1, 0)
-    });
-    let Some(&(symbol, _, side, stride)) = row else {
-        let axes = [d, h, w].map(|axis| format!("{} of stride {}", axis.window, axis.stride.divisor));
-        return Err(Refusal::new(format!(
+        along(h) && along(w) && (d.window, d.stride.divisor, d.padding) == (1, 1, 0)
+    }
+
+    pub(super) fn refusal(&self) -> Refusal {
+        let axes = self.axes.each_ref().map(|axis| format!("{} of stride {}", axis.window, axis.stride.divisor));
+        Refusal::new(format!(
             "takes windows of 1 x 3 x 3, 1 or 2 apart, and of 1 x 2 x 2, 2 apart, given {}",
             axes.join(", ")
-        )));
-    };
-    let halo = i64::from(plane_halo(side, stride));
-    // Windows, and what stands for them behind the last, until all elements have one that owns them.
-    let owners = |axis: &WindowAxis| i64::from(axis.image - 1 + axis.padding) / i64::from(stride) + 1;
-    let (rows, columns) = (owners(&h), owners(&w));
-    let group = [8, 16].into_iter().find(|&group| group >= columns).unwrap_or(32);
-    let beyond = (columns - group).max(0);
-    let tiles = 1 + (beyond + group - halo - 1) / (group - halo);
-    let [n, c] = [dx.dims()[0], dx.dims()[1]];
-    let per_strip = n.saturating_mul(c).saturating_mul(i64::from(d.image)).saturating_mul(tiles);
-    let wanted = BUSY_THREADS / per_strip.saturating_mul(group).max(1) + 1;
-    let strips = wanted.max((rows + MAX_STEPS - 1) / MAX_STEPS).min((rows + MIN_STEPS - 1) / MIN_STEPS);
-    let steps = (rows + strips - 1) / strips;
-    let strips = (rows + steps - 1) / steps;
-    let n_groups = per_strip.saturating_mul(strips);
-    if n_groups.saturating_mul(group) > i64::from(i32::MAX) {
-        return Err(Refusal::new(format!("takes up to {} threads, needs {group} for {n_groups} groups", i32::MAX)));
+        ))
     }
-    let divisor = |number: i64| Divisor::new(number as u32);
-    Ok((
-        symbol,
-        PoolPlaneParams {
+
+    /// Rows and columns of windows, and of what stands for them behind the last, until all elements have one that owns
+    /// them.
+    pub(super) fn owners(&self, stride: u32) -> [i64; 2] {
+        [1, 2].map(|i| i64::from(self.axes[i].image - 1 + self.axes[i].padding) / i64::from(stride) + 1)
+    }
+
+    /// The launch parameters for windows of this side and stride, and groups of so many columns of windows and vectors of
+    /// channels. `strips` says how many groups stand above one another, of so many rows of windows, so many groups being
+    /// beside one another.
+    pub(super) fn params(
+        &self,
+        problem: &PoolProblem,
+        [side, stride]: [u32; 2],
+        [group, vectors]: [i64; 2],
+        strips: impl FnOnce(i64, i64) -> i64,
+    ) -> Result<PoolPlaneParams, Refusal> {
+        let Shape { dx, layout, axes: [d, h, w] } = *self;
+        let halo = i64::from(plane_halo(side, stride));
+        let [rows, columns] = self.owners(stride);
+        let beyond = (columns - group).max(0);
+        let tiles = 1 + (beyond + group - halo - 1) / (group - halo);
+        let [n, c] = [dx.dims()[0], dx.dims()[1] / layout.vec];
+        let chunks = (c + vectors - 1) / vectors;
+        let per_strip = n.saturating_mul(chunks).saturating_mul(i64::from(d.image)).saturating_mul(tiles);
+        let strips = strips(rows, per_strip);
+        let steps = (rows + strips - 1) / strips;
+        let strips = (rows + steps - 1) / steps;
+        let n_groups = per_strip.saturating_mul(strips);
+        let threads = group * vectors;
+        if n_groups.saturating_mul(threads) > i64::from(i32::MAX) {
+            let reason = format!("takes up to {} threads, needs {threads} for {n_groups} groups", i32::MAX);
+            return Err(Refusal::new(reason));
+        }
+        let divisor = |number: i64| Divisor::new(number as u32);
+        Ok(PoolPlaneParams {
             n_groups: n_groups as u32,
             group: group as u32,
             steps: steps as u32,
             tiles: divisor(tiles),
             strips: divisor(strips),
             planes: divisor(i64::from(d.image)),
-            channels: divisor(c),
+            channels: divisor(chunks),
             axes: [h, w],
             ignore_nan: u32::from(problem.nan() == PoolNan::Ignore),
-            fill: fill(dtype, true, problem.nan()),
+            fill: fill(dx.dtype(), true, problem.nan()),
             alpha: 1.0,
             beta: 0.0,
-            unused: 0,
+            vectors: c as u32,
             x: layout.tensor(problem.x()),
             dy: layout.tensor(problem.y()),
             dx: layout.tensor(dx),
-        },
-    ))
+        })
+    }
 }

@@ -102,6 +102,25 @@ macro_rules! pool_plane_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel of `columns`: symbol, element type, elements an access, side and stride of
+/// the windows.
+#[macro_export]
+macro_rules! pool_column_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (pool_backward_columns_f32_v4_3x3_s1, f32, 4, 3, 1),
+            (pool_backward_columns_f16_v8_3x3_s1, f16, 8, 3, 1),
+            (pool_backward_columns_bf16_v8_3x3_s1, bf16, 8, 3, 1),
+            (pool_backward_columns_f32_v4_3x3_s2, f32, 4, 3, 2),
+            (pool_backward_columns_f16_v8_3x3_s2, f16, 8, 3, 2),
+            (pool_backward_columns_bf16_v8_3x3_s2, bf16, 8, 3, 2),
+            (pool_backward_columns_f32_v4_2x2_s2, f32, 4, 2, 2),
+            (pool_backward_columns_f16_v8_2x2_s2, f16, 8, 2, 2),
+            (pool_backward_columns_bf16_v8_2x2_s2, bf16, 8, 2, 2),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel of `whole`: symbol, action, what lies together, element type, elements an
 /// access.
 #[macro_export]

@@ -53,7 +53,7 @@ pub use axis::{PoolAxis, first_place, place};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use desc::PoolDesc;
 pub use params::PoolParams;
-pub use planes::{PLANE_THREADS, PoolPlaneParams, plane_halo};
+pub use planes::{COLUMN_THREADS, PLANE_THREADS, PoolPlaneParams, plane_halo};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{PoolProblem, PoolShape};
 pub use strips::{MAX_EXTENT, PoolStripParams, WindowAxis};

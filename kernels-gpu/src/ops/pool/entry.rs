@@ -1,6 +1,6 @@
 //! Pooling kernels: the rows of `kernel_abi`'s `pool_…kernels!`.
 
-use super::{naive, planes, strips, tiles, whole};
+use super::{columns, naive, planes, strips, tiles, whole};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::pool::{PoolParams as Params, PoolPlaneParams, PoolStripParams, PoolTileParams, PoolWholeParams};
@@ -52,6 +52,19 @@ macro_rules! plane_entries {
 }
 
 kernel_abi::pool_plane_kernels!(plane_entries);
+
+macro_rules! column_entries {
+    ($(($symbol:ident, $dtype:ident, $vec:literal, $side:literal, $stride:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`, at multiples of 16.
+        #[kernel(threads = 128, min_blocks = 4)]
+        pub unsafe fn $symbol(params: PoolPlaneParams) {
+            columns::backward::<$dtype, $vec, $side, $stride>(&params)
+        }
+    )* };
+}
+
+kernel_abi::pool_column_kernels!(column_entries);
 
 macro_rules! whole_entries {
     ($(($symbol:ident, $action:ident, $together:ident, $dtype:ident, $vec:literal)),* $(,)?) => { $(

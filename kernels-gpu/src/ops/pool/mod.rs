@@ -1,5 +1,6 @@
 //! Pooling, formula in `kernel_abi::ops::pool`.
 
+mod columns;
 mod entry;
 mod naive;
 mod planes;

@@ -16,9 +16,10 @@ use kernel_abi::ops::pool::{PoolPlaneParams, plane_halo};
 /// Writes a body out for every number below another, 3 at most: bodies within bodies would be too many else.
 macro_rules! for_each {
     ($i:ident < $n:ident, $body:block) => {
-        vector::for_each!(@ $i, $n, $body, 0, 1, 2)
+        $crate::math::vector::for_each!(@ $i, $n, $body, 0, 1, 2)
     };
 }
+pub(super) use for_each;
 
 /// Steps whose loads are under way ahead of the one that is computed.
 const AHEAD: usize = 2;
@@ -125,7 +126,7 @@ unsafe fn load_step<T: Element<Acc = f32>, const SIDE: usize, const STRIDE: usiz
 /// Whether a value is the maximum before an earlier one.
 #[inline(always)]
 #[allow(clippy::neg_cmp_op_on_partial_ord)]
-fn is_ahead<const IGNORE_NAN: bool>(value: f32, most: f32) -> bool {
+pub fn is_ahead<const IGNORE_NAN: bool>(value: f32, most: f32) -> bool {
     // Also where one of both is a NaN.
     !(value <= most) && !(if IGNORE_NAN { value.is_nan() } else { most.is_nan() })
 }
