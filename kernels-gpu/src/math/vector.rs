@@ -61,15 +61,16 @@ pub unsafe fn of_run<T: Element, const V: usize>(
     neutral: T::Acc,
 ) -> [T::Acc; V] {
     let mut values = widened::<T, V>(words);
-    if first < 0 || first + V as i32 > n {
+    if within {
+        // A choice for each takes less than a branch that some lanes of most warps go, where runs are short.
         for_each!(I < V, {
-            let i = first + I as i32;
             let value = values.get_unchecked_mut(I);
-            if i < 0 || i >= n {
-                *value = neutral;
-            } else if !within {
-                *value = (*(at as *const T).add(I)).widen();
-            }
+            *value = if ((first + I as i32) as u32) < n as u32 { *value } else { neutral };
+        });
+    } else {
+        for_each!(I < V, {
+            let inside = ((first + I as i32) as u32) < n as u32;
+            *values.get_unchecked_mut(I) = if inside { (*(at as *const T).add(I)).widen() } else { neutral };
         });
     }
     values

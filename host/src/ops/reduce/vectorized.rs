@@ -255,7 +255,7 @@ impl Geometry {
                 y_dtype: y.dtype() as u32,
                 indices_dtype: problem.indices().unwrap_or(y).dtype() as u32,
                 lanes,
-                finish_lanes: (n_outputs as u32).next_power_of_two().min(WARP),
+                finish_lanes: finish_lanes(n_outputs as u32, n_parts),
                 vectors: u32::from(vectors),
                 run: run as u32,
                 is_pitched: u32::from(kept_y.dims[..LAST].iter().all(|&dim| dim == 1)),
@@ -300,6 +300,15 @@ fn row_lanes(items: u32, n_outputs: u32) -> u32 {
         lanes *= 2;
     }
     lanes
+}
+
+/// Threads beside one another of the second kernel, the others of a block having parts of the same results: fewer where a
+/// thread had more parts than two rounds of loads take, but as many as read 32 bytes together.
+fn finish_lanes(n_outputs: u32, n_parts: u32) -> u32 {
+    const SECTOR: u32 = 8;
+    let rounds = |lanes: u32| n_parts.div_ceil(BLOCK / lanes * UNROLL);
+    let lanes = [WARP, WARP / 2].into_iter().find(|&lanes| rounds(lanes) <= 2).unwrap_or(SECTOR);
+    lanes.min(n_outputs.next_power_of_two())
 }
 
 /// Threads beside one another of so many columns: as many as a warp has, or a cache line, if few of them were idle.

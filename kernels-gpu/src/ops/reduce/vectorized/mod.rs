@@ -7,6 +7,7 @@
 //! of all of it but the way out: branches on it would take longer than short rows.
 
 mod columns;
+mod first;
 mod rows;
 mod state;
 
@@ -120,7 +121,7 @@ pub(super) unsafe fn rows<T: Element, const THREADS: usize>(p: &ReducePartsParam
 pub(super) unsafe fn first<T: Element>(p: &ReducePartsParams, shared: *mut u8) {
     macro_rules! of {
         ($pass:ident) => {
-            rows::reduce::<T, state::First<T::Acc, { ReducePass::$pass as u32 }>, BLOCK>(p, shared)
+            first::reduce::<T, { ReducePass::$pass as u32 }>(p, shared)
         };
     }
     match p.op {

@@ -35,6 +35,50 @@ fn is_within(p: &ReducePartsParams, at: u64) -> bool {
     at >= p.x && at + 16 <= p.x_end
 }
 
+/// Items that are loaded together.
+#[derive(Clone, Copy)]
+pub(super) struct Round {
+    words: [[u32; 4]; UNROLL],
+    places: [(u64, i32); UNROLL],
+}
+
+/// This item and those `lanes` apart behind it.
+#[inline(always)]
+pub(super) unsafe fn load_round<T: Element, const WHOLE: bool>(p: &ReducePartsParams, from: u64, item: u32) -> Round {
+    let end = part_end(p);
+    let mut round = Round { words: [[0; 4]; UNROLL], places: [(0, 0); UNROLL] };
+    for_each!(K < UNROLL, {
+        let item = item + K as u32 * p.lanes;
+        let (at, first) = place::<T, WHOLE>(p, from, item);
+        let inside = WHOLE || is_within(p, at);
+        *round.places.get_unchecked_mut(K) = (at, first);
+        *round.words.get_unchecked_mut(K) = guarded::load_x4_streaming(at, u32::from(item < end && inside));
+    });
+    round
+}
+
+impl Round {
+    /// The elements of one of them, with the index of the first; none that change anything where it is behind the last.
+    #[inline(always)]
+    pub(super) unsafe fn elements<T: Element, const V: usize, const WHOLE: bool>(
+        &self,
+        p: &ReducePartsParams,
+        k: usize,
+        exists: bool,
+        neutral: T::Acc,
+    ) -> ([T::Acc; V], u32) {
+        let (at, first) = *self.places.get_unchecked(k);
+        let words = self.words.get_unchecked(k);
+        if WHOLE {
+            let words = if exists { *words } else { filled::<T>(neutral) };
+            return (widened::<T, V>(&words), first as u32);
+        }
+        // Of a run of no elements, none is taken.
+        let n = if exists { p.run as i32 } else { 0 };
+        (of_run::<T, V>(words, at, first, n, !exists || is_within(p, at), neutral), first as u32)
+    }
+}
+
 /// The items of this thread.
 #[inline(always)]
 unsafe fn over_items<T: Element, S: State<T::Acc>, const V: usize, const WHOLE: bool>(
@@ -43,31 +87,13 @@ unsafe fn over_items<T: Element, S: State<T::Acc>, const V: usize, const WHOLE: 
     lane: u32,
 ) -> S {
     let mut state = S::new();
-    let fill = filled::<T>(S::neutral());
     let end = part_end(p);
     let mut item = block_idx_y() * p.part_items + lane;
     while item < end {
-        let mut words = [[0; 4]; UNROLL];
-        let mut places = [(0, 0); UNROLL];
-        for_each!(K < UNROLL, {
-            let item = item + K as u32 * p.lanes;
-            let (at, first) = place::<T, WHOLE>(p, from, item);
-            let inside = WHOLE || is_within(p, at);
-            *places.get_unchecked_mut(K) = (at, first);
-            *words.get_unchecked_mut(K) = guarded::load_x4_streaming(at, u32::from(item < end && inside));
-        });
+        let round = load_round::<T, WHOLE>(p, from, item);
         for_each!(K < UNROLL, {
             let exists = item + (K as u32 * p.lanes) < end;
-            let (at, first) = *places.get_unchecked(K);
-            let words = words.get_unchecked(K);
-            if WHOLE {
-                let words = if exists { *words } else { fill };
-                state.take::<V>(widened::<T, V>(&words), first as u32);
-            } else if exists {
-                let within = is_within(p, at);
-                let elements = of_run::<T, V>(words, at, first, p.run as i32, within, S::neutral());
-                state.take::<V>(elements, first as u32);
-            }
+            state.take::<V>(round.elements::<T, V, WHOLE>(p, K, exists, S::neutral()).0);
         });
         item += UNROLL as u32 * p.lanes;
     }

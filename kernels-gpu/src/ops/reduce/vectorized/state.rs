@@ -2,13 +2,10 @@
 
 use super::{ReducePartsParams, put, put_part};
 use crate::math::element::Accumulator;
-use crate::math::index::offsets;
-use crate::math::reduction::{is_second, join, start, term};
+use crate::math::reduction::{join, start, term};
 use crate::math::rows::Vector;
-use crate::math::typed::store;
 use crate::math::vector::for_each;
 use core::marker::PhantomData;
-use cuda_std::warp;
 use kernel_abi::ops::reduce::ReducePass;
 
 /// The state of a thread, a warp or a block.
@@ -17,8 +14,8 @@ pub(super) trait State<A: Accumulator>: Copy {
     fn new() -> Self;
     /// What stands for elements that there are not: it changes nothing.
     fn neutral() -> A;
-    /// With elements, the first of which has this index.
-    fn take<const V: usize>(&mut self, elements: [A; V], first: u32);
+    /// With elements.
+    fn take<const V: usize>(&mut self, elements: [A; V]);
     /// With what another one has seen.
     fn with(self, other: Self) -> Self;
     fn shuffle_xor(self, lane: u32) -> Self;
@@ -28,7 +25,7 @@ pub(super) trait State<A: Accumulator>: Copy {
 
 /// Two by two, so that no result waits for the one before.
 #[inline(always)]
-fn tree<A: Accumulator, const V: usize, const OP: u32>(mut terms: [A; V]) -> A {
+pub(super) fn tree<A: Accumulator, const V: usize, const OP: u32>(mut terms: [A; V]) -> A {
     let mut half = V / 2;
     while half > 0 {
         for_each!(I < V, {
@@ -45,7 +42,7 @@ fn tree<A: Accumulator, const V: usize, const OP: u32>(mut terms: [A; V]) -> A {
 }
 
 #[inline(always)]
-fn terms<A: Accumulator, const V: usize, const OP: u32>(elements: [A; V]) -> [A; V] {
+pub(super) fn terms<A: Accumulator, const V: usize, const OP: u32>(elements: [A; V]) -> [A; V] {
     let mut terms = elements;
     for_each!(I < V, {
         terms[I] = term(OP, elements[I]);
@@ -69,7 +66,7 @@ impl<A: Accumulator, const OP: u32> State<A> for Folded<A, OP> {
     }
 
     #[inline(always)]
-    fn take<const V: usize>(&mut self, elements: [A; V], _: u32) {
+    fn take<const V: usize>(&mut self, elements: [A; V]) {
         self.0 = join(OP, self.0, tree::<A, V, OP>(terms::<A, V, OP>(elements)));
     }
 
@@ -86,74 +83,6 @@ impl<A: Accumulator, const OP: u32> State<A> for Folded<A, OP> {
     #[inline(always)]
     unsafe fn put(self, p: &ReducePartsParams, output: i64) {
         put_part(p, output, self.0);
-    }
-}
-
-/// The first of the smallest or largest elements.
-#[derive(Clone, Copy)]
-pub(super) struct First<A, const OP: u32> {
-    best: A,
-    /// `NONE` where all elements are what one begins with.
-    index: u32,
-}
-
-const NONE: u32 = u32::MAX;
-
-impl<A: Accumulator, const OP: u32> First<A, OP> {
-    #[inline(always)]
-    fn is_ahead(a: A, b: A) -> bool {
-        let ahead = if OP == ReducePass::Min as u32 { a < b } else { a > b };
-        ahead || (a.is_nan() && !b.is_nan())
-    }
-}
-
-impl<A: Accumulator, const OP: u32> State<A> for First<A, OP> {
-    #[inline(always)]
-    fn new() -> Self {
-        First { best: start(OP), index: NONE }
-    }
-
-    #[inline(always)]
-    fn neutral() -> A {
-        start(OP)
-    }
-
-    #[inline(always)]
-    fn take<const V: usize>(&mut self, elements: [A; V], first: u32) {
-        let terms = terms::<A, V, OP>(elements);
-        let best = tree::<A, V, OP>(terms);
-        // Elements come in the order of their indices: an equal one is no better. Seldom true after the first few.
-        if Self::is_ahead(best, self.best) {
-            self.best = best;
-            let mut place = 0;
-            for_each!(I < V, {
-                let i = V - 1 - I;
-                if terms[i] == best || terms[i].is_nan() {
-                    place = i as u32;
-                }
-            });
-            self.index = first + place;
-        }
-    }
-
-    #[inline(always)]
-    fn with(self, other: Self) -> Self {
-        let (a, b) = ((self.best, i64::from(self.index)), (other.best, i64::from(other.index)));
-        if is_second(OP, a, b) { other } else { self }
-    }
-
-    #[inline(always)]
-    fn shuffle_xor(self, lane: u32) -> Self {
-        First { best: self.best.shuffle_xor(lane), index: warp::shuffle_xor(self.index, lane) }
-    }
-
-    #[inline(always)]
-    unsafe fn put(self, p: &ReducePartsParams, output: i64) {
-        let [at] = offsets([&p.indices], output);
-        let index = if self.index == NONE { 0 } else { self.index };
-        // Every index is exact in f64.
-        store(p.indices_dtype, p.indices.address, at, f64::from(index));
-        put(p, output, self.best);
     }
 }
 
@@ -185,7 +114,7 @@ impl<T: Vector> State<f32> for Exponentials<T> {
     }
 
     #[inline(always)]
-    fn take<const V: usize>(&mut self, elements: [f32; V], _: u32) {
+    fn take<const V: usize>(&mut self, elements: [f32; V]) {
         let max = join(MAX, self.max, tree::<f32, V, MAX>(elements));
         let shift = shift(max);
         let mut powers = elements;
