@@ -62,6 +62,7 @@ vectorized | reduce:norm2 x=1x300000:f32 y=1x1:f32
 vectorized | reduce:max x=30x1003:bf16 y=30x1:bf16 indices=30x1:i64
 vectorized | reduce:log_sum_exp x=30x1003:bf16 y=30x1:bf16
 planes | pool:backward mode=max window=3x3 pad=1x1 stride=2x2 x=2x5x29x31:bf16 dy=2x5x15x16:bf16
+columns | pool:backward mode=max window=3x3 pad=1x1 stride=2x2 x=2x16x29x31:bf16:nhwc dy=2x16x15x16:bf16:nhwc
 strips | pool:forward mode=max window=3x3 pad=1x1 stride=2x2 x=2x16x29x31:bf16:nhwc
 tiles | pool:backward mode=max window=3x3 pad=1x1 stride=2x2 x=2x16x29x31:bf16:nhwc dy=2x16x15x16:bf16:nhwc
 whole | pool:forward mode=average_include_padding window=7x7 stride=7x7 x=3x5x7x7:bf16
