@@ -25,6 +25,8 @@ pub trait Vector: Element<Acc = f32> {
     fn pack(values: Values) -> Words;
     /// eˣ, as exactly as the storage has use for: relative errors of 2⁻²¹ for f32, and beside that of |x| 2⁻²⁴ for 16 bits.
     fn exp(x: f32) -> f32;
+    /// The larger of the elements that two words have at the same places; NaN if one is.
+    fn max_of_words(a: u32, b: u32) -> u32;
 }
 
 impl Vector for f32 {
@@ -48,10 +50,14 @@ impl Vector for f32 {
         let y = math::exp2_approx(power);
         math::fma_f32(y, rest, y)
     }
+    #[inline(always)]
+    fn max_of_words(a: u32, b: u32) -> u32 {
+        math::max_nan_f32(f32::from_bits(a), f32::from_bits(b)).to_bits()
+    }
 }
 
 macro_rules! half {
-    ($t:ident, $unpack:path, $pack:path) => {
+    ($t:ident, $unpack:path, $pack:path, $max:path) => {
         impl Vector for $t {
             const LANES: usize = 8;
             #[inline(always)]
@@ -67,12 +73,16 @@ macro_rules! half {
             fn exp(x: f32) -> f32 {
                 math::exp_approx(x)
             }
+            #[inline(always)]
+            fn max_of_words(a: u32, b: u32) -> u32 {
+                $max(a, b)
+            }
         }
     };
 }
 
-half!(f16, convert::f32_from_f16x2, convert::f16x2_from_f32);
-half!(bf16, convert::f32_from_bf16x2, convert::bf16x2_from_f32);
+half!(f16, convert::f32_from_f16x2, convert::f16x2_from_f32, math::max_nan_f16x2);
+half!(bf16, convert::f32_from_bf16x2, convert::bf16x2_from_f32, math::max_nan_bf16x2);
 
 /// A row of a tensor.
 #[derive(Clone, Copy)]

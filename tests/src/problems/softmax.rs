@@ -46,6 +46,9 @@ pub fn tuned() -> impl Strategy<Value = SoftmaxProblem> {
         // So many rows that blocks go on to others.
         1 => (1i64..50, 256i64..520).prop_map(|(n, c)| vec![n, 8 * c]),
         1 => (1i64..14, 520i64..2049).prop_map(|(n, c)| vec![n, 8 * c]),
+        // The same of rows that a warp has.
+        1 => (6000i64..9000, 17i64..34).prop_map(|(n, c)| vec![n, 8 * c]),
+        1 => (1500i64..4000, 65i64..257).prop_map(|(n, c)| vec![n, 8 * c]),
         // Of whole pieces, for clusters of any size.
         1 => (1i64..4, 2048i64..17_000).prop_map(|(n, c)| vec![n, 8 * c]),
         3 => (1i64..4, 1i64..80, 1i64..100).prop_map(|(n, c, inner)| vec![n, c, inner]),

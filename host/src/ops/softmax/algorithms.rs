@@ -1,6 +1,9 @@
 //! The ordered list of softmax algorithms.
 
-use super::{SoftmaxProblem, cluster_rows, columns, cpu, lanes, looped_rows, naive, pairs, register_rows, split_rows};
+use super::{
+    SoftmaxProblem, cluster_rows, columns, cpu, lanes, looped_rows, naive, pairs, register_rows, split_rows,
+    streamed_rows,
+};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::BatchSplit;
@@ -18,6 +21,7 @@ impl Operation for SoftmaxProblem {
             &lanes::Lanes,
             &register_rows::RegisterRows,
             &cluster_rows::ClusterRows,
+            &streamed_rows::StreamedRows,
             &looped_rows::LoopedRows,
             &split_rows::SplitRows,
             &pairs::Pairs,

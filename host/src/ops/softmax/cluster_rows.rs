@@ -1,4 +1,4 @@
-//! Rows of whole pieces in the registers of a block, or of a cluster's blocks, backward.
+//! Rows of whole pieces in the registers of a block, or of a cluster's blocks.
 
 use super::lanes::{at_one_distance, launch};
 use super::looped_rows::LoopedRows;
@@ -8,8 +8,8 @@ use crate::launch::{KernelLaunch, LaunchConfig};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, cost};
 use crate::{Context, DType, Error, Problem, Stream};
-use kernel_abi::ops::softmax::SoftmaxLanesParams;
 use kernel_abi::ops::softmax::cluster_rows::{MAX_BLOCKS, THREADS};
+use kernel_abi::ops::softmax::{SoftmaxLanesParams, SoftmaxParams};
 use kernel_abi::{MAX_RANK, TensorParam};
 
 /// A row of the kernel list.
@@ -56,22 +56,8 @@ impl Algorithm<SoftmaxProblem> for ClusterRows {
     }
 
     fn configs(&self, problem: &SoftmaxProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        let params = contiguous_rows(problem, context)?;
-        let (major, minor) = context.info().compute_capability;
-        if (major, minor) != (9, 0) {
-            return Err(Refusal::new(format!("needs compute capability 9.0, the device has {major}.{minor}")));
-        }
-        at_one_distance(problem, &params)?;
+        let params = whole_pieces(problem, context)?;
         let lanes = lanes(problem);
-        let pitch = |rows: &TensorParam| rows.strides[MAX_RANK - 1];
-        let pitches = [("y", pitch(&params.in_rows)), ("dy", pitch(&params.dy_rows)), ("dx", pitch(&params.out_rows))];
-        for (name, count) in [("a row", params.row_elems)].into_iter().chain(pitches) {
-            if count % lanes != 0 {
-                return Err(Refusal::new(format!(
-                    "takes lengths and distances of rows of multiples of {lanes} elements, {name} has {count}"
-                )));
-            }
-        }
         let of_type = |kernel: &&Kernel| kernel.pass == problem.pass() && kernel.dtype == problem.input().dtype();
         let pieces = params.row_elems / lanes;
         let configs: Vec<Config> = KERNELS
@@ -83,10 +69,9 @@ impl Algorithm<SoftmaxProblem> for ClusterRows {
             let holds = |kernel: &Kernel| i64::from(MAX_BLOCKS * THREADS * kernel.pieces) * lanes;
             let most = KERNELS.iter().filter(of_type).map(holds).max().unwrap_or(0);
             return Err(Refusal::new(format!(
-                "takes rows of the backward pass of more than {} and up to {most} elements, given {} of the {} pass",
+                "takes rows of more than {} and up to {most} elements, given {}",
                 i64::from(THREADS) / 2 * lanes,
-                params.row_elems,
-                problem.pass()
+                params.row_elems
             )));
         }
         Ok(configs)
@@ -116,20 +101,36 @@ impl Algorithm<SoftmaxProblem> for ClusterRows {
             cluster: Some([blocks, 1, 1]),
             ..LaunchConfig::default()
         };
-        let refused = |Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        };
-        let fallback = LoopedRows.configs(problem, context).map_err(refused)?[0];
-        Ok(Box::new(Aligned {
-            whole: launch(context.function(kernel.symbol)?, launch_config, &params),
-            fallback: LoopedRows.prepare(problem, fallback, context)?,
-        }))
+        let whole = launch(context.function(kernel.symbol)?, launch_config, &params);
+        Ok(Box::new(Aligned::new(self.name(), whole, problem, context)?))
     }
 }
 
+/// The parameters of a problem whose rows are whole pieces, one behind the other at multiples of pieces, on Hopper.
+pub(super) fn whole_pieces(problem: &SoftmaxProblem, context: &Context) -> Result<SoftmaxParams, Refusal> {
+    let params = contiguous_rows(problem, context)?;
+    let (major, minor) = context.info().compute_capability;
+    if (major, minor) != (9, 0) {
+        return Err(Refusal::new(format!("needs compute capability 9.0, the device has {major}.{minor}")));
+    }
+    at_one_distance(problem, &params)?;
+    let lanes = lanes(problem);
+    let pitch = |rows: &TensorParam| rows.strides[MAX_RANK - 1];
+    let input = if problem.dy().is_some() { "y" } else { "x" };
+    let output = if problem.dy().is_some() { "dx" } else { "y" };
+    let pitches = [(input, pitch(&params.in_rows)), ("dy", pitch(&params.dy_rows)), (output, pitch(&params.out_rows))];
+    for (name, count) in [("a row", params.row_elems)].into_iter().chain(pitches) {
+        if count % lanes != 0 {
+            return Err(Refusal::new(format!(
+                "takes lengths and distances of rows of multiples of {lanes} elements, {name} has {count}"
+            )));
+        }
+    }
+    Ok(params)
+}
+
 /// Elements of a piece.
-fn lanes(problem: &SoftmaxProblem) -> i64 {
+pub(super) fn lanes(problem: &SoftmaxProblem) -> i64 {
     PIECE / problem.input().dtype().size_bytes() as i64
 }
 
@@ -146,9 +147,26 @@ fn kernel(config: Config) -> (&'static Kernel, usize) {
 }
 
 /// A launch for addresses at multiples of 16 bytes, and one for others.
-struct Aligned {
+pub(super) struct Aligned {
     whole: KernelLaunch<SoftmaxLanesParams>,
     fallback: Box<dyn Launch>,
+}
+
+impl Aligned {
+    /// With what `looped_rows` launches for other addresses.
+    pub(super) fn new(
+        algorithm: &str,
+        whole: KernelLaunch<SoftmaxLanesParams>,
+        problem: &SoftmaxProblem,
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let refused = |Refusal(reason)| Error::Unsupported {
+            problem: problem.to_string(),
+            reasons: vec![(algorithm.to_owned(), reason)],
+        };
+        let fallback = LoopedRows.configs(problem, context).map_err(refused)?[0];
+        Ok(Aligned { whole, fallback: LoopedRows.prepare(problem, fallback, context)? })
+    }
 }
 
 impl Launch for Aligned {

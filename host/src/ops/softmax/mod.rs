@@ -10,5 +10,6 @@ mod naive;
 mod pairs;
 mod register_rows;
 mod split_rows;
+mod streamed_rows;
 
 pub use kernel_abi::ops::softmax::{SoftmaxKind, SoftmaxMode, SoftmaxPass, SoftmaxProblem};

@@ -118,6 +118,9 @@ macro_rules! softmax_register_kernels {
 macro_rules! softmax_cluster_kernels {
     ($callback:ident) => {
         $callback! {
+            (softmax_forward_cluster_f32_v4, forward, f32, 4, 2),
+            (softmax_forward_cluster_f16_v4, forward, f16, 4, 2),
+            (softmax_forward_cluster_bf16_v4, forward, bf16, 4, 2),
             (softmax_backward_cluster_f32_v1, backward, f32, 1, 4),
             (softmax_backward_cluster_f32_v2, backward, f32, 2, 2),
             (softmax_backward_cluster_f32_v4, backward, f32, 4, 1),
@@ -127,6 +130,64 @@ macro_rules! softmax_cluster_kernels {
             (softmax_backward_cluster_bf16_v1, backward, bf16, 1, 4),
             (softmax_backward_cluster_bf16_v2, backward, bf16, 2, 2),
             (softmax_backward_cluster_bf16_v4, backward, bf16, 4, 1),
+        }
+    };
+}
+
+/// Calls `$callback!` with one row per kernel whose blocks go on from row to row: symbol, pass, element type, threads a row,
+/// pieces of 16 bytes a thread, threads a block, blocks a multiprocessor.
+#[macro_export]
+macro_rules! softmax_streamed_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (softmax_forward_streamed_f32_t32_v1, forward, f32, 32, 1, 256, 6),
+            (softmax_forward_streamed_f32_t32_v2, forward, f32, 32, 2, 256, 5),
+            (softmax_forward_streamed_f32_t32_v4, forward, f32, 32, 4, 256, 4),
+            (softmax_forward_streamed_f32_t128_v2, forward, f32, 128, 2, 128, 12),
+            (softmax_forward_streamed_f32_t128_v4, forward, f32, 128, 4, 128, 8),
+            (softmax_forward_streamed_f32_t256_v4, forward, f32, 256, 4, 256, 4),
+            (softmax_forward_streamed_f32_t512_v4, forward, f32, 512, 4, 512, 2),
+            (softmax_forward_streamed_f32_t1024_v4, forward, f32, 1024, 4, 1024, 1),
+            (softmax_forward_streamed_f16_t32_v1, forward, f16, 32, 1, 256, 6),
+            (softmax_forward_streamed_f16_t32_v2, forward, f16, 32, 2, 256, 5),
+            (softmax_forward_streamed_f16_t32_v4, forward, f16, 32, 4, 256, 4),
+            (softmax_forward_streamed_f16_t128_v2, forward, f16, 128, 2, 128, 12),
+            (softmax_forward_streamed_f16_t128_v4, forward, f16, 128, 4, 128, 8),
+            (softmax_forward_streamed_f16_t256_v4, forward, f16, 256, 4, 256, 4),
+            (softmax_forward_streamed_f16_t512_v4, forward, f16, 512, 4, 512, 2),
+            (softmax_forward_streamed_f16_t1024_v4, forward, f16, 1024, 4, 1024, 1),
+            (softmax_forward_streamed_bf16_t32_v1, forward, bf16, 32, 1, 256, 6),
+            (softmax_forward_streamed_bf16_t32_v2, forward, bf16, 32, 2, 256, 5),
+            (softmax_forward_streamed_bf16_t32_v4, forward, bf16, 32, 4, 256, 4),
+            (softmax_forward_streamed_bf16_t128_v2, forward, bf16, 128, 2, 128, 12),
+            (softmax_forward_streamed_bf16_t128_v4, forward, bf16, 128, 4, 128, 8),
+            (softmax_forward_streamed_bf16_t256_v4, forward, bf16, 256, 4, 256, 4),
+            (softmax_forward_streamed_bf16_t512_v4, forward, bf16, 512, 4, 512, 2),
+            (softmax_forward_streamed_bf16_t1024_v4, forward, bf16, 1024, 4, 1024, 1),
+            (softmax_backward_streamed_f32_t32_v1, backward, f32, 32, 1, 256, 6),
+            (softmax_backward_streamed_f32_t32_v2, backward, f32, 32, 2, 256, 4),
+            (softmax_backward_streamed_f32_t32_v4, backward, f32, 32, 4, 256, 4),
+            (softmax_backward_streamed_f32_t128_v2, backward, f32, 128, 2, 128, 12),
+            (softmax_backward_streamed_f32_t128_v4, backward, f32, 128, 4, 128, 8),
+            (softmax_backward_streamed_f32_t256_v4, backward, f32, 256, 4, 256, 4),
+            (softmax_backward_streamed_f32_t512_v4, backward, f32, 512, 4, 512, 2),
+            (softmax_backward_streamed_f32_t1024_v4, backward, f32, 1024, 4, 1024, 1),
+            (softmax_backward_streamed_f16_t32_v1, backward, f16, 32, 1, 256, 6),
+            (softmax_backward_streamed_f16_t32_v2, backward, f16, 32, 2, 256, 5),
+            (softmax_backward_streamed_f16_t32_v4, backward, f16, 32, 4, 256, 4),
+            (softmax_backward_streamed_f16_t128_v2, backward, f16, 128, 2, 128, 12),
+            (softmax_backward_streamed_f16_t128_v4, backward, f16, 128, 4, 128, 8),
+            (softmax_backward_streamed_f16_t256_v4, backward, f16, 256, 4, 256, 4),
+            (softmax_backward_streamed_f16_t512_v4, backward, f16, 512, 4, 512, 2),
+            (softmax_backward_streamed_f16_t1024_v4, backward, f16, 1024, 4, 1024, 1),
+            (softmax_backward_streamed_bf16_t32_v1, backward, bf16, 32, 1, 256, 6),
+            (softmax_backward_streamed_bf16_t32_v2, backward, bf16, 32, 2, 256, 5),
+            (softmax_backward_streamed_bf16_t32_v4, backward, bf16, 32, 4, 256, 4),
+            (softmax_backward_streamed_bf16_t128_v2, backward, bf16, 128, 2, 128, 12),
+            (softmax_backward_streamed_bf16_t128_v4, backward, bf16, 128, 4, 128, 8),
+            (softmax_backward_streamed_bf16_t256_v4, backward, bf16, 256, 4, 256, 4),
+            (softmax_backward_streamed_bf16_t512_v4, backward, bf16, 512, 4, 512, 2),
+            (softmax_backward_streamed_bf16_t1024_v4, backward, bf16, 1024, 4, 1024, 1),
         }
     };
 }

@@ -18,6 +18,7 @@ mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+pub mod streamed_rows;
 
 pub use params::{LANES_BLOCK, PAIR_ELEMS, SoftmaxLanesParams, SoftmaxParams};
 #[cfg(not(target_arch = "nvptx64"))]

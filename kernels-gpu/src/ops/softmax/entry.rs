@@ -1,9 +1,10 @@
 //! Softmax kernels: the rows of the lists in `kernel_abi::ops::softmax`.
 
-use super::{cluster_rows, columns, lanes, looped_rows, naive, pairs, register_rows, split_rows};
+use super::{cluster_rows, columns, lanes, looped_rows, naive, pairs, register_rows, split_rows, streamed_rows};
 use crate::math::element::{bf16, f16};
 use crate::math::rows::Vector;
 use cuda_std::{kernel, shared_array};
+use kernel_abi::ops::softmax::streamed_rows::MAX_SLOTS;
 use kernel_abi::ops::softmax::{SoftmaxLanesParams, SoftmaxParams as Params};
 
 kernel_abi::softmax_kernels!(naive_entries);
@@ -52,6 +53,25 @@ macro_rules! cluster_entries {
 }
 
 kernel_abi::softmax_cluster_kernels!(cluster_entries);
+
+macro_rules! streamed_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $pieces:literal, $block:literal, $blocks:literal)),*
+        $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the lengths and distances in `params`, whose rows lie at multiples of 16 bytes
+        /// and have no more pieces than their threads, and dynamic shared memory for one row of each input at least.
+        #[kernel(arch = "sm_90a", threads = $block, min_blocks = $blocks, unroll = 20000)]
+        pub unsafe fn $symbol(params: SoftmaxLanesParams) {
+            let shared = streamed_rows::Shared {
+                barriers: shared_array![u64; MAX_SLOTS],
+                slots: shared_array![f32; streamed_rows::SLOTS],
+            };
+            streamed_rows::$pass::<$dtype, $threads, $pieces>(&params, shared)
+        }
+    )* };
+}
+
+kernel_abi::softmax_streamed_kernels!(streamed_entries);
 
 macro_rules! looped_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $place:ident)),* $(,)?) => { $(

@@ -9,3 +9,4 @@ mod naive;
 mod pairs;
 mod register_rows;
 mod split_rows;
+mod streamed_rows;

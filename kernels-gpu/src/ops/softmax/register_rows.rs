@@ -125,7 +125,7 @@ pub unsafe fn backward<T: Vector, const G: u32, const K: usize>(p: &SoftmaxParam
 
 /// A piece that the compiler is not told it has seen before.
 #[inline(always)]
-fn anew(words: Words) -> Words {
+pub(super) fn anew(words: Words) -> Words {
     words.map(schedule::opaque)
 }
 
