@@ -66,11 +66,11 @@ impl Algorithm<SoftmaxProblem> for ClusterRows {
             .filter_map(|kernel| blocks(kernel, pieces).map(|i| Config(kernel.names[i])))
             .collect();
         if configs.is_empty() {
-            let holds = |kernel: &Kernel| i64::from(MAX_BLOCKS * THREADS * kernel.pieces) * lanes;
-            let most = KERNELS.iter().filter(of_type).map(holds).max().unwrap_or(0);
+            let of_block = |kernel: &Kernel| i64::from(THREADS * kernel.pieces) * lanes;
+            let least = KERNELS.iter().filter(of_type).map(of_block).min().unwrap_or(0) / 2;
+            let most = KERNELS.iter().filter(of_type).map(of_block).max().unwrap_or(0) * i64::from(MAX_BLOCKS);
             return Err(Refusal::new(format!(
-                "takes rows of more than {} and up to {most} elements, given {}",
-                i64::from(THREADS) / 2 * lanes,
+                "takes rows of more than {least} and up to {most} elements, given {}",
                 params.row_elems
             )));
         }
