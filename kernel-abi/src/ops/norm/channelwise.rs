@@ -44,7 +44,7 @@ pub struct Share {
     pub n_parts: u32,
     /// 1 where parts have images of their own, whose statistics are their own.
     pub by_image: u32,
-    /// Threads beside each other: a power of two.
+    /// Threads beside each other: a power of two, unless inference sweeps.
     pub lanes: u32,
     /// 1 where lanes stand along channels, 0 where they do along positions.
     pub along_channels: u32,
@@ -55,6 +55,13 @@ pub struct Share {
 }
 
 impl Share {
+    /// Whether inference has all blocks go over the positions together: where images follow one another like positions, and
+    /// are counted as one. Lanes are of any number then.
+    #[inline(always)]
+    pub const fn sweeps(&self) -> bool {
+        self.along_channels != 0 && self.images == 1
+    }
+
     /// Elements of a part of one channel.
     pub const fn part_elems(&self, part: u32) -> u32 {
         let (of_images, chunk) = self.chunks.div_rem(part);

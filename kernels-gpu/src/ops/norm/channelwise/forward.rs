@@ -30,6 +30,8 @@ fn join(a: Moments, b: Moments) -> Moments {
 
 /// Vectors of a thread that are under way: of x alone, and of x and z.
 const ALONE: usize = 4;
+/// Of x alone where nothing is read again.
+const ONCE: usize = 6;
 const WITH_Z: usize = 2;
 
 /// The moments of a part: thread t has those of channel t of the block's. All threads of the block call it.
@@ -307,7 +309,7 @@ pub unsafe fn apply<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams
 /// y by running statistics, or none.
 #[inline(always)]
 pub unsafe fn infer<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
-    let place = Place::new::<V, false>(p);
+    let place = if p.share.sweeps() { Place::sweep::<V>(p) } else { Place::new::<V, false>(p) };
     let (wide, stride) = (p.running_is_wide, p.parameter_strides[4]);
     finish::<T, V, false>(p, &place, || {
         if p.running_mean == 0 {
@@ -329,7 +331,9 @@ unsafe fn finish<T: Element<Acc = f32>, const V: usize, const LAST_FIRST: bool>(
     place: &Place,
     statistics: impl Fn() -> ([f32; V], [f32; V]),
 ) {
-    if p.addresses[tensor::DY] == 0 {
+    if p.addresses[tensor::DY] == 0 && !LAST_FIRST {
+        finish_some::<T, V, 1, ONCE, LAST_FIRST>(p, place, [tensor::X], statistics);
+    } else if p.addresses[tensor::DY] == 0 {
         finish_some::<T, V, 1, ALONE, LAST_FIRST>(p, place, [tensor::X], statistics);
     } else {
         finish_some::<T, V, 2, WITH_Z, LAST_FIRST>(p, place, [tensor::X, tensor::DY], statistics);

@@ -3,6 +3,7 @@
 use crate::math::chunks;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, read, write_narrowed};
+use core::intrinsics::unchecked_div;
 use cuda_std::memory::X4;
 use cuda_std::memory::prefetch_l2;
 use cuda_std::thread::{block_idx_x, block_idx_y, thread_idx_x};
@@ -72,6 +73,26 @@ impl Place {
         }
     }
 
+    /// The thread's where all blocks go over the positions together, each `BLOCK / lanes` of them at a time: neighbouring
+    /// blocks are at neighbouring addresses, as those of a copy. Lanes are of any number then, and stand along channels of
+    /// one image.
+    #[inline(always)]
+    pub fn sweep<const V: usize>(p: &ChannelwiseParams) -> Self {
+        let s = &p.share;
+        let thread = thread_idx_x();
+        // SAFETY: there is at least one lane.
+        let (row, rows) = unsafe { (unchecked_div(thread, s.lanes), unchecked_div(BLOCK, s.lanes)) };
+        let channel = (block_idx_x() * s.lanes + thread - row * s.lanes) * V as u32;
+        Place {
+            channel,
+            there: row < rows && channel < s.channels,
+            images: [0, 1, 1],
+            positions: [block_idx_y() * rows + row, s.n_parts * rows, s.positions],
+            part: block_idx_y(),
+            apart: s.lanes,
+        }
+    }
+
     /// Loads the vectors of some tensors at all of the thread's places, those of `K` places under way at a time, and calls
     /// `consume` with each place's; zeros where there is no tensor. Calls `begin` once, behind the first loads: what it
     /// reads is under way with them. With `LAST_FIRST` it goes from the last place to the first.
@@ -93,10 +114,15 @@ impl Place {
         begin: impl FnOnce() -> I,
         mut consume: impl FnMut(&I, u32, u32, &[[u32; 4]; N]),
     ) {
-        // Steps are powers of two.
         let count = #[inline(always)]
         |[first, step, end]: [u32; 3]| {
-            if first < end { (end - first + step - 1) >> step.trailing_zeros() } else { 0 }
+            if first >= end {
+                0
+            } else if step.is_power_of_two() {
+                (end - first + step - 1) >> step.trailing_zeros()
+            } else {
+                unchecked_div(end - first + step - 1, step)
+            }
         };
         let place = #[inline(always)]
         |[first, step, _]: [u32; 3], n: u32, i: u32| {
