@@ -102,6 +102,34 @@ fn long_rows() {
     }
 }
 
+/// More rows than blocks that stay have in several turns, with rows apart, lengths that leave threads with less, and
+/// parameters of both types.
+#[test]
+fn many_rows() {
+    for (i, (n_rows, n, dtype)) in
+        [(300i64, 12_288i64, "bf16"), (600, 2072, "f16"), (1400, 1032, "f32")].into_iter().enumerate()
+    {
+        for (mode, parameters) in [("layer", dtype), ("rms", dtype), ("layer", "f32")] {
+            let (x, y) = (format!("{n_rows}x{n}:{dtype}:s{}x1", n + 8), format!("{n_rows}x{n}:{dtype}"));
+            let statistics = match mode {
+                "layer" => format!("mean={n_rows}x1:f32 inv_std={n_rows}x1:f32"),
+                _ => format!("inv_std={n_rows}x1:f32"),
+            };
+            let p = format!("{n}:{parameters}");
+            let bias = if mode == "layer" { format!(" bias={p}") } else { String::new() };
+            let dbias = if mode == "layer" { format!(" dbias={p}") } else { String::new() };
+            let words = format!("mode={mode} axis=1 x={x} scale={p}");
+            for text in [
+                format!("norm:forward {words}{bias} y={y} {statistics}"),
+                format!("norm:backward {words} dy={y} {statistics} dx={y} dscale={p}{dbias}"),
+            ] {
+                let problem: NormProblem = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+                check_case(&problem, &Case::normal(i as u64).scaled(1.5, -0.75)).unwrap();
+            }
+        }
+    }
+}
+
 /// Channels of too many elements for one block, in every order that elements lie and are shared out in; and few, which a
 /// block has all of.
 #[test]
@@ -115,6 +143,7 @@ fn channels_in_parts_and_whole() {
         ("40x8x7x7:bf16", 8),
         ("33x4x3x5:f32", 4),
         ("1x40x7x7:bf16:nhwc", 40),
+        ("9x144x14x14:bf16:nhwc", 144),
         ("3x5x8x8:f16", 5),
     ]
     .into_iter()

@@ -1,6 +1,6 @@
 //! The ordered list of normalization algorithms.
 
-use super::{NormProblem, channelwise, cpu, looped_rows, naive, row_registers};
+use super::{NormProblem, channelwise, cpu, looped_rows, naive, ring_rows, row_registers};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::{BatchSplit, Share};
@@ -17,6 +17,7 @@ impl Operation for NormProblem {
         &[
             &CpuAlgorithm(cpu::Rows),
             &row_registers::RowRegisters,
+            &ring_rows::RingRows,
             &looped_rows::LoopedRows,
             &channelwise::Channelwise,
             &naive::Naive,

@@ -5,6 +5,7 @@ mod channelwise;
 mod cpu;
 mod looped_rows;
 mod naive;
+mod ring_rows;
 mod row_registers;
 
 pub use kernel_abi::ops::norm::{NormDesc, NormMode, NormPass, NormProblem, NormTensors};

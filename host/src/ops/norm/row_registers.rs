@@ -333,13 +333,14 @@ pub(super) fn bound(params: &NormRowsParams, call: &Call<'_>) -> Option<NormRows
     all.is_multiple_of(VECTOR_BYTES as u64).then_some(params)
 }
 
-struct RowsLaunch {
-    function: Function,
-    config: LaunchConfig,
-    params: NormRowsParams,
-    sums: Option<KernelLaunch<NormColumnSumsParams>>,
+/// A kernel of whole rows, and the one that adds up the parts of gradients.
+pub(super) struct RowsLaunch {
+    pub(super) function: Function,
+    pub(super) config: LaunchConfig,
+    pub(super) params: NormRowsParams,
+    pub(super) sums: Option<KernelLaunch<NormColumnSumsParams>>,
     /// For addresses that are no multiples of 16.
-    fallback: Box<dyn Launch>,
+    pub(super) fallback: Box<dyn Launch>,
 }
 
 impl Launch for RowsLaunch {

@@ -108,6 +108,22 @@ macro_rules! norm_row_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel that brings rows to a ring: symbol, pass, element type, vectors of 16 bytes
+/// that a thread holds of a row, and the most threads of a block.
+#[macro_export]
+macro_rules! norm_ring_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (norm_forward_ring_rows_f32_v2, forward, f32, 2, 1024),
+            (norm_backward_ring_rows_f32_v4, backward, f32, 4, 512),
+            (norm_forward_ring_rows_f16_v2, forward, f16, 2, 1024),
+            (norm_backward_ring_rows_f16_v4, backward, f16, 4, 512),
+            (norm_forward_ring_rows_bf16_v2, forward, bf16, 2, 1024),
+            (norm_backward_ring_rows_bf16_v4, backward, bf16, 4, 512),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel that goes along rows: symbol, what it computes, element type.
 #[macro_export]
 macro_rules! norm_looped_kernels {

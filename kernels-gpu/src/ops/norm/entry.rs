@@ -1,6 +1,6 @@
 //! Normalization kernels: the rows of the lists in `kernel_abi::ops::norm`.
 
-use super::{channelwise, looped_rows, naive, row_registers};
+use super::{channelwise, looped_rows, naive, ring_rows, row_registers};
 use crate::math::element::{bf16, f16};
 use kernel_abi::ops::norm::channelwise::ChannelwiseParams;
 use kernel_abi::ops::norm::row_registers::{NormColumnSumsParams, NormRowsParams};
@@ -34,6 +34,19 @@ macro_rules! row_entries {
 }
 
 kernel_abi::norm_row_kernels!(row_entries);
+
+macro_rules! ring_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $vectors:literal, $threads:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// As above, and a ring of shared memory.
+        #[cuda_std::kernel(threads = $threads, min_blocks = 1)]
+        pub unsafe fn $symbol(params: NormRowsParams) {
+            ring_rows::$pass::<$dtype, { 16 / size_of::<$dtype>() }, $vectors>(&params)
+        }
+    )* };
+}
+
+kernel_abi::norm_ring_kernels!(ring_entries);
 
 macro_rules! looped_entries {
     ($(($symbol:ident, $step:ident, $dtype:ident)),* $(,)?) => { $(

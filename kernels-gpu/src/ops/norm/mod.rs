@@ -4,4 +4,5 @@ mod channelwise;
 mod entry;
 mod looped_rows;
 mod naive;
+mod ring_rows;
 mod row_registers;

@@ -450,14 +450,14 @@ unsafe fn given_or<T: Element<Acc = f32>, const E: usize>(address: u64, words: &
     values
 }
 
-/// `E` neighbouring parameters from `column` on, a multiple of `E`.
+/// `E` neighbouring parameters from `at` on, a multiple of `E`.
 #[inline(always)]
-unsafe fn neighbours<T: Element<Acc = f32>, const E: usize>(address: u64, is_wide: u32, column: u32) -> [f32; E] {
-    if is_wide == 0 {
-        let X4(words) = *((address + u64::from(column) * size_of::<T>() as u64) as *const X4<u32>);
+pub(super) unsafe fn neighbours<T: Element<Acc = f32>, const E: usize>(start: u64, wide: u32, at: u32) -> [f32; E] {
+    if wide == 0 {
+        let X4(words) = *((start + u64::from(at) * size_of::<T>() as u64) as *const X4<u32>);
         return widened::<T, E>(&words);
     }
-    let from = (address + u64::from(column) * 4) as *const X4<f32>;
+    let from = (start + u64::from(at) * 4) as *const X4<f32>;
     let mut values = [0.0; E];
     for_each!(I < E, {
         *values.get_unchecked_mut(I) = *(*from.add(I / 4)).0.get_unchecked(I % 4);
@@ -533,7 +533,7 @@ unsafe fn store_partials<const E: usize, const THREADS: u32, const VECTORS: usiz
 
 /// Writes neighbours in fours, to a multiple of 16 bytes.
 #[inline(always)]
-unsafe fn store_f32s<const E: usize>(to: *mut f32, values: &[f32; E]) {
+pub(super) unsafe fn store_f32s<const E: usize>(to: *mut f32, values: &[f32; E]) {
     for_each!(I < E, {
         if I % 4 == 0 {
             let four: [f32; 4] = core::array::from_fn(

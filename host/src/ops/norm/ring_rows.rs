@@ -1,0 +1,174 @@
+//! Rows that lie contiguous, brought to a ring in shared memory by blocks that stay; backward, a second kernel adds up the
+//! gradients of parameters.
+
+use super::row_registers::{Geometry, RowsLaunch, VECTOR_BYTES, column_sums, params, wants_parts};
+use super::{NormPass, NormProblem, naive};
+use crate::launch::LaunchConfig;
+use crate::plan::Launch;
+use crate::select::cost::LAUNCH_US;
+use crate::select::{Algorithm, Config, Refusal};
+use crate::{Context, DType, Error, Problem};
+use kernel_abi::ops::norm::row_registers::RING_ROWS;
+
+/// A kernel.
+#[derive(Clone, Copy)]
+struct Row {
+    symbol: &'static str,
+    pass: &'static str,
+    dtype: DType,
+    /// Vectors of a thread.
+    vectors: i64,
+    /// The most threads of a block, and of a multiprocessor.
+    threads: i64,
+}
+
+macro_rules! rows {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $vectors:literal, $threads:literal)),* $(,)?) => {
+        &[$(Row {
+            symbol: stringify!($symbol),
+            pass: stringify!($pass),
+            dtype: kernel_abi::dtype_of!($dtype),
+            vectors: $vectors,
+            threads: $threads,
+        }),*]
+    };
+}
+
+const KERNELS: &[Row] = kernel_abi::norm_ring_kernels!(rows);
+
+const LANES: i64 = 32;
+/// The least threads of a block.
+const MIN_THREADS: i64 = 2 * LANES;
+/// Shared memory of a block that the driver keeps, and what sums take.
+const RESERVED_BYTES: i64 = 1024;
+const SUM_BYTES: i64 = 1024;
+/// Shared memory that a block may have where no device says so: that of compute capability 8.6.
+const MAX_SHARED: usize = 99 << 10;
+/// Shares of the memory's rate, forward and backward.
+const FORWARD_SHARE: f64 = 0.8;
+const BACKWARD_SHARE: f64 = 0.9;
+
+/// One read of each input, one write of each output, the next rows' reads beside it.
+pub(super) struct RingRows;
+
+impl Algorithm<NormProblem> for RingRows {
+    fn name(&self) -> &'static str {
+        "ring_rows"
+    }
+
+    fn configs(&self, problem: &NormProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        if !context.is_gpu() {
+            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
+        }
+        Geometry::of(problem)?;
+        let order = problem.sharing().packed_rows();
+        if order.run != 1 || order.period != 1 {
+            let mode = problem.mode().name();
+            return Err(Refusal::new(format!("takes parameters that rows have in order, given mode {mode}")));
+        }
+        let backward = problem.norm_pass() == NormPass::Backward;
+        if backward && problem.operand("inv_std").is_none() {
+            return Err(Refusal::new("backward takes statistics, given none"));
+        }
+        let dtype = problem.x().dtype();
+        if backward && dtype != DType::F32 && naive::parameters_are_wide(problem) != 0 {
+            return Err(Refusal::new(format!("backward takes parameters of {dtype} with {dtype}, given f32")));
+        }
+        let fitting = |row: &&Row| row.pass == problem.pass() && row.dtype == dtype;
+        let Some(row) = KERNELS.iter().find(fitting) else {
+            return Err(Refusal::new(format!("has no kernel for pass {} with {dtype}", problem.pass())));
+        };
+        let given = threads(problem, *row);
+        if !(MIN_THREADS..=row.threads).contains(&given) {
+            let (least, most) = (MIN_THREADS, row.threads);
+            return Err(Refusal::new(format!("takes {least} to {most} threads a row, this one would have {given}")));
+        }
+        if resident(problem, *row, context) == 0 {
+            let bytes = ring_bytes(problem, *row);
+            return Err(Refusal::new(format!("takes {bytes} bytes of shared memory, more than a block has")));
+        }
+        Ok(vec![Config(row.symbol)])
+    }
+
+    fn workspace_bytes(&self, problem: &NormProblem, config: Config) -> u64 {
+        // Addresses that are no multiples of 16 take the naive kernels.
+        naive::Naive.workspace_bytes(problem, config)
+    }
+
+    fn workspace_bytes_on(&self, problem: &NormProblem, config: Config, context: &Context) -> u64 {
+        let parts = find(config).map_or(0, |row| parts_bytes(problem, row, context));
+        parts.max(self.workspace_bytes(problem, config))
+    }
+
+    fn estimate_us(&self, problem: &NormProblem, config: Config, context: &Context) -> f64 {
+        /// What a block takes from its begin to its first row's sums.
+        const BEGIN_US: f64 = 1.5;
+        let info = context.info();
+        let Some(row) = find(config) else { return f64::INFINITY };
+        let parts = parts_bytes(problem, row, context);
+        let launches = if parts > 0 { 2.0 } else { 1.0 };
+        let share = if problem.norm_pass() == NormPass::Backward { BACKWARD_SHARE } else { FORWARD_SHARE };
+        launches * LAUNCH_US + BEGIN_US + (problem.bytes() + 2.0 * parts as f64) / (share * info.bytes_per_us)
+    }
+
+    fn prepare(&self, problem: &NormProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let refused = |Refusal(reason)| Error::Unsupported {
+            problem: problem.to_string(),
+            reasons: vec![(self.name().to_owned(), reason)],
+        };
+        let geometry = Geometry::of(problem).map_err(refused)?;
+        let missing = || refused(Refusal::new(format!("has no kernel {}", config.0)));
+        let row = find(config).ok_or_else(missing)?;
+        let blocks = n_blocks(problem, row, context);
+        let function = context.function(config.0)?;
+        let shared_bytes = ring_bytes(problem, row) as u32;
+        function.set_max_dynamic_shared(shared_bytes as usize)?;
+        let fallback_config = naive::Naive.configs(problem, context).map_err(refused)?[0];
+        let sums = if wants_parts(problem) { Some(column_sums(problem, blocks, context)?) } else { None };
+        let block = [threads(problem, row) as u32, 1, 1];
+        Ok(Box::new(RowsLaunch {
+            function,
+            config: LaunchConfig { grid: [blocks, 1, 1], block, shared_bytes, ..LaunchConfig::default() },
+            params: params(problem, &geometry),
+            sums,
+            fallback: naive::Naive.prepare(problem, fallback_config, context)?,
+        }))
+    }
+}
+
+fn find(config: Config) -> Option<Row> {
+    KERNELS.iter().copied().find(|row| row.symbol == config.0)
+}
+
+/// Threads of a block: as many as hold a row.
+fn threads(problem: &NormProblem, row: Row) -> i64 {
+    let vectors = problem.count() * problem.x().dtype().size_bytes() as i64 / VECTOR_BYTES;
+    (vectors as u64).div_ceil(row.vectors as u64).next_multiple_of(LANES as u64) as i64
+}
+
+/// Shared memory of a block: its ring, and scale and bias, of which backward has the former.
+fn ring_bytes(problem: &NormProblem, row: Row) -> i64 {
+    let rows = i64::from(RING_ROWS);
+    let of_each = if problem.norm_pass() == NormPass::Backward { 2 * rows + 1 } else { rows + 2 };
+    threads(problem, row) * row.vectors * VECTOR_BYTES * of_each
+}
+
+/// Blocks that a multiprocessor has at a time.
+fn resident(problem: &NormProblem, row: Row, context: &Context) -> i64 {
+    let most = context.gpu_context().map_or(MAX_SHARED, |gpu| gpu.max_shared_bytes()) as i64;
+    let block = ring_bytes(problem, row) + SUM_BYTES + RESERVED_BYTES;
+    ((most + RESERVED_BYTES) / block).min(row.threads / threads(problem, row))
+}
+
+fn n_blocks(problem: &NormProblem, row: Row, context: &Context) -> u32 {
+    let resident = context.info().n_units as i64 * resident(problem, row, context).max(1);
+    problem.sharing().n_rows().min(resident) as u32
+}
+
+/// Two numbers a block and column.
+fn parts_bytes(problem: &NormProblem, row: Row, context: &Context) -> u64 {
+    if !wants_parts(problem) {
+        return 0;
+    }
+    2 * size_of::<f32>() as u64 * u64::from(n_blocks(problem, row, context)) * problem.count() as u64
+}
