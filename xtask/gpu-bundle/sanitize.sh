@@ -70,9 +70,14 @@ channelwise | norm:forward mode=batch eps=0.00001 x=4x40x9x9:bf16:nhwc
 channelwise | norm:forward mode=batch eps=0.00001 x=40x64x28x28:bf16:nhwc
 row_registers | norm:forward mode=rms axis=1 eps=0.00001 x=37x1024:bf16 scale=1024:bf16
 looped_rows | norm:forward mode=layer axis=1 eps=0.00001 x=5x40000:bf16
+ring_rows | norm:forward mode=layer axis=1 eps=0.00001 x=300x5128:bf16 scale=5128:bf16 bias=5128:bf16
+ring_rows | norm:backward mode=rms axis=1 eps=0.00001 x=300x4096:bf16 scale=4096:bf16 inv_std=300x1:f32 dscale=4096:bf16
 register_rows | softmax:forward kind=accurate mode=channel x=37x1000:bf16
 looped_rows | softmax:backward kind=log mode=channel y=5x30001:bf16
 split_rows | softmax:forward kind=accurate mode=channel x=2x300000:bf16
+streamed_rows | softmax:forward kind=accurate mode=channel x=1300x512:bf16
+streamed_rows | softmax:backward kind=log mode=channel y=700x4096:bf16
+cluster_rows | softmax:forward kind=accurate mode=channel x=37x16384:bf16
 columns | softmax:forward kind=accurate mode=channel x=2x21x64x64:bf16
 rows | pad:forward mode=reflect before=0x0x1x1 x=2x3x9x9:bf16 y=2x3x11x11:bf16
 tables | resample:forward mode=linear coords=half_pixel x=2x16x9x9:bf16:nhwc y=2x16x18x18:bf16:nhwc
