@@ -169,6 +169,8 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=1x1 stride=1x1 x=4x8x31x31:T:nhwc w=8x8x3x3:T:nhwc",
     // Positions that no tap meets.
     "pad=0x0 stride=2x2 x=2x64x9x9:T:nhwc w=128x64x1x1:T:nhwc",
+    "pad=0x0 stride=2x2 x=1x8x279x5:T:nhwc w=8x8x1x1:T:nhwc",
+    "pad=0x4x0 pad_end=0x8x0 stride=2x1x1 x=1x8x2x6x1:T:nhwc w=8x8x1x1x1:T:nhwc",
     "pad=1x1 stride=4x4 x=1x64x13x14:T:nhwc w=64x64x3x3:T:nhwc",
     // Few channels.
     "pad=2x2 stride=1x1 x=2x24x13x12:T:nhwc w=40x24x5x5:T:nhwc",

@@ -367,9 +367,8 @@ impl View {
         if self.a_access == access::LINEAR {
             return self.read.linear_map(context, self.data_type, read, tile.gemm_m, tile.panel_k);
         }
-        // A class without taps reads nothing, but has a map like the others.
-        let nothing = Window { first: [0; 3], last: [0; 3], step: [1; 3] };
-        let window = if class.n_taps() > 0 { class.window(self.step) } else { nothing };
+        // A class without taps reads nothing, but has a map like the others, with corners that a map can have.
+        let window = if class.n_taps() > 0 { class.window(self.step) } else { Window::all(&self.read) };
         self.read.im2col_map(context, self.data_type, read, self.a_access, &window, tile.gemm_m, tile.panel_k)
     }
 
@@ -380,7 +379,7 @@ impl View {
             return positions.linear_map(context, self.data_type, written, OUT_ROWS, PANEL);
         }
         let offset: i64 = (0..3).map(|i| class.axes[i].first * self.written.strides[i]).sum();
-        let all = Window { first: [0; 3], last: positions.extents.map(|extent| extent - 1), step: [1; 3] };
+        let all = Window::all(&positions);
         let address = written + (offset * ELEMENT_BYTES) as u64;
         positions.im2col_map(context, self.data_type, address, self.out_access, &all, OUT_ROWS, PANEL)
     }

@@ -53,6 +53,13 @@ pub(in crate::ops::conv) struct Window {
     pub(in crate::ops::conv) step: [i64; 3],
 }
 
+impl Window {
+    /// That of every position.
+    pub(in crate::ops::conv) fn all(positions: &Positions) -> Self {
+        Window { first: [0; 3], last: positions.extents.map(|extent| extent - 1), step: [1; 3] }
+    }
+}
+
 impl Positions {
     /// Describes a tensor, or tells why a tensor map cannot.
     pub(in crate::ops::conv) fn of(name: &str, desc: &TensorDesc, written: bool) -> Result<Self, Refusal> {
