@@ -1,7 +1,7 @@
 //! Rows that lie contiguous, brought to a ring in shared memory by blocks that stay; backward, a second kernel adds up the
 //! gradients of parameters.
 
-use super::row_registers::{Geometry, RowsLaunch, VECTOR_BYTES, column_sums, params, wants_parts};
+use super::row_registers::{Geometry, RowsLaunch, VECTOR_BYTES, wants_parts};
 use super::{NormPass, NormProblem, naive};
 use crate::launch::LaunchConfig;
 use crate::plan::Launch;
@@ -112,27 +112,13 @@ impl Algorithm<NormProblem> for RingRows {
     }
 
     fn prepare(&self, problem: &NormProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let refused = |Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        };
-        let geometry = Geometry::of(problem).map_err(refused)?;
-        let missing = || refused(Refusal::new(format!("has no kernel {}", config.0)));
-        let row = find(config).ok_or_else(missing)?;
-        let blocks = n_blocks(problem, row, context);
-        let function = context.function(config.0)?;
-        let shared_bytes = ring_bytes(problem, row) as u32;
-        function.set_max_dynamic_shared(shared_bytes as usize)?;
-        let fallback_config = naive::Naive.configs(problem, context).map_err(refused)?[0];
-        let sums = if wants_parts(problem) { Some(column_sums(problem, blocks, context)?) } else { None };
-        let block = [threads(problem, row) as u32, 1, 1];
-        Ok(Box::new(RowsLaunch {
-            function,
-            config: LaunchConfig { grid: [blocks, 1, 1], block, shared_bytes, ..LaunchConfig::default() },
-            params: params(problem, &geometry),
-            sums,
-            fallback: naive::Naive.prepare(problem, fallback_config, context)?,
-        }))
+        let launch_config = find(config).map(|row| LaunchConfig {
+            grid: [n_blocks(problem, row, context), 1, 1],
+            block: [threads(problem, row) as u32, 1, 1],
+            shared_bytes: ring_bytes(problem, row) as u32,
+            ..LaunchConfig::default()
+        });
+        Ok(Box::new(RowsLaunch::new(self.name(), problem, config, launch_config, context)?))
     }
 }
 

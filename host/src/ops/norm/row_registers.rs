@@ -98,23 +98,11 @@ impl Algorithm<NormProblem> for RowRegisters {
     }
 
     fn prepare(&self, problem: &NormProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let refused = |Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        };
-        let geometry = Geometry::of(problem).map_err(refused)?;
-        let missing = || refused(Refusal::new(format!("has no kernel {}", config.0)));
-        let row = find(config).ok_or_else(missing)?;
-        let blocks = n_blocks(problem, row, context);
-        let fallback_config = naive::Naive.configs(problem, context).map_err(refused)?[0];
-        let sums = if wants_parts(problem) { Some(column_sums(problem, blocks, context)?) } else { None };
-        Ok(Box::new(RowsLaunch {
-            function: context.function(config.0)?,
-            config: LaunchConfig { grid: [blocks, 1, 1], block: [row.block, 1, 1], ..LaunchConfig::default() },
-            params: params(problem, &geometry),
-            sums,
-            fallback: naive::Naive.prepare(problem, fallback_config, context)?,
-        }))
+        let launch_config = find(config).map(|row| {
+            let grid = [n_blocks(problem, row, context), 1, 1];
+            LaunchConfig { grid, block: [row.block, 1, 1], ..LaunchConfig::default() }
+        });
+        Ok(Box::new(RowsLaunch::new(self.name(), problem, config, launch_config, context)?))
     }
 }
 
@@ -335,12 +323,45 @@ pub(super) fn bound(params: &NormRowsParams, call: &Call<'_>) -> Option<NormRows
 
 /// A kernel of whole rows, and the one that adds up the parts of gradients.
 pub(super) struct RowsLaunch {
-    pub(super) function: Function,
-    pub(super) config: LaunchConfig,
-    pub(super) params: NormRowsParams,
-    pub(super) sums: Option<KernelLaunch<NormColumnSumsParams>>,
+    function: Function,
+    config: LaunchConfig,
+    params: NormRowsParams,
+    sums: Option<KernelLaunch<NormColumnSumsParams>>,
     /// For addresses that are no multiples of 16.
-    pub(super) fallback: Box<dyn Launch>,
+    fallback: Box<dyn Launch>,
+}
+
+impl RowsLaunch {
+    /// The launch of a config of `algorithm`; without a launch config there is no such kernel.
+    pub(super) fn new(
+        algorithm: &str,
+        problem: &NormProblem,
+        config: Config,
+        launch_config: Option<LaunchConfig>,
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let refused = |Refusal(reason)| Error::Unsupported {
+            problem: problem.to_string(),
+            reasons: vec![(algorithm.to_owned(), reason)],
+        };
+        let geometry = Geometry::of(problem).map_err(refused)?;
+        let missing = || refused(Refusal::new(format!("has no kernel {}", config.0)));
+        let launch_config = launch_config.ok_or_else(missing)?;
+        let function = context.function(config.0)?;
+        if launch_config.shared_bytes > 0 {
+            function.set_max_dynamic_shared(launch_config.shared_bytes as usize)?;
+        }
+        let [blocks, ..] = launch_config.grid;
+        let fallback_config = naive::Naive.configs(problem, context).map_err(refused)?[0];
+        let sums = if wants_parts(problem) { Some(column_sums(problem, blocks, context)?) } else { None };
+        Ok(RowsLaunch {
+            function,
+            config: launch_config,
+            params: params(problem, &geometry),
+            sums,
+            fallback: naive::Naive.prepare(problem, fallback_config, context)?,
+        })
+    }
 }
 
 impl Launch for RowsLaunch {
