@@ -201,6 +201,7 @@ impl Panel {
 /// As [`run`]; all threads of one warp.
 #[inline(always)]
 unsafe fn produce<F: Form, P: Product<R, 1>, const R: usize>(form: &F, maps: &Maps, mut ring: Ring) {
+    const { assert!(P::TILE.gemm_m <= 2 * PANEL && P::TILE.gemm_n <= 4 * PANEL) };
     let (p, tile) = (form.params(), P::TILE);
     let rank = rank(tile);
     let mut work = work(form, tile);
@@ -208,7 +209,8 @@ unsafe fn produce<F: Form, P: Product<R, 1>, const R: usize>(form: &F, maps: &Ma
         let (WgradPart { place, begin, end, .. }, step) = part(p, tile, work);
         let left = p.n_panels - place.panel;
         // Rows and columns behind the last panel are never stored, so they need not be loaded: the copy engine is slower
-        // with a box of nothing but zeros than with one from memory.
+        // with a box of nothing but zeros than with one from memory. Each load stands behind a test of its own: loops of
+        // unknown length cost the producer more.
         let n_panels = if left < tile.gemm_n / PANEL { left } else { tile.gemm_n / PANEL };
         let rows = p.group_k.saturating_sub(place.m).div_ceil(PANEL);
         let m_panels = if rows < tile.gemm_m / PANEL { rows } else { tile.gemm_m / PANEL };
@@ -222,11 +224,15 @@ unsafe fn produce<F: Form, P: Product<R, 1>, const R: usize>(form: &F, maps: &Ma
             if warp::elect() {
                 let bar = ring.full();
                 mbarrier::arrive_expect_bytes(bar, (m_panels + n_panels) * PANEL_BYTES);
-                let mut i = 0;
-                while i < m_panels {
+                let row_panel = |i: u32| {
                     let k = first_k + (i * PANEL) as i32;
                     tma::load_2d(ring.a() + i * PANEL_BYTES, maps.dy, bar, [k, first as i32]);
-                    i += 1;
+                };
+                if m_panels > 0 {
+                    row_panel(0);
+                }
+                if m_panels > 1 {
+                    row_panel(1);
                 }
                 // The blocks of a cluster take the panels in turn.
                 let load = |i: u32, panel: &Panel| {
