@@ -338,6 +338,18 @@ macro_rules! conv_overlap_fprop_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel for overlapping windows, `fprop` of strips: symbol, element type, columns
+/// of a strip, instructions of all taps along d and h.
+#[macro_export]
+macro_rules! conv_overlap_rows_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (overlap_fprop_rows_bf16_n112_i14_sm90, bf16, 112, 14),
+            (overlap_fprop_rows_f16_n112_i14_sm90, f16, 112, 14),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel for overlapping windows, `wgrad`: symbol, element type, columns of a
 /// product instruction, products of the first and of the second warpgroup. A product is a tap along d and h; with 24
 /// columns, every second part of its windows.

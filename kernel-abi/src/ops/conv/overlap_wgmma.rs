@@ -17,10 +17,18 @@ pub const PRODUCERS: u32 = 2;
 pub const WGRAD_CONSUMERS: u32 = 2;
 /// Warpgroups that compute `fprop`: writing a result takes several times as long as its products do.
 pub const FPROP_CONSUMERS: u32 = 4;
+/// Warpgroups that compute `fprop` of strips.
+pub const ROWS_CONSUMERS: u32 = 2;
+/// Output channels of a block in `fprop` of strips: the rows of a product instruction.
+pub const ROWS_K: u32 = 64;
+/// Buffers of a consumer's strips on their way out.
+pub const ROWS_OUT_BUFFERS: u32 = 2;
 /// Threads of a block that computes `wgrad`.
 pub const WGRAD_THREADS: u32 = 128 * (PRODUCERS + WGRAD_CONSUMERS);
 /// Threads of a block that computes `fprop`.
 pub const FPROP_THREADS: u32 = 128 * (PRODUCERS + FPROP_CONSUMERS);
+/// Threads of a block that computes `fprop` of strips.
+pub const ROWS_THREADS: u32 = 128 * (PRODUCERS + ROWS_CONSUMERS);
 /// Output channels of a block in `wgrad`: the rows of a product instruction.
 pub const WGRAD_K: u32 = 64;
 /// Instructions that `wgrad` queues for a tap at a time.
@@ -55,6 +63,12 @@ pub const fn turned_bytes(columns: u32) -> u32 {
     columns * TURNED_ROW_BYTES
 }
 
+/// Bytes of a strip of so many positions on its way out.
+#[inline(always)]
+pub const fn strip_bytes(columns: u32) -> u32 {
+    (columns * 2 * ROWS_K).next_multiple_of(ALIGN)
+}
+
 /// Whether `wgrad`'s instructions of so many columns read every second part of a window, those of one plane: 2, else 1.
 #[inline(always)]
 pub const fn wgrad_planes(columns: u32) -> u32 {
@@ -64,7 +78,7 @@ pub const fn wgrad_planes(columns: u32) -> u32 {
 /// What buffers are aligned to: the period of the 128-byte swizzle.
 const ALIGN: u32 = 1024;
 /// Entries behind a buffer that rows of a product instruction without a position may read.
-const SLACK_ENTRIES: u32 = 64;
+pub const SLACK_ENTRIES: u32 = 64;
 
 /// A tile of output positions with the input rows that it reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -203,6 +217,23 @@ impl OverlapTile {
         self.fprop_barriers_at(columns, blocks, y_access) + 16 * self.buffers + ALIGN
     }
 
+    /// `fprop` of strips: where these begin on their way out.
+    #[inline(always)]
+    pub const fn rows_out_at(&self) -> u32 {
+        self.buffers * self.x_bytes()
+    }
+
+    /// `fprop` of strips: where the barriers begin.
+    #[inline(always)]
+    pub const fn rows_barriers_at(&self, columns: u32) -> u32 {
+        self.rows_out_at() + ROWS_CONSUMERS * ROWS_OUT_BUFFERS * strip_bytes(columns)
+    }
+
+    /// `fprop` of strips: dynamic shared memory, with room for aligning its start.
+    pub const fn rows_smem_bytes(&self, columns: u32) -> u32 {
+        self.rows_barriers_at(columns) + 16 * self.buffers + ALIGN
+    }
+
     /// `wgrad`: positions of dy in a buffer.
     #[inline(always)]
     pub const fn dy_positions(&self) -> u32 {
@@ -238,8 +269,9 @@ crate::abi_struct! {
     ///
     /// The map stands first: the hardware wants it at an address that is a multiple of 64.
     pub struct OverlapParams {
-        /// `wgrad`: map of dy, `[K, Q of a tile, tiles along Q, P, N · Z]`, fastest first.
-        pub dy_map: [u64; 16],
+        /// `wgrad`: map of dy, `[K, Q of a tile, tiles along Q, P, N · Z]`, fastest first. `fprop` of strips: that of y,
+        /// `[K, Q, P, N · Z]`.
+        pub map: [u64; 16],
         /// The tile.
         pub tile: OverlapTile,
         /// C.

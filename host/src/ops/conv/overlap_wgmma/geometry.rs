@@ -6,7 +6,7 @@ use crate::TensorDesc;
 use crate::select::Refusal;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::overlap_wgmma::{
-    ENTRY_ELEMS, MAX_SHARED_BYTES, OverlapParams, OverlapTile, PRODUCERS, STEP_ELEMS, WGRAD_K, WGRAD_POSITIONS,
+    ENTRY_ELEMS, MAX_SHARED_BYTES, OverlapParams, OverlapTile, PRODUCERS, ROWS_K, STEP_ELEMS, WGRAD_K, WGRAD_POSITIONS,
     wgrad_planes, y_access,
 };
 
@@ -222,6 +222,42 @@ impl Windows {
         })
     }
 
+    /// The cut for `fprop` of strips of up to `columns` positions that takes the least time.
+    pub(super) fn rows_cut(&self, columns: u32, n_units: u64) -> Result<Cut, Refusal> {
+        /// Cycles from a strip's products to the next one's, beside them.
+        const STRIP_CYCLES: f64 = 150.0;
+        let [_, p, q] = self.output;
+        let strips = (q as u64).div_ceil(columns.into()) as i64;
+        let width = (q as u64).div_ceil(strips as u64) as i64;
+        let parts = (self.k as u64).div_ceil(ROWS_K.into());
+        let products = self.taps() as f64 * f64::from(self.steps() * columns / 2);
+        let mut best: Option<Cut> = None;
+        let mut least = u32::MAX;
+        for rows in 1..=p.min(MAX_ROWS) {
+            if !self.is_small(rows, width) {
+                break;
+            }
+            for buffers in [3, 2] {
+                let tile = self.tile(rows, width, self.steps(), buffers);
+                let bytes = tile.rows_smem_bytes(columns);
+                least = least.min(bytes);
+                if bytes > MAX_SHARED_BYTES || self.n_tiles(&tile) >= 1 << 30 {
+                    continue;
+                }
+                let cut = self.cut(tile, parts, 1, rows as f64 * (products + STRIP_CYCLES), n_units);
+                if best.as_ref().is_none_or(|best| cut.us < best.us) {
+                    best = Some(cut);
+                }
+                break;
+            }
+        }
+        best.ok_or_else(|| {
+            Refusal::new(format!(
+                "keeps the input rows of two strips in {MAX_SHARED_BYTES} bytes of shared memory, they take {least}"
+            ))
+        })
+    }
+
     /// Parts of the grid that share the taps, for so many products of a block, of so many columns.
     pub(super) fn tap_parts(&self, columns: u32, products: u32) -> u64 {
         (self.taps() as u64 * u64::from(wgrad_planes(columns))).div_ceil(products.into())
@@ -323,7 +359,7 @@ impl Windows {
         let [z, p, q] = self.output;
         let tiles = |extent: i64, part: u32| Divisor::new((extent as u64).div_ceil(part.into()) as u32);
         OverlapParams {
-            dy_map: [0; 16],
+            map: [0; 16],
             tile: cut.tile,
             c: self.c as u32,
             packed_c_log2: self.packed_c_log2,
@@ -364,6 +400,11 @@ impl Windows {
     /// Taps along d and h.
     pub(super) fn taps(&self) -> i64 {
         self.filter[0].saturating_mul(self.filter[1])
+    }
+
+    /// Q.
+    pub(super) fn columns(&self) -> i64 {
+        self.output[2]
     }
 
     /// How `fprop` writes y.

@@ -2,7 +2,7 @@
 //!
 //! A filter's row and the channels together are summed over as if they were channels, as in [`packed_rows`], but x is
 //! packed on its way to shared memory, and stays there for all taps along h. x, w and y may lie anyhow in `fprop`; in
-//! `wgrad` the copy engine brings dy, which lies channels-last.
+//! `fprop` of strips and in `wgrad` the copy engine takes y and brings dy, which lie channels-last.
 //!
 //! [`packed_rows`]: super::packed_rows
 
@@ -11,14 +11,15 @@ mod geometry;
 use super::grouped_mma::Partials;
 use super::im2col_wgmma::{MULTIPROCESSORS, Positions, check_address, check_device, tma_type, unsupported};
 use super::{ConvPass, ConvProblem};
-use crate::driver::{Function, Swizzle, TensorMap, Tiled, TmaType};
+use crate::driver::{DriverError, Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Stream};
 use geometry::{Cut, Windows};
 use kernel_abi::ops::conv::overlap_wgmma::{
-    FPROP_THREADS, MAX_SHARED_BYTES, OverlapParams, STEP_ELEMS, WGRAD_K, WGRAD_THREADS, wgrad_planes, y_access,
+    FPROP_THREADS, MAX_SHARED_BYTES, OverlapParams, ROWS_K, ROWS_THREADS, SLACK_ENTRIES, STEP_ELEMS, WGRAD_K,
+    WGRAD_THREADS, wgrad_planes, y_access,
 };
 
 /// A row of the list of `fprop`.
@@ -26,6 +27,16 @@ struct FpropRow {
     symbol: &'static str,
     dtype: DType,
     columns: u32,
+}
+
+/// A row of the list of `fprop` of strips.
+struct RowsRow {
+    symbol: &'static str,
+    dtype: DType,
+    /// Positions of a strip.
+    columns: u32,
+    /// Product instructions of all taps.
+    instructions: u32,
 }
 
 /// A row of the list of `wgrad`.
@@ -44,6 +55,17 @@ macro_rules! fprop_rows {
     };
 }
 
+macro_rules! strip_rows {
+    ($(($symbol:ident, $dtype:ident, $columns:literal, $instructions:literal)),* $(,)?) => {
+        &[$(RowsRow {
+            symbol: stringify!($symbol),
+            dtype: kernel_abi::dtype_of!($dtype),
+            columns: $columns,
+            instructions: $instructions,
+        }),*]
+    };
+}
+
 macro_rules! wgrad_rows {
     ($(($symbol:ident, $dtype:ident, $columns:literal, $first:literal, $second:literal)),* $(,)?) => {
         &[$(WgradRow {
@@ -56,6 +78,7 @@ macro_rules! wgrad_rows {
 }
 
 const FPROP_KERNELS: &[FpropRow] = kernel_abi::conv_overlap_fprop_kernels!(fprop_rows);
+const ROWS_KERNELS: &[RowsRow] = kernel_abi::conv_overlap_rows_kernels!(strip_rows);
 const WGRAD_KERNELS: &[WgradRow] = kernel_abi::conv_overlap_wgrad_kernels!(wgrad_rows);
 
 impl FpropRow {
@@ -67,6 +90,18 @@ impl FpropRow {
             let other = i64::from(other.columns);
             other >= columns || computed(other) > computed(columns) || windows.k() > other
         })
+    }
+}
+
+impl RowsRow {
+    /// Whether the filter has so many instructions, and strips are nearly as long as they may be: what an instruction
+    /// reads behind a strip lies in the buffer.
+    fn fits(&self, windows: &Windows) -> bool {
+        let (columns, most) = (windows.columns(), i64::from(self.columns));
+        let strips = (columns + most - 1) / most;
+        let width = (columns + strips - 1) / strips;
+        windows.taps().saturating_mul(windows.steps().into()) == i64::from(self.instructions)
+            && most - width <= i64::from(SLACK_ENTRIES)
     }
 }
 
@@ -102,6 +137,9 @@ impl OverlapWgmma {
         if let Some(row) = FPROP_KERNELS.iter().find(|row| row.symbol == config.0) {
             return windows.fprop_cut(row.columns, n_units);
         }
+        if let Some(row) = rows_kernel(config) {
+            return windows.rows_cut(row.columns, n_units);
+        }
         let row = WGRAD_KERNELS.iter().find(|row| row.symbol == config.0).expect("configs come from the kernel lists");
         windows.wgrad_cut(row.columns, row.products)
     }
@@ -119,10 +157,14 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
         let candidates: Vec<Config> = match problem.conv_pass() {
             ConvPass::Fprop => {
                 let fits = |row: &&FpropRow| row.dtype == dtype && row.fits(&windows);
-                FPROP_KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect()
+                let any = FPROP_KERNELS.iter().filter(fits).map(|row| Config(row.symbol));
+                let fits = |row: &&RowsRow| row.dtype == dtype && row.fits(&windows);
+                let rows = ROWS_KERNELS.iter().filter(fits).map(|row| Config(row.symbol));
+                let rows = rows.filter(|_| positions("y", problem).is_ok());
+                rows.chain(any).collect()
             }
             ConvPass::Wgrad => {
-                dy_positions(problem)?;
+                positions("dy", problem)?;
                 if !problem.w().is_dense() {
                     let given = problem.w().strides();
                     return Err(Refusal::new(format!("needs dw without gaps, its strides are {given:?}")));
@@ -188,46 +230,49 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
         let function = context.function(config.0)?;
         // Not this problem's size: plans share the function.
         function.set_max_dynamic_shared(MAX_SHARED_BYTES as usize)?;
-        let (shared_bytes, tap_parts, wgrad) = match problem.conv_pass() {
-            ConvPass::Wgrad => {
-                let row = WGRAD_KERNELS.iter().find(|row| row.symbol == config.0);
-                let tap_parts = row.map_or(1, |row| windows.tap_parts(row.columns, row.products));
-                let wgrad = Wgrad {
-                    dy: dy_positions(problem).map_err(refused)?,
-                    data_type: tma_type(problem.x().dtype()).map_err(refused)?,
-                    partials: Partials::new(problem, cut.blocks, context)?,
-                };
-                (cut.tile.wgrad_smem_bytes(), tap_parts as u32, Some(wgrad))
-            }
-            _ => {
-                let columns = FPROP_KERNELS.iter().find(|row| row.symbol == config.0).map_or(0, |row| row.columns);
-                (cut.tile.fprop_smem_bytes(columns, cut.column_blocks, windows.y_access()), 1, None)
-            }
+        let data_type = tma_type(problem.x().dtype()).map_err(refused)?;
+        let mapped = |name| positions(name, problem).map(|y| Mapped { y, data_type }).map_err(refused);
+        let of_tile = |threads, shared_bytes| LaunchConfig {
+            grid: [cut.blocks, cut.parts, 1],
+            block: [threads, 1, 1],
+            shared_bytes,
+            programmatic: true,
+            ..LaunchConfig::default()
         };
-        Ok(Box::new(OverlapLaunch {
-            function,
-            config: LaunchConfig {
-                grid: [cut.blocks, cut.parts, 1],
-                block: [if wgrad.is_some() { WGRAD_THREADS } else { FPROP_THREADS }, 1, 1],
-                shared_bytes,
-                programmatic: true,
-                ..LaunchConfig::default()
-            },
-            params: windows.params(problem, &cut, tap_parts),
-            wgrad,
-        }))
+        let (config, tap_parts, form) = if problem.conv_pass() == ConvPass::Wgrad {
+            let row = WGRAD_KERNELS.iter().find(|row| row.symbol == config.0);
+            let tap_parts = row.map_or(1, |row| windows.tap_parts(row.columns, row.products));
+            let partials = Partials::new(problem, cut.blocks, context)?;
+            let form = Form::Wgrad { dy: mapped("dy")?, partials };
+            (of_tile(WGRAD_THREADS, cut.tile.wgrad_smem_bytes()), tap_parts as u32, form)
+        } else if let Some(row) = rows_kernel(config) {
+            let form = Form::Rows { y: mapped("y")?, columns: row.columns };
+            (of_tile(ROWS_THREADS, cut.tile.rows_smem_bytes(row.columns)), 1, form)
+        } else {
+            let columns = FPROP_KERNELS.iter().find(|row| row.symbol == config.0).map_or(0, |row| row.columns);
+            let shared_bytes = cut.tile.fprop_smem_bytes(columns, cut.column_blocks, windows.y_access());
+            (of_tile(FPROP_THREADS, shared_bytes), 1, Form::Fprop)
+        };
+        Ok(Box::new(OverlapLaunch { function, config, params: windows.params(problem, &cut, tap_parts), form }))
     }
 }
 
-/// dy as the copy engine takes it, or why it does not.
-fn dy_positions(problem: &ConvProblem) -> Result<Positions, Refusal> {
-    let dy = Positions::of("dy", problem.y(), false)?;
+/// The row of a kernel for strips.
+fn rows_kernel(config: Config) -> Option<&'static RowsRow> {
+    ROWS_KERNELS.iter().find(|row| row.symbol == config.0)
+}
+
+/// y or dy as the copy engine takes it, or why it does not.
+fn positions(name: &'static str, problem: &ConvProblem) -> Result<Positions, Refusal> {
+    let y = Positions::of(name, problem.y(), false)?;
     // A map has five axes: planes and images share one.
-    if dy.extents[0] > 1 && dy.images > 1 && dy.image_stride != dy.extents[0] * dy.strides[0] {
-        let (given, planes) = (dy.image_stride, dy.extents[0] * dy.strides[0]);
-        return Err(Refusal::new(format!("needs dy's images one behind the other, {planes} elements, given {given}")));
+    if y.extents[0] > 1 && y.images > 1 && y.image_stride != y.extents[0] * y.strides[0] {
+        let (given, planes) = (y.image_stride, y.extents[0] * y.strides[0]);
+        return Err(Refusal::new(format!(
+            "needs {name}'s images one behind the other, {planes} elements, given {given}"
+        )));
     }
-    Ok(dy)
+    Ok(y)
 }
 
 /// A launch whose parameters are complete but for addresses, and so the map, and scalars.
@@ -235,14 +280,72 @@ struct OverlapLaunch {
     function: Function,
     config: LaunchConfig,
     params: OverlapParams,
-    wgrad: Option<Wgrad>,
+    form: Form,
 }
 
-/// What only `wgrad` needs.
-struct Wgrad {
-    dy: Positions,
+/// What only some kernels need.
+enum Form {
+    /// `fprop`.
+    Fprop,
+    /// `fprop` of strips of so many positions.
+    Rows { y: Mapped, columns: u32 },
+    /// `wgrad`.
+    Wgrad { dy: Mapped, partials: Partials },
+}
+
+/// y or dy, which the copy engine takes.
+struct Mapped {
+    y: Positions,
     data_type: TmaType,
-    partials: Partials,
+}
+
+impl Mapped {
+    /// Distances between planes, in elements: those of all images.
+    fn plane_stride(&self) -> i64 {
+        if self.y.extents[0] > 1 { self.y.strides[0] } else { self.y.image_stride }
+    }
+
+    /// Planes of all images.
+    fn planes(&self) -> u64 {
+        (self.y.images * self.y.extents[0]) as u64
+    }
+
+    /// The map of strips of output rows, which leave a tile one by one.
+    fn strips(&self, context: &GpuContext, address: u64, columns: u32) -> Result<TensorMap, DriverError> {
+        let [_, p, q] = self.y.extents;
+        let [_, p_stride, q_stride] = self.y.strides;
+        TensorMap::tiled(
+            context,
+            &Tiled {
+                data_type: self.data_type,
+                address,
+                dims: &[self.y.channels as u64, q as u64, p as u64, self.planes()],
+                strides_bytes: &[q_stride, p_stride, self.plane_stride()].map(|stride| 2 * stride as u64),
+                box_dims: &[ROWS_K, columns, 1, 1],
+                swizzle: Swizzle::B128,
+            },
+        )
+    }
+
+    /// The map of tiles of so many output rows and columns.
+    fn tiles(&self, context: &GpuContext, address: u64, params: &OverlapParams) -> Result<TensorMap, DriverError> {
+        let tile = &params.tile;
+        let [_, p, _] = self.y.extents;
+        let [_, p_stride, q_stride] = self.y.strides;
+        let strip_stride = i64::from(tile.columns) * q_stride;
+        let strips = u64::from(params.q_tiles.divisor);
+        TensorMap::tiled(
+            context,
+            &Tiled {
+                data_type: self.data_type,
+                address,
+                dims: &[self.y.channels as u64, tile.columns.into(), strips, p as u64, self.planes()],
+                strides_bytes: &[q_stride, strip_stride, p_stride, self.plane_stride()].map(|stride| 2 * stride as u64),
+                box_dims: &[WGRAD_K, tile.row_entries.divisor, 1, tile.rows, 1],
+                swizzle: Swizzle::B128,
+            },
+        )
+    }
 }
 
 impl Launch for OverlapLaunch {
@@ -254,24 +357,10 @@ impl Launch for OverlapLaunch {
         };
         let mut params = self.params;
         params.x = call.address(0);
-        if let Some(Wgrad { dy, data_type, .. }) = &self.wgrad {
+        if let Form::Wgrad { dy, .. } = &self.form {
             let address = call.address(1);
             check_address("dy", address)?;
-            let tile = &params.tile;
-            let [z, p, _] = dy.extents;
-            let [z_stride, p_stride, q_stride] = dy.strides;
-            let plane_stride = if z > 1 { z_stride } else { dy.image_stride };
-            let strip_stride = i64::from(tile.columns) * q_stride;
-            let strips = u64::from(params.q_tiles.divisor);
-            let tiled = Tiled {
-                data_type: *data_type,
-                address,
-                dims: &[dy.channels as u64, tile.columns.into(), strips, p as u64, (dy.images * z) as u64],
-                strides_bytes: &[q_stride, strip_stride, p_stride, plane_stride].map(|stride| 2 * stride as u64),
-                box_dims: &[WGRAD_K, tile.row_entries.divisor, 1, tile.rows, 1],
-                swizzle: Swizzle::B128,
-            };
-            params.dy_map = TensorMap::tiled(context, &tiled)?.words();
+            params.map = dy.tiles(context, address, &params)?.words();
             params.partials = call.workspace_address();
         } else {
             params.w = call.address(1);
@@ -281,11 +370,15 @@ impl Launch for OverlapLaunch {
             }
             (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
         }
+        if let Form::Rows { y, columns } = &self.form {
+            check_address("y", params.y)?;
+            params.map = y.strips(context, params.y, *columns)?.words();
+        }
         launch(&self.function, &self.config, gpu_stream, &params)
             .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
-        match &self.wgrad {
-            Some(wgrad) => wgrad.partials.launch(stream, call),
-            None => Ok(()),
+        match &self.form {
+            Form::Wgrad { partials, .. } => partials.launch(stream, call),
+            Form::Fprop | Form::Rows { .. } => Ok(()),
         }
     }
 }

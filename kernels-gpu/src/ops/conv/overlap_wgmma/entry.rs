@@ -1,6 +1,6 @@
-//! The rows of `conv_overlap_fprop_kernels!` and `conv_overlap_wgrad_kernels!`.
+//! The rows of `conv_overlap_fprop_kernels!`, `conv_overlap_rows_kernels!` and `conv_overlap_wgrad_kernels!`.
 
-use super::{forward, wgrad};
+use super::{forward, rows, wgrad};
 use crate::math::element::{bf16, f16};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, param_tensor_map};
@@ -38,6 +38,49 @@ macro_rules! product {
             #[inline(always)]
             unsafe fn finish(d: &mut [f32; $registers]) {
                 wgmma_wait!(d = d, registers = $registers, pending = 0);
+            }
+        }
+    };
+}
+
+macro_rules! rows_entries {
+    ($(($symbol:ident, $dtype:ident, $n:tt, $instructions:tt)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes a map and extents of live tensors in `params`.
+        #[kernel(arch = "sm_90a", threads = 512, min_blocks = 1, tensor_maps = 1)]
+        pub unsafe fn $symbol(params: OverlapParams) {
+            struct This;
+            strip!(This, $dtype, $n, $instructions);
+            let map = param_tensor_map!($symbol, 0);
+            rows::run::<This, $dtype, { $n / 2 }, $instructions>(&params, map)
+        }
+    )* };
+}
+
+/// Implements [`rows::Strip`].
+macro_rules! strip {
+    ($this:ident, $dtype:ident, 112, $i:tt) => { strip!(@count $this, $dtype, 112, 56, $i); };
+    (@count $this:ident, $dtype:ident, $n:tt, $r:tt, 14) => {
+        strip!(@each $this, $dtype, $n, $r, 14, [1 2 3 4 5 6 7 8 9 10 11 12], 13);
+    };
+    // The instructions between the first, which overwrites the sums, and the last, which ends the group.
+    (@each $this:ident, $dtype:ident, $n:tt, $r:tt, $count:tt, [$($i:tt)*], $last:tt) => {
+        impl rows::Strip<$r, $count> for $this {
+            #[inline(always)]
+            unsafe fn multiply(d: &mut [f32; $r], filter: &rows::Filter<$count>, b: u64, offsets: &[u32; $count]) {
+                wgmma!(types = $dtype, n = $n, steps = 1, d = d, a_registers = [filter[0]], b = b, accumulate = 0,
+                    commit = 0);
+                $(
+                    wgmma!(types = $dtype, n = $n, steps = 1, d = d, a_registers = [filter[$i]],
+                        b = b + u64::from(offsets[$i]), accumulate = 1, fence = 0, commit = 0);
+                )*
+                wgmma!(types = $dtype, n = $n, steps = 1, d = d, a_registers = [filter[$last]],
+                    b = b + u64::from(offsets[$last]), accumulate = 1, fence = 0);
+            }
+
+            #[inline(always)]
+            unsafe fn finish(d: &mut [f32; $r], filter: &mut rows::Filter<$count>) {
+                wgmma_wait!(d = d, registers = $r, pending = 0, a_registers = filter, steps = $count);
             }
         }
     };
@@ -107,4 +150,5 @@ macro_rules! taps {
 }
 
 kernel_abi::conv_overlap_fprop_kernels!(fprop_entries);
+kernel_abi::conv_overlap_rows_kernels!(rows_entries);
 kernel_abi::conv_overlap_wgrad_kernels!(wgrad_entries);

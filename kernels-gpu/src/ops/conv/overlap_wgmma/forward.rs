@@ -2,8 +2,8 @@
 //!
 //! The consumers take the 64 rows of an instruction in turns, so that one multiplies while the others write.
 
-use super::fill::{Entries, div_rem, filter};
-use super::{PRODUCER_THREADS, Ring, WARPGROUP, warpgroup};
+use super::fill::{div_rem, write_filter};
+use super::{PRODUCER_THREADS, Ring, WARPGROUP, produce, warpgroup};
 use crate::math::tensor_core::TensorCore;
 use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, block_idx_y, grid_dim_x, thread_idx_x};
@@ -16,7 +16,7 @@ use kernel_abi::ops::conv::overlap_wgmma::{
 /// The barrier of the consumers; behind it are those of each one's own.
 const CONSUMERS_MEET: u32 = 1;
 /// Threads that compute.
-pub(super) const CONSUMER_THREADS: u32 = FPROP_CONSUMERS * WARPGROUP;
+const CONSUMER_THREADS: u32 = FPROP_CONSUMERS * WARPGROUP;
 /// Rows of a product instruction.
 const ROWS: u32 = 64;
 
@@ -56,28 +56,11 @@ pub(super) unsafe fn run<P: Product<R>, T: TensorCore, const R: usize>(p: &Overl
     } else {
         let first_k = block_idx_y() * p.column_blocks * columns;
         let filter_at = ring.base + p.tile.filter_at();
-        filter(p, columns, first_k, filter_at, thread_idx_x() - PRODUCER_THREADS);
+        let thread = thread_idx_x() - PRODUCER_THREADS;
+        write_filter(p, columns, first_k, filter_at, (thread, CONSUMER_THREADS));
         fence_proxy_async_shared();
         sync_named(CONSUMERS_MEET, CONSUMER_THREADS);
         consume::<P, T, R>(p, ring, warpgroup - PRODUCERS, filter_at, first_k);
-    }
-}
-
-/// Fills buffer after buffer.
-///
-/// # Safety
-/// As [`run`]; all producer threads.
-#[inline(always)]
-unsafe fn produce(p: &OverlapParams, mut ring: Ring) {
-    let entries = Entries::new(p);
-    let mut index = block_idx_x();
-    while index < p.n_tiles {
-        mbarrier::wait(ring.empty(), ring.parity ^ 1);
-        entries.fill(p, p.place(index), ring.buffer(), thread_idx_x());
-        fence_proxy_async_shared();
-        mbarrier::arrive(ring.full());
-        ring.advance();
-        index += grid_dim_x();
     }
 }
 

@@ -2,18 +2,21 @@
 //! [`kernel_abi::ops::conv::overlap_wgmma`] for how windows lie in shared memory.
 //!
 //! Grid: along x any number of blocks, which share the tiles round-robin; along y parts of the output channels, or of
-//! the filter. Block: 768 threads for `fprop`, 512 for `wgrad`. The first two warpgroups bring input rows to shared
+//! the filter. Block: 768 threads for `fprop`, 512 for `fprop` of strips and for `wgrad`. The first two warpgroups bring input rows to shared
 //! memory, element by element, so that x may lie anyhow; the others compute. Shared memory: dynamic, `OverlapTile::fprop_smem_bytes` or
 //! `wgrad_smem_bytes`: a ring of buffers, what a pass keeps beside them, and a full and an empty barrier a buffer.
 
 mod entry;
 mod fill;
 mod forward;
+mod rows;
 mod wgrad;
 
-use cuda_std::thread::{sync_threads, thread_idx_x};
+use cuda_std::barrier::fence_proxy_async_shared;
+use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::{mbarrier, schedule, shared, warp};
-use kernel_abi::ops::conv::overlap_wgmma::PRODUCERS;
+use fill::Entries;
+use kernel_abi::ops::conv::overlap_wgmma::{OverlapParams, PRODUCERS};
 
 /// Threads of a warpgroup.
 const WARPGROUP: u32 = 128;
@@ -93,6 +96,24 @@ impl Ring {
         if thread_idx_x() % 32 == 0 {
             mbarrier::arrive(self.empty());
         }
+    }
+}
+
+/// `fprop`: fills buffer after buffer.
+///
+/// # Safety
+/// All producer threads call it.
+#[inline(always)]
+unsafe fn produce(p: &OverlapParams, mut ring: Ring) {
+    let entries = Entries::new(p);
+    let mut index = block_idx_x();
+    while index < p.n_tiles {
+        mbarrier::wait(ring.empty(), ring.parity ^ 1);
+        entries.fill(p, p.place(index), ring.buffer(), thread_idx_x());
+        fence_proxy_async_shared();
+        mbarrier::arrive(ring.full());
+        ring.advance();
+        index += grid_dim_x();
     }
 }
 
