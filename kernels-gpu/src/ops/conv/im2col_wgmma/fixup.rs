@@ -9,11 +9,12 @@
 
 use super::quads::QuadPlace;
 use super::wgrad::{Form, rank};
-use super::{Half, Product, WARPGROUP};
+use super::{Half, Product, Ring, WARPGROUP};
 use crate::math::kmajor::transposed;
 use crate::math::vector;
+use cuda_std::barrier::sync_named;
 use cuda_std::thread::thread_idx_x;
-use cuda_std::{atomics, memory, warp};
+use cuda_std::{atomics, cp_async, memory, shared, warp};
 use kernel_abi::ops::conv::im2col_wgmma::{
     CONSUMERS, ConvTile, ConvWgradFixupParams, ConvWgradParams, Evenly, FIXUP_FLAGS, WgradPart, WgradPlace, WgradWork,
 };
@@ -23,6 +24,16 @@ const QUADS: usize = 8;
 
 /// Quads whose columns four lanes write together.
 const RUN: usize = 4;
+
+/// Bytes of a quad, and of the quads that the consumers' threads load at once.
+const QUAD_BYTES: u32 = 16;
+const GROUP_BYTES: u32 = QUADS as u32 * CONSUMERS * WARPGROUP * QUAD_BYTES;
+
+/// How many of these are on their way, for which the stages of every tile have room.
+const AHEAD: u32 = 5;
+
+/// The barrier of the consumers.
+const CONSUMERS_MEET: u32 = 1;
 
 impl Form for ConvWgradFixupParams {
     #[inline(always)]
@@ -42,6 +53,7 @@ impl Form for ConvWgradFixupParams {
         part: WgradPart,
         consumer: u32,
     ) {
+        const { assert!(AHEAD * GROUP_BYTES <= P::TILE.stages * P::TILE.stage_bytes()) };
         let thread = consumer * WARPGROUP + thread_idx_x() % WARPGROUP;
         let out = Out { p: self, tile: P::TILE, part, thread };
         let [d] = d;
@@ -58,18 +70,18 @@ impl Form for ConvWgradFixupParams {
             }
             out.announce();
         } else {
-            let parts = self.wgrad.parts_of(part.tile);
-            let parts = (warp::uniform(parts.0), warp::uniform(parts.1));
-            out.wait(parts);
-            out.add::<E, R, 0>(d, parts);
+            let (first, end) = self.wgrad.parts_of(part.tile);
+            let others = (warp::uniform(first) + 1, warp::uniform(end));
+            let mut parts = Parts::begin::<R>(&out, others);
+            parts.add::<E, R, 0>(d);
             if R > 32 {
-                out.add::<E, R, 8>(d, parts);
+                parts.add::<E, R, 8>(d);
             }
             if R > 64 {
-                out.add::<E, R, 16>(d, parts);
+                parts.add::<E, R, 16>(d);
             }
             if R > 96 {
-                out.add::<E, R, 24>(d, parts);
+                parts.add::<E, R, 24>(d);
             }
         }
     }
@@ -145,7 +157,7 @@ impl Out<'_> {
     /// As [`Form::finish`]; a warp.
     #[inline(always)]
     unsafe fn wait(&self, (first, end): (u32, u32)) {
-        let mut number = first + 1;
+        let mut number = first;
         while number < end {
             let flag = self.flag(number);
             while atomics::load_acquire_u64(flag) != self.p.tag {}
@@ -156,24 +168,105 @@ impl Out<'_> {
             number += 1;
         }
     }
+}
 
-    /// Adds the other parts to quads `FROM` to `FROM + 7`, and writes the sums to dw.
+/// The other parts of a tile on their way to who adds them.
+///
+/// What takes time is the way, not what goes: so every thread has many of its quads under way, to where the stages were,
+/// which nobody needs any more. Each copies what it reads itself.
+struct Parts<'a> {
+    out: &'a Out<'a>,
+    /// The others: the first, and one behind the last.
+    others: (u32, u32),
+    /// The group of quads that begins its way next, of part `number`, and how many groups there are.
+    group: usize,
+    number: u32,
+    groups: usize,
+    /// Where a thread's quads of the first group lie, and which groups' places are next to write and to read.
+    room: u32,
+    next: u32,
+    first: u32,
+}
+
+impl<'a> Parts<'a> {
+    /// Waits for them, and begins with the first.
     ///
     /// # Safety
-    /// As [`Form::finish`]; a warp, whose sums of all parts are there.
+    /// As [`Form::finish`]; it is the last part of all that its block computes, unless there are no others.
     #[inline(always)]
-    unsafe fn add<E: Half, const R: usize, const FROM: usize>(&self, d: &[f32; R], (first, end): (u32, u32)) {
-        let Some(place) = self.place(FROM) else { return };
+    unsafe fn begin<const R: usize>(out: &'a Out<'a>, others: (u32, u32)) -> Self {
+        let mut groups = 0;
+        while 4 * QUADS * groups < R && out.place(QUADS * groups).is_some() {
+            groups += 1;
+        }
+        let room = Ring::new(out.tile).base + out.thread * QUAD_BYTES;
+        let mut parts = Parts { out, others, group: 0, number: others.0, groups, room, next: 0, first: 0 };
+        if others.0 < others.1 {
+            out.wait(others);
+            // Neither consumer reads stages any more.
+            sync_named(CONSUMERS_MEET, CONSUMERS * WARPGROUP);
+            let mut i = 0;
+            while i < AHEAD {
+                parts.send();
+                i += 1;
+            }
+        }
+        parts
+    }
+
+    /// Sends the next group of quads on its way, if there is one.
+    ///
+    /// # Safety
+    /// As [`Parts::begin`].
+    #[inline(always)]
+    unsafe fn send(&mut self) {
+        if self.group < self.groups {
+            let from = self.out.quad(self.number, QUADS * self.group);
+            let to = self.room + self.next * GROUP_BYTES;
+            vector::for_each!(Q < QUADS, {
+                let at = from.add(Q * (CONSUMERS * WARPGROUP) as usize);
+                cp_async::copy_x4(to + Q as u32 * CONSUMERS * WARPGROUP * QUAD_BYTES, at as *const u8, QUAD_BYTES);
+            });
+            self.number += 1;
+            if self.number == self.others.1 {
+                (self.group, self.number) = (self.group + 1, self.others.0);
+            }
+        }
+        self.next = (self.next + 1) % AHEAD;
+        cp_async::commit_group();
+    }
+
+    /// Takes the group that was sent first, and sends another one.
+    ///
+    /// # Safety
+    /// As [`Parts::begin`].
+    #[inline(always)]
+    unsafe fn take(&mut self) -> [[f32; 4]; QUADS] {
+        cp_async::wait_group::<{ AHEAD - 1 }>();
+        let from = self.room + self.first * GROUP_BYTES;
+        let mut quads = [[0.0; 4]; QUADS];
+        vector::for_each!(Q < QUADS, {
+            let at = from + Q as u32 * CONSUMERS * WARPGROUP * QUAD_BYTES;
+            quads[Q] = shared::load_x4(at).map(f32::from_bits);
+        });
+        self.first = (self.first + 1) % AHEAD;
+        self.send();
+        quads
+    }
+
+    /// Adds the other parts to quads `FROM` to `FROM + 7`, in their order, and writes the sums to dw.
+    ///
+    /// # Safety
+    /// As [`Parts::begin`]; in the order of the quads.
+    #[inline(always)]
+    unsafe fn add<E: Half, const R: usize, const FROM: usize>(&mut self, d: &[f32; R]) {
+        let out = self.out;
+        let Some(place) = out.place(FROM) else { return };
         let mut sums = [[0.0f32; 4]; QUADS];
         vector::for_each!(Q < QUADS, { sums[Q] = quad_of(d, FROM + Q) });
-        let mut number = first + 1;
-        while number < end {
-            let from = self.quad(number, FROM);
-            let load = |q: usize| {
-                let at = from.add(q * (CONSUMERS * WARPGROUP) as usize);
-                memory::load_x4(at as *const u32).map(f32::from_bits)
-            };
-            let some = [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)];
+        let mut number = self.others.0;
+        while number < self.others.1 {
+            let some = self.take();
             vector::for_each!(Q < QUADS, {
                 let [a, b, c, d] = some[Q];
                 sums[Q] = [sums[Q][0] + a, sums[Q][1] + b, sums[Q][2] + c, sums[Q][3] + d];
@@ -181,8 +274,8 @@ impl Out<'_> {
             number += 1;
         }
         let [a, b, c, d, e, f, g, h] = sums;
-        store_run::<E>(&self.p.wgrad, self.part.place, place, &[a, b, c, d]);
-        store_run::<E>(&self.p.wgrad, self.part.place, place.to_the_right(RUN as u32), &[e, f, g, h]);
+        store_run::<E>(&out.p.wgrad, out.part.place, place, &[a, b, c, d]);
+        store_run::<E>(&out.p.wgrad, out.part.place, place.to_the_right(RUN as u32), &[e, f, g, h]);
     }
 }
 
