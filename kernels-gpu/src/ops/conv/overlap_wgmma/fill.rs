@@ -5,7 +5,7 @@ use cuda_std::{guarded, shared, warp};
 use kernel_abi::ops::conv::overlap_wgmma::{ENTRY_BYTES, ENTRY_ELEMS, OverlapParams, OverlapPlace};
 
 /// Entries whose loads are under way together.
-const BATCH: usize = 4;
+pub(super) const BATCH: usize = 4;
 
 /// Where a thread's eight elements of an entry lie in x, relative to the first.
 pub(super) struct Entries {
@@ -47,7 +47,13 @@ impl Entries {
     /// # Safety
     /// As [`Entries::fill`].
     #[inline(always)]
-    unsafe fn fill_rows<const TIMES: usize>(&self, p: &OverlapParams, place: OverlapPlace, buffer: u32, thread: u32) {
+    pub(super) unsafe fn fill_rows<const TIMES: usize>(
+        &self,
+        p: &OverlapParams,
+        place: OverlapPlace,
+        buffer: u32,
+        thread: u32,
+    ) {
         const WARPS: u32 = PRODUCER_THREADS / 32;
         let row_entries = p.tile.row_entries.divisor;
         let rows = p.tile.planes * p.tile.taps[0] * p.tile.depth_rows();

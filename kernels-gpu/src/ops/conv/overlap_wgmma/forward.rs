@@ -52,7 +52,7 @@ pub(super) unsafe fn run<P: Product<R>, T: TensorCore, const R: usize>(p: &Overl
     );
     let warpgroup = warpgroup();
     if warpgroup < PRODUCERS {
-        produce(p, ring);
+        produce::<false>(p, ring);
     } else {
         let first_k = block_idx_y() * p.column_blocks * columns;
         let filter_at = ring.base + p.tile.filter_at();

@@ -15,7 +15,7 @@ mod wgrad;
 use cuda_std::barrier::fence_proxy_async_shared;
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::{mbarrier, schedule, shared, warp};
-use fill::Entries;
+use fill::{BATCH, Entries};
 use kernel_abi::ops::conv::overlap_wgmma::{OverlapParams, PRODUCERS};
 
 /// Threads of a warpgroup.
@@ -99,17 +99,21 @@ impl Ring {
     }
 }
 
-/// `fprop`: fills buffer after buffer.
+/// `fprop`: fills buffer after buffer. With `LONG` rows of entries are taken for long ones.
 ///
 /// # Safety
 /// All producer threads call it.
 #[inline(always)]
-unsafe fn produce(p: &OverlapParams, mut ring: Ring) {
+unsafe fn produce<const LONG: bool>(p: &OverlapParams, mut ring: Ring) {
     let entries = Entries::new(p);
     let mut index = block_idx_x();
     while index < p.n_tiles {
         mbarrier::wait(ring.empty(), ring.parity ^ 1);
-        entries.fill(p, p.place(index), ring.buffer(), thread_idx_x());
+        if LONG {
+            entries.fill_rows::<BATCH>(p, p.place(index), ring.buffer(), thread_idx_x());
+        } else {
+            entries.fill(p, p.place(index), ring.buffer(), thread_idx_x());
+        }
         fence_proxy_async_shared();
         mbarrier::arrive(ring.full());
         ring.advance();

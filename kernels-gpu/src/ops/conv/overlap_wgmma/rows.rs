@@ -66,7 +66,7 @@ pub(super) unsafe fn run<P: Strip<R, I>, T: TensorCore, const R: usize, const I:
     let warpgroup = warpgroup();
     if warpgroup < PRODUCERS {
         schedule::release_registers::<PRODUCER_REGISTERS>();
-        produce(p, ring);
+        produce::<true>(p, ring);
     } else {
         schedule::acquire_registers::<CONSUMER_REGISTERS>();
         consume::<P, T, R, I>(p, y, ring, warpgroup - PRODUCERS);
