@@ -44,7 +44,7 @@ pub struct Share {
     pub n_parts: u32,
     /// 1 where parts have images of their own, whose statistics are their own.
     pub by_image: u32,
-    /// Threads beside each other: a power of two, unless inference sweeps.
+    /// Threads beside each other: a power of two, unless nothing is summed where blocks sweep.
     pub lanes: u32,
     /// 1 where lanes stand along channels, 0 where they do along positions.
     pub along_channels: u32,
@@ -52,18 +52,26 @@ pub struct Share {
     pub rows_along_images: u32,
     /// 1 where 16 bytes are accessed at a time.
     pub vectors: u32,
+    /// 1 where all blocks go over the positions together, each some of them at a time: parts are every so many rounds'
+    /// positions of a block. Images follow one another like positions, and are counted as one.
+    pub sweeping: u32,
+    /// Positions that are left for a last round.
+    pub rest: u32,
 }
 
 impl Share {
-    /// Whether inference has all blocks go over the positions together: where images follow one another like positions, and
-    /// are counted as one. Lanes are of any number then.
+    /// Positions of a block at a time.
     #[inline(always)]
-    pub const fn sweeps(&self) -> bool {
-        self.along_channels != 0 && self.images == 1
+    pub const fn rows(&self) -> u32 {
+        BLOCK >> self.lanes.trailing_zeros()
     }
 
-    /// Elements of a part of one channel.
+    /// Elements of a part of one channel, where lanes are a power of two.
     pub const fn part_elems(&self, part: u32) -> u32 {
+        if self.sweeping != 0 {
+            let left = self.rest.saturating_sub(part * self.rows());
+            return self.part_positions + if left < self.rows() { left } else { self.rows() };
+        }
         let (of_images, chunk) = self.chunks.div_rem(part);
         let (first_image, first) = (of_images * self.part_images, chunk * self.part_positions);
         let images =

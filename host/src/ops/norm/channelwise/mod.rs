@@ -13,7 +13,7 @@ use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Problem, Stream};
 use kernel_abi::ops::activation::ActivationMode;
 use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, Share, tensor};
-use share::{Layout, VECTOR_BYTES};
+use share::Layout;
 
 const KERNELS: &[KernelRow] = kernel_abi::norm_channelwise_kernels!(kernel_rows);
 
@@ -70,7 +70,7 @@ impl Algorithm<NormProblem> for Channelwise {
     }
 
     fn workspace_bytes_on(&self, problem: &NormProblem, config: Config, context: &Context) -> u64 {
-        let own = Layout::of(problem, context).map_or(0, |layout| Room::new(problem, &layout.single).total);
+        let own = Layout::of(problem, context).map_or(0, |layout| Room::new(problem, &layout.summing.single).total);
         own.max(self.workspace_bytes(problem, config))
     }
 
@@ -88,8 +88,8 @@ impl Algorithm<NormProblem> for Channelwise {
             NormPass::Inference | NormPass::Finalize => 0.0,
         };
         let bytes = (problem.bytes() + again) / MEMORY_SHARE;
-        let share = layout.vectors.unwrap_or(layout.single);
-        let blocks = i64::from(layout.blocks[usize::from(layout.vectors.is_none())]) * i64::from(share.n_parts);
+        let (share, blocks) = layout.applying.at(0);
+        let blocks = i64::from(blocks) * i64::from(share.n_parts);
         (n_steps - 1.0) * LAUNCH_US + blocks_us(bytes, blocks, context)
     }
 
@@ -104,12 +104,17 @@ impl Algorithm<NormProblem> for Channelwise {
         let mut kernels = Vec::new();
         for step in steps {
             let config = kernel_for(KERNELS, step, dtype, context).map_err(refused)?[0];
-            kernels.push((context.function(config.0)?, step.starts_with("finish")));
+            let kind = match *step {
+                "apply" | "apply_gradients" | "infer" => Kind::Applies,
+                "finish_statistics" | "finish_gradients" => Kind::Finishes,
+                _ => Kind::Sums,
+            };
+            kernels.push((context.function(config.0)?, kind));
         }
         Ok(Box::new(ChannelwiseLaunch {
             kernels,
             params: params(problem, &layout),
-            room: Room::new(problem, &layout.single),
+            room: Room::new(problem, &layout.summing.single),
             keeps_statistics: problem.operand("inv_std").is_none() && problem.norm_pass() != NormPass::Inference,
             finishes_late: problem.x().data_bytes() > EARLY_BYTES,
             layout,
@@ -167,7 +172,7 @@ fn params(problem: &NormProblem, layout: &Layout) -> ChannelwiseParams {
         _ => (f32::NEG_INFINITY, f32::INFINITY),
     };
     ChannelwiseParams {
-        share: layout.single,
+        share: layout.summing.single,
         rows_per_image: layout.rows_per_image,
         channels_per_row: layout.channels_per_row,
         addresses,
@@ -203,10 +208,20 @@ fn params(problem: &NormProblem, layout: &Layout) -> ChannelwiseParams {
 /// one to two microseconds; of 7 MB and more it took up to 16 microseconds longer (H200, commit 18aa7b0).
 const EARLY_BYTES: u64 = 4 << 20;
 
-/// Kernels one after another with the same parameters.
+/// What a kernel is for.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Elements, of which it has sums left.
+    Sums,
+    /// Rows and channels.
+    Finishes,
+    /// Elements, by what is known of rows and channels.
+    Applies,
+}
+
+/// Kernels one after another.
 struct ChannelwiseLaunch {
-    /// And whether the kernel is one for rows and channels, not for elements.
-    kernels: Vec<(Function, bool)>,
+    kernels: Vec<(Function, Kind)>,
     params: ChannelwiseParams,
     layout: Layout,
     room: Room,
@@ -225,9 +240,7 @@ impl Launch for ChannelwiseLaunch {
             place_address(address, call);
             all |= *address;
         }
-        let vectors = self.layout.vectors.filter(|_| all.is_multiple_of(VECTOR_BYTES as u64));
-        let blocks = self.layout.blocks[usize::from(vectors.is_none())];
-        p.share = vectors.unwrap_or(self.layout.single);
+        let (summing, applying) = (self.layout.summing.at(all), self.layout.applying.at(all));
         for address in [&mut p.scale, &mut p.bias, &mut p.dscale, &mut p.dbias, &mut p.mean, &mut p.inv_std] {
             place_address(address, call);
         }
@@ -242,14 +255,17 @@ impl Launch for ChannelwiseLaunch {
         }
         (p.alpha, p.beta) = (call.alpha as f32, call.beta as f32);
         // Rows and parameters, where these are not the same.
-        let channels = i64::from(p.share.channels);
+        let channels = i64::from(summing.0.channels);
+        p.share = summing.0;
         let items = if p.finishes_channels() {
             channels
         } else {
             i64::from(p.n_rows) + channels / i64::from(p.channels_per_parameter.divisor)
         };
-        for (function, of_rows) in &self.kernels {
-            let config = if *of_rows {
+        for (function, kind) in &self.kernels {
+            let (share, blocks) = if matches!(kind, Kind::Applies) { applying } else { summing };
+            p.share = share;
+            let config = if matches!(kind, Kind::Finishes) {
                 LaunchConfig { evenly: self.finishes_late, ..linear_grid(items * LANES, BLOCK) }
             } else {
                 let grid = [blocks, p.share.n_parts, 1];

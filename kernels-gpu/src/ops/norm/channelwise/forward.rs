@@ -309,7 +309,7 @@ pub unsafe fn apply<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams
 /// y by running statistics, or none.
 #[inline(always)]
 pub unsafe fn infer<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
-    let place = if p.share.sweeps() { Place::sweep::<V>(p) } else { Place::new::<V, false>(p) };
+    let place = Place::new::<V, false>(p);
     let (wide, stride) = (p.running_is_wide, p.parameter_strides[4]);
     finish::<T, V, false>(p, &place, || {
         if p.running_mean == 0 {

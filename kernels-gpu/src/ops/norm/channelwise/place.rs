@@ -33,6 +33,12 @@ impl Place {
     /// before this one read last may still lie in the cache.
     #[inline(always)]
     pub fn new<const V: usize, const LAST_FIRST: bool>(p: &ChannelwiseParams) -> Self {
+        if p.share.sweeping != 0 { Place::sweep::<V>(p) } else { Place::of_part::<V, LAST_FIRST>(p) }
+    }
+
+    /// The thread's in a run of positions that is the block's own.
+    #[inline(always)]
+    fn of_part<const V: usize, const LAST_FIRST: bool>(p: &ChannelwiseParams) -> Self {
         let s = &p.share;
         let thread = thread_idx_x();
         let shift = s.lanes.trailing_zeros();
@@ -74,10 +80,9 @@ impl Place {
     }
 
     /// The thread's where all blocks go over the positions together, each `BLOCK / lanes` of them at a time: neighbouring
-    /// blocks are at neighbouring addresses, as those of a copy. Lanes are of any number then, and stand along channels of
-    /// one image.
+    /// blocks are at neighbouring addresses, as those of a copy. Lanes stand along channels of one image.
     #[inline(always)]
-    pub fn sweep<const V: usize>(p: &ChannelwiseParams) -> Self {
+    fn sweep<const V: usize>(p: &ChannelwiseParams) -> Self {
         let s = &p.share;
         let thread = thread_idx_x();
         // SAFETY: there is at least one lane.
