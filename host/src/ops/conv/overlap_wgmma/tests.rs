@@ -1,10 +1,10 @@
 //! Tiles and windows against the formula, on the CPU.
 
 use super::geometry::{Cut, Windows};
-use super::{FPROP_KERNELS, WGRAD_KERNELS};
+use super::{FPROP_KERNELS, ROWS_KERNELS, WGRAD_KERNELS};
 use crate::ops::conv::{ConvPass, ConvProblem};
 use kernel_abi::ops::conv::overlap_wgmma::{
-    ENTRY_BYTES, ENTRY_ELEMS, MAX_SHARED_BYTES, OverlapParams, OverlapPlace, OverlapTile, wgrad_planes,
+    ENTRY_BYTES, ENTRY_ELEMS, MAX_SHARED_BYTES, OverlapParams, OverlapPlace, OverlapTile, SLACK_ENTRIES, wgrad_planes,
 };
 
 /// Multiprocessors of the device that is imagined.
@@ -125,6 +125,32 @@ fn windows_of_fprop_hold_what_the_formula_says() {
             check(&problem, &windows.params(&problem, &cut, 1));
         }
     }
+}
+
+/// Strips' windows lie in the buffer, those of an instruction's columns behind a strip too.
+#[test]
+fn windows_of_strips_hold_what_the_formula_says() {
+    let mut checked = 0;
+    for shape in [
+        "pad=3x3 stride=2x2 x=2x3x31x224:bf16:nhwc w=64x3x7x7:bf16:nhwc",
+        "pad=3x3 stride=2x2 x=1x3x9x228:bf16:nhwc w=40x3x7x7:bf16:nhwc",
+        "pad=3x3 stride=1x1 x=1x4x9x300:bf16:nhwc w=72x4x7x7:bf16:nhwc",
+        "pad=0x3x3 stride=1x1x1 x=2x1x4x9x131:bf16:nhwc w=16x1x2x7x7:bf16:nhwc",
+        "pad=3x3 stride=2x2 x=2x3x31x29:bf16:nhwc w=64x3x7x7:bf16:nhwc",
+        "pad=1x1 stride=1x1 x=2x3x31x224:bf16:nhwc w=64x3x3x3:bf16:nhwc",
+    ] {
+        let problem = problem(ConvPass::Fprop, shape);
+        let windows = Windows::of(&problem).unwrap_or_else(|refusal| panic!("{shape}: {}", refusal.0));
+        for row in ROWS_KERNELS.iter().filter(|row| row.fits(&windows)) {
+            let cut = windows.rows_cut(row.columns, N_UNITS).unwrap_or_else(|refusal| panic!("{shape}: {}", refusal.0));
+            assert_eq!(cut.tile.n_taps() * cut.tile.steps, row.instructions);
+            assert!(cut.tile.rows_smem_bytes(row.columns) <= MAX_SHARED_BYTES);
+            assert!(cut.tile.columns <= row.columns && row.columns - cut.tile.columns <= SLACK_ENTRIES);
+            check(&problem, &windows.params(&problem, &cut, 1));
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 4 * ROWS_KERNELS.len());
 }
 
 #[test]
