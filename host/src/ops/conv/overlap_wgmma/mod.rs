@@ -246,7 +246,7 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
             let form = Form::Wgrad { dy: mapped("dy")?, partials };
             (of_tile(WGRAD_THREADS, cut.tile.wgrad_smem_bytes()), tap_parts as u32, form)
         } else if let Some(row) = rows_kernel(config) {
-            let form = Form::Rows { y: mapped("y")?, columns: row.columns };
+            let form = Form::Rows { y: mapped("y")? };
             (of_tile(ROWS_THREADS, cut.tile.rows_smem_bytes(row.columns)), 1, form)
         } else {
             let columns = FPROP_KERNELS.iter().find(|row| row.symbol == config.0).map_or(0, |row| row.columns);
@@ -287,8 +287,8 @@ struct OverlapLaunch {
 enum Form {
     /// `fprop`.
     Fprop,
-    /// `fprop` of strips of so many positions.
-    Rows { y: Mapped, columns: u32 },
+    /// `fprop` of strips.
+    Rows { y: Mapped },
     /// `wgrad`.
     Wgrad { dy: Mapped, partials: Partials },
 }
@@ -310,7 +310,8 @@ impl Mapped {
         (self.y.images * self.y.extents[0]) as u64
     }
 
-    /// The map of strips of output rows, which leave a tile one by one.
+    /// The map of strips of so many columns, which leave a tile one by one: no more than belong to a strip, since what an
+    /// instruction computes behind them is the next one's place.
     fn strips(&self, context: &GpuContext, address: u64, columns: u32) -> Result<TensorMap, DriverError> {
         let [_, p, q] = self.y.extents;
         let [_, p_stride, q_stride] = self.y.strides;
@@ -370,9 +371,9 @@ impl Launch for OverlapLaunch {
             }
             (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
         }
-        if let Form::Rows { y, columns } = &self.form {
+        if let Form::Rows { y } = &self.form {
             check_address("y", params.y)?;
-            params.map = y.strips(context, params.y, *columns)?.words();
+            params.map = y.strips(context, params.y, params.tile.columns)?.words();
         }
         launch(&self.function, &self.config, gpu_stream, &params)
             .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
