@@ -46,6 +46,8 @@ pub(super) struct Cut {
     pub(super) block: u32,
     /// What addresses of images must be multiples of.
     pub(super) align_bytes: u64,
+    /// Whether `wgrad` leaves sums of slabs for a second kernel.
+    pub(super) leaves_sums: bool,
     /// Share of the device's bandwidth that it reaches.
     pub(super) memory_share: f64,
     /// Share of the device's plain rate that it reaches.
@@ -57,7 +59,7 @@ impl Cut {
     pub(super) fn workspace_bytes(&self, geometry: &Geometry) -> u64 {
         let taps = u64::from(geometry.filter[0].unsigned_abs()) * u64::from(geometry.filter[1].unsigned_abs());
         let sums = self.params.n_slabs as u64 * taps * self.params.c as u64;
-        if geometry.pass == ConvPass::Wgrad { sums * size_of::<f32>() as u64 } else { 0 }
+        if self.leaves_sums { sums * size_of::<f32>() as u64 } else { 0 }
     }
 }
 
@@ -73,6 +75,7 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
         n_blocks,
         block: 256,
         align_bytes: 1,
+        leaves_sums: wgrad,
         memory_share: 0.13,
         // Many more other instructions than products.
         rate_share: 0.08,
@@ -85,6 +88,7 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
             n_blocks,
             block: channels_last::THREADS,
             align_bytes: row.vec as u64 * geometry.dtype.size_bytes() as u64,
+            leaves_sums: wgrad,
             memory_share: 0.8,
             rate_share: 0.45,
         })
@@ -97,6 +101,7 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
             n_blocks,
             block: planes::THREADS,
             align_bytes: planes::ALIGN_BYTES,
+            leaves_sums: wgrad && params.n_slabs > 1,
             memory_share: 0.7,
             rate_share: 0.35,
         })

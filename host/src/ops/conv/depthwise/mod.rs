@@ -103,7 +103,7 @@ fn launch_of(geometry: &Geometry, cut: &Cut, early: bool, context: &Context) -> 
             bind: bind(geometry.pass),
         })
     };
-    let reduce = REDUCE.iter().find(|row| geometry.pass == ConvPass::Wgrad && row.1 == geometry.dtype);
+    let reduce = REDUCE.iter().find(|row| cut.leaves_sums && row.1 == geometry.dtype);
     let n_sums = geometry.filter.iter().map(|&extent| extent as u64).product::<u64>() * cut.params.c as u64;
     Ok(DepthwiseLaunch {
         products: kernel(cut.symbol, cut.n_blocks, cut.block)?,

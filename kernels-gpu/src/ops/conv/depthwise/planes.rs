@@ -8,6 +8,7 @@
 
 use super::access::{Access, add_prior};
 use super::products::{element, gather_row, lines_at_once, spread_row, wgrad_row};
+use super::reduce;
 use crate::math::element::load;
 use cuda_std::{cp_async, shared, thread, warp};
 use kernel_abi::ops::conv::{DepthwiseParams, REGION_BYTES, index};
@@ -18,7 +19,7 @@ pub const SHARED_BYTES: usize = 8 * REGION_BYTES as usize;
 const WORD: i32 = 16;
 
 #[inline(always)]
-fn div_rem(a: u32, b: u32) -> (u32, u32) {
+pub(super) fn div_rem(a: u32, b: u32) -> (u32, u32) {
     // SAFETY: the host's extents are at least 1.
     let quotient = unsafe { core::intrinsics::unchecked_div(a, b) };
     (quotient, a - quotient * b)
@@ -49,7 +50,7 @@ unsafe fn copy(region: *mut u8, from: u64, bytes: i32) -> *mut u8 {
 
 /// Waits for this warp's copies.
 #[inline(always)]
-fn wait() {
+pub(super) fn wait() {
     cp_async::wait_all();
     warp::sync_warp();
 }
@@ -132,7 +133,7 @@ impl Task {
 
 /// The rows of a band.
 #[inline(always)]
-fn band_rows(p: &DepthwiseParams, band: u32, n_rows: i32) -> [i32; 2] {
+pub(super) fn band_rows(p: &DepthwiseParams, band: u32, n_rows: i32) -> [i32; 2] {
     let first = band as i32 * p.item_rows;
     [first, if first + p.item_rows < n_rows { first + p.item_rows } else { n_rows }]
 }
@@ -310,7 +311,8 @@ pub unsafe fn spread<T: Access<1>, const R: usize, const RING: usize>(p: &Depthw
     }
 }
 
-/// Sums of a slab's products for every tap of the warp's channels. Slabs take bands in turns.
+/// Sums of a slab's products for every tap of the warp's channels. Slabs take bands in turns. A single slab's sums are
+/// the gradient.
 pub unsafe fn wgrad<T: Access<1>, const R: usize, const STRIDE: usize, const RING: usize>(
     p: &DepthwiseParams,
     shared: *mut u8,
@@ -412,8 +414,8 @@ pub unsafe fn wgrad<T: Access<1>, const R: usize, const STRIDE: usize, const RIN
                 total += *sums.add((tap * 32 + from) as usize);
                 from += 1;
             }
-            let tap = slab as i64 * (R * R) as i64 + (first * R) as i64 + tap as i64;
-            *(p.partials as *mut f32).offset((tap * p.c as i64 + (c + plane) as i64) as isize) = total;
+            let tap = (first * R) as i64 + tap as i64;
+            reduce::write_or_leave::<T>(p, slab as i64, tap, (c + plane) as i64, total);
             at += 32;
         }
         first += lines_at_once(R);

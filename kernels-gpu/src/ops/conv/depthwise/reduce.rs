@@ -34,11 +34,28 @@ pub unsafe fn run<T: Element<Acc = f32>>(p: &DepthwiseParams, sums: *mut f32) {
             row += 1;
         }
         let (tap, c) = div_rem(element, p.c as i64);
-        let (r, s) = div_rem(tap, p.filter[1] as i64);
-        let flip = p.flip != 0;
-        let at = c * p.w_strides[0]
-            + index::filter_index(r, p.filter[0] as i64, flip) * p.w_strides[1]
-            + index::filter_index(s, p.filter[1] as i64, flip) * p.w_strides[2];
-        blend::<T>(p.w, at, total, p.alpha as f64, p.beta as f64);
+        write::<T>(p, tap, c, total);
     }
+}
+
+/// A slab's sum of a tap: an element of dw where the slab is the only one, else a part of it in the workspace.
+#[inline(always)]
+pub unsafe fn write_or_leave<T: Element<Acc = f32>>(p: &DepthwiseParams, slab: i64, tap: i64, c: i64, sum: f32) {
+    if p.n_slabs == 1 {
+        write::<T>(p, tap, c, sum);
+    } else {
+        let taps = p.filter[0] as i64 * p.filter[1] as i64;
+        *(p.partials as *mut f32).offset(((slab * taps + tap) * p.c as i64 + c) as isize) = sum;
+    }
+}
+
+/// Writes an element of dw.
+#[inline(always)]
+unsafe fn write<T: Element<Acc = f32>>(p: &DepthwiseParams, tap: i64, c: i64, total: f32) {
+    let (r, s) = div_rem(tap, p.filter[1] as i64);
+    let flip = p.flip != 0;
+    let at = c * p.w_strides[0]
+        + index::filter_index(r, p.filter[0] as i64, flip) * p.w_strides[1]
+        + index::filter_index(s, p.filter[1] as i64, flip) * p.w_strides[2];
+    blend::<T>(p.w, at, total, p.alpha as f64, p.beta as f64);
 }
