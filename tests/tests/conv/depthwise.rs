@@ -66,6 +66,12 @@ const SHAPES: &[&str] = &[
     "pad=1x1 stride=1x1 groups=2 x=1x2x60x113:T:L w=2x1x3x3:T",
     "pad=3x3 stride=2x2 groups=3 x=1x3x40x301:T:L w=3x1x7x7:T",
     "pad=1x1 stride=1x1 groups=1 x=1x1x3x3300:T:L w=1x1x3x3:T",
+    // Rows of several images beside each other, bands of even width, paddings of either parity.
+    "pad=1x1 stride=1x1 groups=3 x=21x3x14x14:T:L w=3x1x3x3:T",
+    "pad=1x1 stride=1x1 groups=2 x=2x2x70x112:T:L w=2x1x3x3:T",
+    "pad=0x2 stride=1x1 groups=5 x=3x5x17x22:T:L w=5x1x3x3:T",
+    "pad=3x1 stride=1x1 groups=3 x=5x3x33x12:T:L w=3x1x5x5:T",
+    "pad=2x4 stride=1x1 groups=2 x=2x2x20x38:T:L w=2x1x7x7:T mode=convolution",
     // Channels that accesses or runs do not divide.
     "pad=1x1 stride=1x1 groups=33 x=2x33x9x8:T:L w=33x1x3x3:T",
     "pad=1x1 stride=2x2 groups=74 x=2x74x9x8:T:L w=74x1x3x3:T",

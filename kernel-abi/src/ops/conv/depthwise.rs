@@ -39,7 +39,8 @@ crate::abi_struct! {
         pub spread: [i32; 2],
         /// 1 when tap 0 is the filter's last element.
         pub flip: u32,
-        /// Groups of channels that are walked before the next position.
+        /// Groups of channels that are walked before the next position; images of an item of the kernels with Toeplitz
+        /// matrices.
         pub channel_run: i32,
         /// Target rows of a work item.
         pub item_rows: i32,
@@ -208,6 +209,45 @@ macro_rules! depthwise_planes_kernels {
             (depthwise_wgrad_nchw_7x7_s2_f32, wgrad, 7, 2, 4, f32),
             (depthwise_wgrad_nchw_7x7_s2_f16, wgrad, 7, 2, 4, f16),
             (depthwise_wgrad_nchw_7x7_s2_bf16, wgrad, 7, 2, 4, bf16),
+        }
+    };
+}
+
+/// Shared memory that an image takes in an item of the kernels with Toeplitz matrices: the source rows of `rows` target
+/// rows, and what lies before them in their first word of 16 bytes.
+pub const fn toeplitz_pitch(rows: i64, filter: i64, source_width: i64) -> i64 {
+    ((rows + filter - 1) * source_width * 2 + 14 + 15) / 16 * 16
+}
+
+/// The most lines, rows of all its images, of an item of the kernels with Toeplitz matrices: their image is found by a
+/// product with 16 bits behind the point.
+pub const TOEPLITZ_MAX_LINES: i32 = 240;
+
+/// Shared memory of a warp of the kernels with Toeplitz matrices; half of it where results do not go through it.
+pub const TOEPLITZ_REGION: i32 = 12288;
+
+/// Calls `$callback!` with one row per kernel whose filter rows are Toeplitz matrices: symbol, what it does, whether the
+/// target too goes through shared memory, filter extent, element type.
+///
+/// They take packed planes and stride 1; `gather` serves `fprop` and `dgrad`.
+#[macro_export]
+macro_rules! depthwise_toeplitz_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (depthwise_toeplitz_nchw_3x3_f16, gather, false, 3, f16),
+            (depthwise_toeplitz_nchw_3x3_bf16, gather, false, 3, bf16),
+            (depthwise_toeplitz_nchw_5x5_f16, gather, false, 5, f16),
+            (depthwise_toeplitz_nchw_5x5_bf16, gather, false, 5, bf16),
+            (depthwise_toeplitz_nchw_7x7_f16, gather, false, 7, f16),
+            (depthwise_toeplitz_nchw_7x7_bf16, gather, false, 7, bf16),
+            (depthwise_toeplitz_staged_nchw_3x3_f16, gather, true, 3, f16),
+            (depthwise_toeplitz_staged_nchw_3x3_bf16, gather, true, 3, bf16),
+            (depthwise_toeplitz_wgrad_nchw_3x3_f16, wgrad, true, 3, f16),
+            (depthwise_toeplitz_wgrad_nchw_3x3_bf16, wgrad, true, 3, bf16),
+            (depthwise_toeplitz_wgrad_nchw_5x5_f16, wgrad, true, 5, f16),
+            (depthwise_toeplitz_wgrad_nchw_5x5_bf16, wgrad, true, 5, bf16),
+            (depthwise_toeplitz_wgrad_nchw_7x7_f16, wgrad, true, 7, f16),
+            (depthwise_toeplitz_wgrad_nchw_7x7_bf16, wgrad, true, 7, bf16),
         }
     };
 }

@@ -65,7 +65,10 @@ mod desc;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
 
-pub use depthwise::{DepthwiseParams, LOOPED_MAX_FILTER, LOOPED_STRIP, REGION_BYTES, RUN_MAX};
+pub use depthwise::{
+    DepthwiseParams, LOOPED_MAX_FILTER, LOOPED_STRIP, REGION_BYTES, RUN_MAX, TOEPLITZ_MAX_LINES, TOEPLITZ_REGION,
+    toeplitz_pitch,
+};
 pub use explicit_gemm::ConvWindowsParams;
 pub use packed_rows::ConvPackRowsParams;
 pub use params::ConvParams;

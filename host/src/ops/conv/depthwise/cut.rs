@@ -1,7 +1,7 @@
 //! The kernels, and how each cuts a problem.
 
 use super::geometry::Geometry;
-use super::{channels_last, looped, planes};
+use super::{channels_last, looped, planes, toeplitz};
 use crate::DType;
 use crate::ops::conv::ConvPass;
 use kernel_abi::ops::conv::DepthwiseParams;
@@ -52,6 +52,8 @@ pub(super) struct Cut {
     pub(super) memory_share: f64,
     /// Share of the device's plain rate that it reaches.
     pub(super) rate_share: f64,
+    /// What it takes less than the first kernels before and behind its work: no second launch, or more warps at once.
+    pub(super) saved_us: f64,
 }
 
 impl Cut {
@@ -79,6 +81,7 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
         memory_share: 0.13,
         // Many more other instructions than products.
         rate_share: 0.08,
+        saved_us: 0.0,
     });
     let channels_last = channels_last::row(geometry).and_then(|row| {
         let (params, n_blocks) = channels_last::cut(geometry, row)?;
@@ -91,6 +94,7 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
             leaves_sums: wgrad,
             memory_share: 0.8,
             rate_share: 0.45,
+            saved_us: 0.0,
         })
     });
     let planes = planes::row(geometry).and_then(|row| {
@@ -104,7 +108,28 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
             leaves_sums: wgrad && params.n_slabs > 1,
             memory_share: 0.7,
             rate_share: 0.35,
+            saved_us: 0.0,
         })
     });
-    channels_last.into_iter().chain(planes).chain(looped).filter(|cut| cut.n_blocks <= MAX_BLOCKS).collect()
+    let toeplitz = toeplitz::row(geometry).and_then(|row| {
+        let (params, n_blocks) = toeplitz::cut(geometry, row)?;
+        Some(Cut {
+            symbol: row.symbol,
+            params,
+            n_blocks,
+            block: row.threads(),
+            align_bytes: planes::ALIGN_BYTES,
+            leaves_sums: wgrad && params.n_slabs > 1,
+            memory_share: 0.95,
+            rate_share: 1.0,
+            saved_us: if wgrad && params.n_slabs == 1 { 2.7 } else { 1.0 },
+        })
+    });
+    channels_last
+        .into_iter()
+        .chain(toeplitz)
+        .chain(planes)
+        .chain(looped)
+        .filter(|cut| cut.n_blocks <= MAX_BLOCKS)
+        .collect()
 }

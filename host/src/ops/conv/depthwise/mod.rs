@@ -6,6 +6,7 @@ mod geometry;
 mod launch;
 mod looped;
 mod planes;
+mod toeplitz;
 
 use super::{ConvPass, ConvProblem};
 use crate::launch::{KernelLaunch, LaunchConfig};
@@ -69,7 +70,7 @@ impl Algorithm<ConvProblem> for Depthwise {
             ConvPass::Wgrad => (5.4, 5.0, 3.5e6),
             ConvPass::Fprop | ConvPass::Dgrad => (3.4, 2.5, 2e6),
         };
-        ends_us + bytes_us.max(flops_us) + (problem.bytes() / waiting_bytes).min(waiting_us)
+        ends_us - cut.saved_us + bytes_us.max(flops_us) + (problem.bytes() / waiting_bytes).min(waiting_us)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {

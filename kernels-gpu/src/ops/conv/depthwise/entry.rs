@@ -1,6 +1,6 @@
 //! Depthwise kernels: the rows of `kernel_abi`'s `depthwise_…_kernels!`.
 
-use super::{channels_last, looped, planes, reduce};
+use super::{channels_last, looped, planes, reduce, toeplitz};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::conv::DepthwiseParams;
@@ -96,3 +96,28 @@ macro_rules! planes_entries {
 }
 
 kernel_abi::depthwise_planes_kernels!(planes_entries);
+
+macro_rules! toeplitz_entries {
+    ($(($symbol:ident, $action:ident, $staged:tt, $r:literal, $dtype:ident)),* $(,)?) => {
+        $(toeplitz_entries!(@$action $staged, $symbol, $r, $dtype);)*
+    };
+    (@gather false, $symbol:ident, $r:literal, $dtype:ident) => {
+        toeplitz_entries!(@kernel 256, 3, $symbol, toeplitz::gather::<$dtype, $r, false>);
+    };
+    (@gather true, $symbol:ident, $r:literal, $dtype:ident) => {
+        toeplitz_entries!(@kernel 128, 4, $symbol, toeplitz::gather::<$dtype, $r, true>);
+    };
+    (@wgrad true, $symbol:ident, $r:literal, $dtype:ident) => {
+        toeplitz_entries!(@kernel 128, 4, $symbol, toeplitz::wgrad::<$dtype, $r>);
+    };
+    (@kernel $threads:literal, $min_blocks:literal, $symbol:ident, $run:expr) => {
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`, images at multiples of 16.
+        #[kernel(threads = $threads, min_blocks = $min_blocks, unroll = 20000)]
+        pub unsafe fn $symbol(params: DepthwiseParams) {
+            $run(&params, shared_array![u8; toeplitz::SHARED_BYTES])
+        }
+    };
+}
+
+kernel_abi::depthwise_toeplitz_kernels!(toeplitz_entries);

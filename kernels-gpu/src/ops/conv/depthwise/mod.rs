@@ -7,3 +7,4 @@ mod looped;
 mod planes;
 mod products;
 mod reduce;
+mod toeplitz;
