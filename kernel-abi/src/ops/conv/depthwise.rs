@@ -102,17 +102,22 @@ pub const RUN_MAX: i32 = 32;
 /// Calls `$callback!` with one row per kernel for channels-last images: symbol, what it does, filter extent, stride,
 /// rows under way, channels of an access, columns of a strip, columns it loads, element type.
 ///
-/// `gather` serves `fprop`, and `dgrad` where the stride is 1; `spread` serves `dgrad`.
+/// `gather` serves `fprop`, and `dgrad` where the stride is 1; `spread` serves `dgrad`. The `narrow` ones have more rows
+/// under way in the registers that shorter strips leave.
 #[macro_export]
 macro_rules! depthwise_channels_last_kernels {
     ($callback:ident) => {
         $callback! {
             (depthwise_gather_nhwc_3x3_s1_f32, gather, 3, 1, 3, 2, 4, 6, f32),
             (depthwise_gather_nhwc_3x3_s1_f16, gather, 3, 1, 3, 2, 7, 9, f16),
+            (depthwise_gather_nhwc_3x3_s1_narrow_f16, gather, 3, 1, 3, 2, 4, 6, f16),
             (depthwise_gather_nhwc_3x3_s1_bf16, gather, 3, 1, 3, 2, 7, 9, bf16),
+            (depthwise_gather_nhwc_3x3_s1_narrow_bf16, gather, 3, 1, 3, 2, 4, 6, bf16),
             (depthwise_gather_nhwc_3x3_s2_f32, gather, 3, 2, 2, 2, 2, 5, f32),
             (depthwise_gather_nhwc_3x3_s2_f16, gather, 3, 2, 2, 2, 4, 9, f16),
+            (depthwise_gather_nhwc_3x3_s2_narrow_f16, gather, 3, 2, 2, 2, 2, 5, f16),
             (depthwise_gather_nhwc_3x3_s2_bf16, gather, 3, 2, 2, 2, 4, 9, bf16),
+            (depthwise_gather_nhwc_3x3_s2_narrow_bf16, gather, 3, 2, 2, 2, 2, 5, bf16),
             (depthwise_gather_nhwc_5x5_s1_f32, gather, 5, 1, 5, 1, 7, 11, f32),
             (depthwise_gather_nhwc_5x5_s1_f16, gather, 5, 1, 5, 1, 7, 11, f16),
             (depthwise_gather_nhwc_5x5_s1_bf16, gather, 5, 1, 5, 1, 7, 11, bf16),

@@ -49,30 +49,53 @@ macro_rules! rows {
 }
 const KERNELS: &[Row] = kernel_abi::depthwise_channels_last_kernels!(rows);
 
-/// The kernel for a problem.
-pub(super) fn row(geometry: &Geometry) -> Option<&'static Row> {
+impl Row {
+    /// A step's time, relative to those of the other rows for the same filter; measured on an H200.
+    fn step_time(&self) -> f64 {
+        match (self.action, self.filter, self.stride, self.strip) {
+            (Action::Gather, 3, 1, 7) => 2.0,
+            (Action::Gather, 3, 2, 4) => 1.8,
+            _ => 1.0,
+        }
+    }
+}
+
+/// How a kernel cuts a problem.
+pub(super) struct RowCut {
+    pub(super) row: &'static Row,
+    pub(super) params: DepthwiseParams,
+    pub(super) n_blocks: u64,
+    /// Relative to those of the other kernels for the problem.
+    time: f64,
+}
+
+/// The kernels for a problem, best first.
+pub(super) fn cuts(geometry: &Geometry) -> Vec<RowCut> {
     let [r, s] = geometry.filter;
     let [stride, other] = geometry.stride;
     let action = geometry.action();
     if !geometry.channels_last || r != s || stride != other || geometry.dilation != [1; 2] {
-        return None;
+        return Vec::new();
     }
     let params = geometry.params();
     if !geometry.counts_bytes_in_32_bits() {
-        return None;
+        return Vec::new();
     }
     let fits = |row: &&Row| {
         (row.action, row.filter, row.stride, row.dtype) == (action, r, stride, geometry.dtype)
             && params.c % row.vec == 0
     };
-    KERNELS.iter().find(fits)
+    let mut cuts: Vec<_> = KERNELS.iter().filter(fits).filter_map(|row| cut(geometry, row)).collect();
+    cuts.sort_by(|a, b| a.time.total_cmp(&b.time));
+    cuts
 }
 
-/// Parameters and number of blocks; None for more items than the kernel counts.
-pub(super) fn cut(geometry: &Geometry, row: &Row) -> Option<(DepthwiseParams, u64)> {
+/// None for more items than the kernel counts.
+fn cut(geometry: &Geometry, row: &'static Row) -> Option<RowCut> {
     let mut params = geometry.params();
     let groups = params.c / row.vec;
-    params.channel_run = channel_run(groups, row.vec * geometry.dtype.size_bytes() as i32);
+    let group_bytes = row.vec * geometry.dtype.size_bytes() as i32;
+    params.channel_run = channel_run(groups, group_bytes);
     let runs = (i64::from(groups) + i64::from(params.channel_run) - 1) / i64::from(params.channel_run);
     let slots = i64::from(THREADS as i32 / params.channel_run);
     let ceil = |a: i64, b: i32| (a + i64::from(b) - 1) / i64::from(b);
@@ -112,20 +135,27 @@ pub(super) fn cut(geometry: &Geometry, row: &Row) -> Option<(DepthwiseParams, u6
         n_blocks = n_blocks.min((WGRAD_BLOCKS / runs).max(1));
         params.n_slabs = n_blocks as i32;
     }
-    Some((params, n_blocks as u64 * runs as u64))
+    // The columns between strips are loaded twice, which costs most where blocks share sectors: long strips then.
+    let shared = shares_sectors(groups, params.channel_run, group_bytes);
+    let time = if shared { 1.0 / f64::from(row.strip) } else { row.step_time() * cost(params.item_rows) };
+    Some(RowCut { row, params, n_blocks: n_blocks as u64 * runs as u64, time })
+}
+
+/// Whether blocks meet within what the memory moves at once.
+fn shares_sectors(groups: i32, run: i32, group_bytes: i32) -> bool {
+    const SECTOR_BYTES: i32 = 32;
+    groups > run && run * group_bytes % SECTOR_BYTES != 0
 }
 
 /// How many groups of channels, of so many bytes, a block walks: many, so that accesses are long, but few threads left
 /// over, and no sector shared between two blocks.
 fn channel_run(groups: i32, group_bytes: i32) -> i32 {
-    /// What the memory moves at once.
-    const SECTOR_BYTES: i32 = 32;
     /// Share of the rate that is left where sectors are moved twice.
     const SHARED_SECTORS: f64 = 0.85;
     let used = |run: i32| {
         let runs = (groups + run - 1) / run;
         let threads = THREADS as i32;
-        let sectors = if runs > 1 && run * group_bytes % SECTOR_BYTES != 0 { SHARED_SECTORS } else { 1.0 };
+        let sectors = if shares_sectors(groups, run, group_bytes) { SHARED_SECTORS } else { 1.0 };
         sectors * f64::from(groups) / f64::from(runs * run) * f64::from(threads / run * run) / f64::from(threads)
     };
     if groups <= RUN_MAX / 2 {

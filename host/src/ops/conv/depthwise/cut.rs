@@ -83,19 +83,16 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
         rate_share: 0.08,
         saved_us: 0.0,
     });
-    let channels_last = channels_last::row(geometry).and_then(|row| {
-        let (params, n_blocks) = channels_last::cut(geometry, row)?;
-        Some(Cut {
-            symbol: row.symbol,
-            params,
-            n_blocks,
-            block: channels_last::THREADS,
-            align_bytes: row.vec as u64 * geometry.dtype.size_bytes() as u64,
-            leaves_sums: wgrad,
-            memory_share: 0.8,
-            rate_share: 0.45,
-            saved_us: 0.0,
-        })
+    let channels_last = channels_last::cuts(geometry).into_iter().map(|cut| Cut {
+        symbol: cut.row.symbol,
+        params: cut.params,
+        n_blocks: cut.n_blocks,
+        block: channels_last::THREADS,
+        align_bytes: cut.row.vec as u64 * geometry.dtype.size_bytes() as u64,
+        leaves_sums: wgrad,
+        memory_share: 0.8,
+        rate_share: 0.45,
+        saved_us: 0.0,
     });
     let planes = planes::row(geometry).and_then(|row| {
         let (params, n_blocks) = planes::cut(geometry, row)?;
@@ -125,11 +122,5 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
             saved_us: if wgrad && params.n_slabs == 1 { 2.7 } else { 1.0 },
         })
     });
-    channels_last
-        .into_iter()
-        .chain(toeplitz)
-        .chain(planes)
-        .chain(looped)
-        .filter(|cut| cut.n_blocks <= MAX_BLOCKS)
-        .collect()
+    channels_last.chain(toeplitz).chain(planes).chain(looped).filter(|cut| cut.n_blocks <= MAX_BLOCKS).collect()
 }

@@ -9,7 +9,6 @@
 
 use super::access::{Access, add_prior};
 use super::products::{element, gather_row, lines_at_once, spread_row, wgrad_row};
-use crate::math::element::load;
 use cuda_std::{barrier, thread};
 use kernel_abi::ops::conv::{DepthwiseParams, RUN_MAX, index};
 
@@ -92,28 +91,47 @@ fn div_rem(a: u32, b: u32) -> (u32, u32) {
     (quotient, a - quotient * b)
 }
 
+/// Loads of taps that a thread has under way at once.
+const TAPS_AT_ONCE: usize = 4;
+
 /// Brings the taps of the block's channels, times alpha, to shared memory, `[tap][channel of the run]`, and waits.
 #[inline(always)]
-unsafe fn stage_taps<T: Access<VEC>, const VEC: usize, const R: usize>(
+unsafe fn stage_taps<T: Access<1>, const VEC: usize, const R: usize>(
     p: &DepthwiseParams,
     place: &Place,
     taps: *mut f32,
 ) {
     let channels = p.channel_run * VEC as i32;
+    let n_taps = channels * (R * R) as i32;
     let flip = p.flip != 0;
-    let mut at = thread::thread_idx_x() as i32;
-    // Taps of a channel lie together in memory, channels behind one another.
-    while at < channels * (R * R) as i32 {
-        let (channel, tap) = (at / (R * R) as i32, at % (R * R) as i32);
-        let c = place.run_channel + channel;
-        if c < p.c {
+    let mut first = thread::thread_idx_x() as i32;
+    while first < n_taps {
+        let mut packed = [T::ZEROS; TAPS_AT_ONCE];
+        let mut i = 0;
+        while i < TAPS_AT_ONCE {
+            let at = first + i as i32 * THREADS;
+            // Taps of a channel lie together in memory, channels behind one another.
+            let (channel, tap) = (at / (R * R) as i32, at % (R * R) as i32);
+            let c = place.run_channel + channel;
             let (r, s) = (tap / R as i32, tap % R as i32);
             let offset = c as i64 * p.w_strides[0]
                 + index::filter_index(r as i64, R as i64, flip) * p.w_strides[1]
                 + index::filter_index(s as i64, R as i64, flip) * p.w_strides[2];
-            *taps.add((tap * channels + channel) as usize) = p.alpha * load::<T>(p.w, offset);
+            let from = p.w.wrapping_add((offset * size_of::<T>() as i64) as u64);
+            *packed.get_unchecked_mut(i) = T::load(from, u32::from(at < n_taps && c < p.c));
+            i += 1;
         }
-        at += THREADS;
+        let mut i = 0;
+        while i < TAPS_AT_ONCE {
+            let at = first + i as i32 * THREADS;
+            let (channel, tap) = (at / (R * R) as i32, at % (R * R) as i32);
+            if at < n_taps {
+                let [value] = T::unpack(*packed.get_unchecked(i));
+                *taps.add((tap * channels + channel) as usize) = p.alpha * value;
+            }
+            i += 1;
+        }
+        first += TAPS_AT_ONCE as i32 * THREADS;
     }
     barrier::sync_threads();
 }
@@ -247,28 +265,35 @@ unsafe fn store<T: Access<VEC>, const VEC: usize, const STRIP: usize>(
     }
 }
 
+/// Source rows that `gather` loads ahead of its products: what registers hold.
+pub const fn rows_ahead(r: usize, stride: usize, strip: usize) -> usize {
+    match (r, stride, strip) {
+        (3, 1, 4) => 3,
+        (3, 2, 2) => 4,
+        _ => stride,
+    }
+}
+
 /// target = conv(source, w): each step takes `STRIDE` source rows and ends one target row.
 ///
-/// `RING = ⌈R / STRIDE⌉` target rows are under way at once; `COLUMNS = (STRIP - 1) · STRIDE + R`.
+/// `RING = ⌈R / STRIDE⌉` target rows are under way at once; `COLUMNS = (STRIP - 1) · STRIDE + R`. Loads run `AHEAD`
+/// source rows, whole steps, ahead of the products, the first of them while the taps come.
 pub unsafe fn gather<
-    T: Access<VEC>,
+    T: Access<VEC> + Access<1>,
     const VEC: usize,
     const R: usize,
     const STRIDE: usize,
     const RING: usize,
     const STRIP: usize,
     const COLUMNS: usize,
+    const AHEAD: usize,
 >(
     p: &DepthwiseParams,
     taps: *mut f32,
 ) {
     let place = Place::new::<VEC>(p);
-    stage_taps::<T, VEC, R>(p, &place, taps);
     let at = place.first_item();
-    if !place.able || at >= p.n_items as u32 {
-        return;
-    }
-    let w = read_taps::<VEC, R>(p, &place, taps);
+    let able = place.able && at < p.n_items as u32;
     let strips = (p.target_dims[1] + STRIP as i32 - 1) / STRIP as i32;
     let item = Item::new(p, at, strips, p.target_dims[0]);
     let [begin, end] = item.rows;
@@ -276,37 +301,57 @@ pub unsafe fn gather<
     let to = Rows::<STRIP>::new::<T>(p.target, p.target_dims, p.c, item.n, c, column, end);
     let last = (end - 1) * STRIDE as i32 - p.padding[0] + R as i32;
     let column = column * STRIDE as i32 - p.padding[1];
+    // A thread without an item helps with the taps, and has no rows.
+    let last = if able { last } else { 0 };
     let from = Rows::<COLUMNS>::new::<T>(p.source, p.source_dims, p.c, item.n, c, column, last);
 
+    // Steps whose rows lie above the image are left out.
     let mut next = begin * STRIDE as i32 - p.padding[0];
-    let mut packed = from.load::<T, VEC>(next);
-    let mut packed_odd = [T::ZEROS; COLUMNS];
-    if STRIDE == 2 {
-        packed_odd = from.load::<T, VEC>(next + 1);
+    let above = if next < 0 { -next / STRIDE as i32 } else { 0 };
+    let above = if above < RING as i32 - 1 { above } else { RING as i32 - 1 };
+    next += above * STRIDE as i32;
+    let mut ended = begin - (RING as i32 - 1) + above;
+    let mut packed = [[<T as Access<VEC>>::ZEROS; COLUMNS]; AHEAD];
+    let mut i = 0;
+    while i < AHEAD {
+        *packed.get_unchecked_mut(i) = from.load::<T, VEC>(next + i as i32);
+        i += 1;
     }
+    stage_taps::<T, VEC, R>(p, &place, taps);
+    if !able {
+        return;
+    }
+    let w = read_taps::<VEC, R>(p, &place, taps);
     // sums[j]: of the target row j above the newest one.
     let mut sums = [[[0.0f32; VEC]; STRIP]; RING];
-    let mut ended = begin - (RING as i32 - 1);
-    while ended < end {
-        next += STRIDE as i32;
-        let x = unpack::<T, VEC, COLUMNS>(packed);
-        packed = from.load::<T, VEC>(next);
-        gather_row::<VEC, R, STRIDE, RING, STRIP, COLUMNS, 0>(&mut sums, &x, &w);
-        if STRIDE == 2 {
-            let x = unpack::<T, VEC, COLUMNS>(packed_odd);
-            packed_odd = from.load::<T, VEC>(next + 1);
-            gather_row::<VEC, R, STRIDE, RING, STRIP, COLUMNS, 1>(&mut sums, &x, &w);
+    'rows: loop {
+        // Unrolled: every row that is under way has registers of its own, and none is waited for to be moved.
+        let mut i = 0;
+        while i < AHEAD {
+            let x = unpack::<T, VEC, COLUMNS>(*packed.get_unchecked(i));
+            *packed.get_unchecked_mut(i) = from.load::<T, VEC>(next + (i + AHEAD) as i32);
+            gather_row::<VEC, R, STRIDE, RING, STRIP, COLUMNS, 0>(&mut sums, &x, &w);
+            if STRIDE == 2 {
+                let x = unpack::<T, VEC, COLUMNS>(*packed.get_unchecked(i + 1));
+                *packed.get_unchecked_mut(i + 1) = from.load::<T, VEC>(next + (i + 1 + AHEAD) as i32);
+                gather_row::<VEC, R, STRIDE, RING, STRIP, COLUMNS, 1>(&mut sums, &x, &w);
+            }
+            if ended >= begin {
+                store::<T, VEC, STRIP>(p, &to, ended, sums.get_unchecked(RING - 1));
+            }
+            ended += 1;
+            if ended == end {
+                break 'rows;
+            }
+            let mut j = RING - 1;
+            while j > 0 {
+                *sums.get_unchecked_mut(j) = *sums.get_unchecked(j - 1);
+                j -= 1;
+            }
+            *sums.get_unchecked_mut(0) = [[0.0; VEC]; STRIP];
+            i += STRIDE;
         }
-        if ended >= begin {
-            store::<T, VEC, STRIP>(p, &to, ended, &sums[RING - 1]);
-        }
-        ended += 1;
-        let mut j = RING - 1;
-        while j > 0 {
-            *sums.get_unchecked_mut(j) = *sums.get_unchecked(j - 1);
-            j -= 1;
-        }
-        sums[0] = [[0.0; VEC]; STRIP];
+        next += AHEAD as i32;
     }
 }
 
@@ -315,7 +360,7 @@ pub unsafe fn gather<
 /// `RING = ⌈R / 2⌉` source rows meet a target row, `WIDE = 2 · STRIP`, `COLUMNS = STRIP + RING - 1`. Source columns and
 /// target columns of a strip begin where tap 0 has them meet.
 pub unsafe fn spread<
-    T: Access<VEC>,
+    T: Access<VEC> + Access<1>,
     const VEC: usize,
     const R: usize,
     const RING: usize,
@@ -327,12 +372,8 @@ pub unsafe fn spread<
     taps: *mut f32,
 ) {
     let place = Place::new::<VEC>(p);
-    stage_taps::<T, VEC, R>(p, &place, taps);
     let at = place.first_item();
-    if !place.able || at >= p.n_items as u32 {
-        return;
-    }
-    let w = read_taps::<VEC, R>(p, &place, taps);
+    let able = place.able && at < p.n_items as u32;
     // The taps came turned around, and with the padding that goes with it.
     let padding = [R as i32 - 1 - p.padding[0], R as i32 - 1 - p.padding[1]];
     let strips = (p.target_dims[1] + padding[1] + WIDE as i32 - 1) / WIDE as i32;
@@ -341,10 +382,18 @@ pub unsafe fn spread<
     let (column, c) = (item.strip * STRIP as i32, place.channel::<VEC>());
     let to = Rows::<WIDE>::new::<T>(p.target, p.target_dims, p.c, item.n, c, 2 * column - padding[1], i32::MAX);
     let column = column - (RING as i32 - 1);
-    let from = Rows::<COLUMNS>::new::<T>(p.source, p.source_dims, p.c, item.n, c, column, end);
+    // A thread without an item helps with the taps, and has no rows.
+    let last = if able { end } else { 0 };
+    let from = Rows::<COLUMNS>::new::<T>(p.source, p.source_dims, p.c, item.n, c, column, last);
 
     let mut row = begin - (RING as i32 - 1);
+    // The first row comes while the taps do.
     let mut packed = from.load::<T, VEC>(row);
+    stage_taps::<T, VEC, R>(p, &place, taps);
+    if !able {
+        return;
+    }
+    let w = read_taps::<VEC, R>(p, &place, taps);
     // sums[j]: of target row `2 · row - padding + j`.
     let mut sums = [[[0.0f32; VEC]; WIDE]; R];
     while row < end {

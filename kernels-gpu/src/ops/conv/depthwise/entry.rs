@@ -57,8 +57,9 @@ macro_rules! channels_last_entries {
     )* };
     (@gather $params:ident, $r:literal, $stride:literal, $ring:literal, $vec:literal, $strip:literal,
         $columns:literal, $dtype:ident) => {{
+        const AHEAD: usize = channels_last::rows_ahead($r, $stride, $strip);
         let taps = shared_array![f32; channels_last::n_taps($vec, $r)];
-        channels_last::gather::<$dtype, $vec, $r, $stride, $ring, $strip, $columns>(&$params, taps)
+        channels_last::gather::<$dtype, $vec, $r, $stride, $ring, $strip, $columns, AHEAD>(&$params, taps)
     }};
     (@spread $params:ident, $r:literal, $stride:literal, $ring:literal, $vec:literal, $strip:literal,
         $columns:literal, $dtype:ident) => {{
