@@ -312,12 +312,20 @@ pub fn map<T: Vector>(words: Words, mut result: impl FnMut(f32, usize) -> f32) -
     values
 }
 
-/// The largest element of some pieces and another number; NaN if there is one.
+/// The largest element of some pieces, as they are stored; NaN if there is one.
 #[inline(always)]
-pub fn max_of<T: Vector, const K: usize>(pieces: &[Words; K], other: f32) -> f32 {
-    let mut max = other;
-    for_each::<T, K>(pieces, |x| max = math::max_nan_f32(max, x));
-    max
+pub fn max_of<T: Vector, const K: usize>(pieces: &[Words; K]) -> f32 {
+    let mut max = pieces[0][0];
+    let mut k = 0;
+    while k < K {
+        // SAFETY: `k` is below the length.
+        let [a, b, c, d] = unsafe { *pieces.get_unchecked(k) };
+        max = T::max_of_words(max, T::max_of_words(T::max_of_words(a, b), T::max_of_words(c, d)));
+        k += 1;
+    }
+    let values = T::unpack([max; 4]);
+    // A word has one element, or two.
+    math::max_nan_f32(values[0], values[1])
 }
 
 /// A maximum, and Σ e^(x - max) of what was seen: the state of a softmax that reads its row once.
@@ -334,7 +342,7 @@ impl Online {
     /// With the elements of some pieces; those that there are not are -∞. With `fixed`, the maximum is left at 0.
     #[inline(always)]
     pub fn push<T: Vector, const K: usize>(&mut self, pieces: &[Words; K], fixed: bool) {
-        let max = if fixed { 0.0 } else { max_of::<T, K>(pieces, self.max) };
+        let max = if fixed { 0.0 } else { math::max_nan_f32(max_of::<T, K>(pieces), self.max) };
         let shift = finite(max);
         self.sum *= T::exp(self.max - shift);
         self.max = max;

@@ -21,7 +21,7 @@ struct Kernel {
 }
 
 macro_rules! kernels {
-    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $pieces:literal, $block:literal)),* $(,)?) => {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $pieces:literal, $block:literal, $blocks:literal)),* $(,)?) => {
         &[$(Kernel {
             symbol: stringify!($symbol),
             pass: stringify!($pass),
@@ -42,6 +42,12 @@ const PIECE: i64 = 16;
 /// Blocks for each multiprocessor where each leaves a part of the sum of losses.
 const BLOCKS_PER_UNIT: i64 = 16;
 
+/// Rows for each multiprocessor that are so many that their number counts, and not how soon one is done.
+const ROWS_PER_UNIT: i64 = 16;
+
+/// What the beginning of a row costs a warp, backward: where it lies, its target, what its loss is multiplied with.
+const ROW_US: f64 = 6.2e-4;
+
 /// Bytes that one block reads sooner than a second kernel adds up what several blocks leave.
 const ONE_BLOCK_BYTES: i64 = 64 << 10;
 
@@ -60,10 +66,13 @@ impl Algorithm<CrossEntropyProblem> for LoopedRows {
             .iter()
             .filter(|kernel| kernel.pass == problem.pass() && kernel.dtype == problem.x().dtype())
             .collect();
-        // The least that holds a row at a time, and the next, which has more threads for it; else the largest.
+        // The least that holds a row at a time, and the next, which has more threads for it; else the largest. Backward,
+        // where rows are many, the one before too, whose threads begin fewer rows.
         let holds = |kernel: &&Kernel| i64::from(kernel.threads * kernel.pieces) >= pieces;
-        let first = able.iter().position(holds).unwrap_or(able.len().saturating_sub(1));
-        Ok(able.iter().skip(first).take(2).map(|kernel| Config(kernel.symbol)).collect())
+        let least = able.iter().position(holds).unwrap_or(able.len().saturating_sub(1));
+        let many = problem.n_rows() >= ROWS_PER_UNIT * context.info().n_units as i64;
+        let first = if forward(problem) || !many { least } else { least.saturating_sub(1) };
+        Ok(able.iter().skip(first).take(least - first + 2).map(|kernel| Config(kernel.symbol)).collect())
     }
 
     fn workspace_bytes(&self, _: &CrossEntropyProblem, _: Config) -> u64 {
@@ -94,8 +103,10 @@ impl Algorithm<CrossEntropyProblem> for LoopedRows {
             }
         }
         let [x, y, _] = grid(problem, kernel, context);
+        let warps = f64::from(kernel.block / 32) * f64::from(x) * f64::from(y);
+        let beginnings = if forward(problem) { 0.0 } else { ROW_US * warps };
         let second = if self.workspace_bytes_on(problem, config, context) > 0 { cost::LAUNCH_US } else { 0.0 };
-        second + cost::blocks_us(bytes, i64::from(x) * i64::from(y), context)
+        second + beginnings + cost::blocks_us(bytes, i64::from(x) * i64::from(y), context)
     }
 
     fn prepare(

@@ -28,11 +28,11 @@ const SLOTS: usize = 64;
 const PAIRS: usize = 2 * 32;
 
 macro_rules! looped_entries {
-    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $pieces:literal, $block:literal)),* $(,)?) => { $(
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $pieces:literal, $block:literal, $blocks:literal)),* $(,)?) => { $(
         /// # Safety
         /// The host passes live tensors of the extents and strides in `params`, rows without gaps, and room for a pair a
         /// block.
-        #[kernel(threads = $block, min_blocks = 1, unroll = 20000)]
+        #[kernel(threads = $block, min_blocks = $blocks, unroll = 20000)]
         pub unsafe fn $symbol(params: Params) {
             looped_rows::$pass::<$dtype, $threads, $pieces>(&params, shared_array![f32; SLOTS], shared_array![f64; PAIRS])
         }

@@ -81,10 +81,10 @@ impl<'a> Coefficients<'a> {
         class_weight::<f32>(self.p, i64::from(c)) * smoothed(self.p, named)
     }
 
-    /// a_c, where the target's class alone has one.
+    /// a_c, where the target's class alone has one, of a row that counts: its class is one of 32 bits.
     #[inline(always)]
     fn of_single(&self, c: i32) -> f32 {
-        if i64::from(c) == self.target.class { self.target.weight } else { 0.0 }
+        if c == self.target.class as i32 { self.target.weight } else { 0.0 }
     }
 }
 

@@ -3,7 +3,7 @@
 //! Grid: exact, one-dimensional. Block: as many rows as fit its threads, or one row. Shared memory: two slots a warp.
 
 use crate::math::index::row_offsets;
-use crate::math::rows::{Row, Values, Vector, Words, for_each, ln, map, max_of, reduce};
+use crate::math::rows::{Row, Values, Vector, Words, for_each, ln, map, reduce};
 use core::mem::size_of;
 use cuda_std::{math, schedule, thread};
 use kernel_abi::TensorParam;
@@ -56,7 +56,10 @@ pub unsafe fn forward<T: Vector, const G: u32, const K: usize>(p: &SoftmaxParams
     };
     let mut max = 0.0;
     if p.kind != SoftmaxKind::Fast as u32 {
-        max = reduce::<G>(max_of::<T, K>(&x, f32::NEG_INFINITY), slots, math::max_nan_f32);
+        max = f32::NEG_INFINITY;
+        // One by one: as they are stored, two at a time, rows of 512 took 5 % longer.
+        for_each::<T, K>(&x, |x| max = math::max_nan_f32(max, x));
+        max = reduce::<G>(max, slots, math::max_nan_f32);
     }
     let mut sum = 0.0;
     for_each::<T, K>(&x, |x| sum += T::exp(x - max));

@@ -11,7 +11,7 @@
 //! memory: barriers and sums, and the ring in the dynamic area.
 
 use super::register_rows::{anew, gradients, sum_of};
-use crate::math::rows::{MAX_LANES, Online, Values, Vector, Words, finite, ln, map, reduce};
+use crate::math::rows::{MAX_LANES, Online, Values, Vector, Words, finite, ln, map, max_of, reduce};
 use core::mem::size_of;
 use core::ptr::null_mut;
 use cuda_std::{math, mbarrier, memory, schedule, shared, thread, tma, warp};
@@ -261,7 +261,7 @@ unsafe fn forward_of<T: Vector, const G: u32, const K: usize, const LOG: bool>(p
 /// A warp's maximum, its sum, and eˣ⁻ᵐ of each element, which are not computed again once the row's maximum is known.
 #[inline(always)]
 pub(super) unsafe fn powers_of_warp<T: Vector, const K: usize>(x: &[Words; K], fast: bool) -> (Online, [Values; K]) {
-    let max = if fast { 0.0 } else { reduce::<WARP>(max_of_pieces::<T, K>(x), null_mut(), math::max_nan_f32) };
+    let max = if fast { 0.0 } else { reduce::<WARP>(max_of::<T, K>(x), null_mut(), math::max_nan_f32) };
     let (shift, mut sum, mut powers) = (finite(max), 0.0, [[0.0; MAX_LANES]; K]);
     let mut k = 0;
     while k < K {
@@ -273,21 +273,6 @@ pub(super) unsafe fn powers_of_warp<T: Vector, const K: usize>(x: &[Words; K], f
         k += 1;
     }
     (Online { max, sum: reduce::<WARP>(sum, null_mut(), |a, b| a + b) }, powers)
-}
-
-/// The largest element of some pieces, as they are stored; NaN if there is one.
-#[inline(always)]
-unsafe fn max_of_pieces<T: Vector, const K: usize>(pieces: &[Words; K]) -> f32 {
-    let mut max = pieces[0][0];
-    let mut k = 0;
-    while k < K {
-        let [a, b, c, d] = *pieces.get_unchecked(k);
-        max = T::max_of_words(max, T::max_of_words(T::max_of_words(a, b), T::max_of_words(c, d)));
-        k += 1;
-    }
-    let values = T::unpack([max; 4]);
-    // A word has one element, or two.
-    math::max_nan_f32(values[0], values[1])
 }
 
 /// From a warp's powers to results, which alpha is in.
