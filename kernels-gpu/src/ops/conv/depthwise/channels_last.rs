@@ -2,8 +2,8 @@
 //!
 //! A block takes a run of neighbouring groups of `VEC` channels, whose taps it brings to shared memory and then to
 //! registers. A thread has one group and a strip of columns, and slides down rows: it loads every source row once, a
-//! step ahead of its use, and keeps the sums of all target rows that the source row meets, so that nothing but the
-//! columns between two strips and the rows between two items is loaded twice.
+//! step or more ahead of its use, and keeps the sums of all target rows that the source row meets, so that nothing but
+//! the columns between two strips and the rows between two items is loaded twice.
 //!
 //! Grid: one-dimensional, runs fastest. Block: 256, groups of the run fastest; the threads left over idle.
 
