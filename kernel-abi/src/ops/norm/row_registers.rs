@@ -5,8 +5,8 @@ use crate::division::Divisor;
 /// Threads of a block where several rows share it.
 pub const SHARED_BLOCK: u32 = 256;
 
-/// Rows in a ring of shared memory. With 3 or 4 it took longer at any length from 4096 to 16384 elements of 16 bits (H200):
-/// fewer blocks are there together.
+/// Rows in a ring of shared memory. With 3 or 4 it took as long or longer at lengths from 4096 to 16384 elements of 16 bits
+/// (H200): fewer blocks are there together.
 pub const RING_ROWS: u32 = 2;
 
 /// Columns of a block of the kernel that adds up the parts of gradients.
