@@ -68,7 +68,6 @@ impl Algorithm<ConvProblem> for Depthwise {
         // (mobilenet at batches of 1 and 128).
         let (ends_us, waiting_us, waiting_bytes) = match geometry.pass {
             ConvPass::Wgrad => (5.4, 5.0, 3.5e6),
-            ConvPass::Fprop | ConvPass::Dgrad if geometry.channels_last => (2.6, 2.5, 4e6),
             ConvPass::Fprop | ConvPass::Dgrad => (3.4, 2.5, 2e6),
         };
         ends_us - cut.saved_us + bytes_us.max(flops_us) + (problem.bytes() / waiting_bytes).min(waiting_us)
