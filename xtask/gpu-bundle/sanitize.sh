@@ -22,6 +22,9 @@ cp_async_mma | conv:fprop pad=1x1 x=2x36x12x11:bf16:nhwc w=44x36x3x3:bf16:nhwc
 cp_async_mma | conv:wgrad pad=1x1 x=2x36x12x11:bf16:nhwc dw=44x36x3x3:bf16:nhwc
 depthwise | conv:fprop pad=1x1 groups=64 x=2x64x12x11:bf16:nhwc w=64x1x3x3:bf16:nhwc
 depthwise | conv:wgrad pad=1x1 groups=64 x=2x64x12x11:bf16 dw=64x1x3x3:bf16
+depthwise_toeplitz_nchw_3x3_bf16 | conv:fprop pad=1x1 groups=24 x=3x24x12x14:bf16 w=24x1x3x3:bf16
+depthwise_toeplitz_staged_nchw_3x3_bf16 | conv:dgrad pad=1x1 groups=3 dx=1x3x112x112:bf16 w=3x1x3x3:bf16
+depthwise_toeplitz_wgrad_nchw_5x5_bf16 | conv:wgrad pad=2x2 groups=24 x=3x24x12x14:bf16 dw=24x1x5x5:bf16
 explicit_gemm | conv:fprop pad=1x1 x=2x24x12x11:f32:nhwc w=20x24x3x3:f32:nhwc
 explicit_gemm | conv:dgrad pad=1x1 dx=2x24x12x11:f32:nhwc w=20x24x3x3:f32:nhwc
 explicit_gemm | conv:wgrad pad=1x1 x=2x24x12x11:bf16:nhwc dw=24x24x3x3:bf16:nhwc
@@ -48,6 +51,9 @@ im2col_wgmma_stream_k | conv:dgrad pad=1x1 dx=2x256x7x7:bf16:nhwc w=256x256x3x3:
 im2col_wgmma_split | conv:wgrad pad=1x1 x=2x72x12x11:bf16:nhwc dw=72x72x3x3:bf16:nhwc
 wgrad_im2col_fixup_bf16_128x64_sm90 | conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc dw=136x64x3x3:bf16:nhwc
 merged_groups | conv:fprop pad=1x1 groups=4 x=2x128x12x11:bf16:nhwc w=128x32x3x3:bf16:nhwc
+overlap_fprop_rows_bf16_n112_i14_sm90 | conv:fprop pad=3x3 stride=2x2 x=1x3x9x228:bf16:nhwc w=64x3x7x7:bf16:nhwc
+overlap_fprop_wgmma_bf16_n64_sm90 | conv:fprop pad=3x3 stride=2x2 x=1x3x19x29:bf16:nhwc w=64x3x7x7:bf16:nhwc
+overlap_wgrad_wgmma_bf16_7x32_sm90 | conv:wgrad pad=3x3 stride=2x2 x=1x3x19x29:bf16:nhwc dw=64x3x7x7:bf16:nhwc
 winograd | conv:fprop pad=1x1 x=2x24x12x11:f32 w=20x24x3x3:f32
 tma_wgmma | matmul:forward a=130x200:bf16 b=200x136:bf16
 matmul112_forward_tma_wgmma_bf16f32bf16_256x112x64_s4_nn_sm90 | matmul:forward a=264x72:bf16 b=72x216:bf16 c=264x216:bf16
@@ -68,10 +74,13 @@ tiles | pool:backward mode=max window=3x3 pad=1x1 stride=2x2 x=2x16x29x31:bf16:n
 whole | pool:forward mode=average_include_padding window=7x7 stride=7x7 x=3x5x7x7:bf16
 channelwise | norm:forward mode=batch eps=0.00001 x=4x40x9x9:bf16:nhwc
 channelwise | norm:forward mode=batch eps=0.00001 x=40x64x28x28:bf16:nhwc
+channelwise | norm:forward mode=batch eps=0.00001 x=3x72x40x31:bf16:nhwc
+channelwise | norm:backward mode=batch eps=0.00001 x=3x72x40x31:bf16:nhwc
 row_registers | norm:forward mode=rms axis=1 eps=0.00001 x=37x1024:bf16 scale=1024:bf16
 looped_rows | norm:forward mode=layer axis=1 eps=0.00001 x=5x40000:bf16
 ring_rows | norm:forward mode=layer axis=1 eps=0.00001 x=300x5128:bf16 scale=5128:bf16 bias=5128:bf16
 ring_rows | norm:backward mode=rms axis=1 eps=0.00001 x=300x4096:bf16 scale=4096:bf16 inv_std=300x1:f32 dscale=4096:bf16
+looped_rows | crossentropy:backward x=37x5001:bf16 target=37:i64 lse=37:f32 total=1:f32 dloss=1:f32 dx=37x5001:bf16
 register_rows | softmax:forward kind=accurate mode=channel x=37x1000:bf16
 looped_rows | softmax:backward kind=log mode=channel y=5x30001:bf16
 split_rows | softmax:forward kind=accurate mode=channel x=2x300000:bf16
