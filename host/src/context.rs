@@ -356,7 +356,7 @@ impl Context {
         /// More than half of what a multiprocessor has, so that there is one block on each.
         const SHARED_BYTES: u32 = 160 * 1024;
         let function = self.function(PROBE).ok()?;
-        function.set_max_dynamic_shared(SHARED_BYTES as usize).ok()?;
+        function.allow_dynamic_shared(SHARED_BYTES as usize).ok()?;
         function.allow_large_clusters().ok()?;
         let config = LaunchConfig {
             grid: [self.info().n_units as u32 * blocks, 1, 1],

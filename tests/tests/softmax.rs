@@ -47,6 +47,28 @@ fn minus_infinity_has_probability_zero() {
     }
 }
 
+/// Configs share kernels and differ in the shared memory that they ask for: a plan runs whatever others were made since.
+#[test]
+fn plans_run_after_others_of_their_kernel_were_made() {
+    let Some(gpu) = oxidnn_tests::gpu("plans_run_after_others_of_their_kernel_were_made") else { return };
+    let problem: SoftmaxProblem = "softmax:forward kind=accurate mode=channel x=1300x512:bf16".parse().unwrap();
+    let candidates = oxidnn::operators::AnyProblem::candidates(&problem, &gpu);
+    let able = candidates.iter().filter(|candidate| matches!(candidate.verdict, oxidnn::Verdict::Able { .. }));
+    let names: Vec<&str> = able.map(|candidate| candidate.config).collect();
+    assert!(names.iter().any(|name| name.ends_with("+whole")), "{names:?}");
+    let plan = |name: &&str| gpu.plan(&problem, oxidnn::Policy::fixed(*name)).unwrap();
+    // Both ways round: of two plans the one that needs more is made first.
+    let plans: Vec<_> = names.iter().map(plan).chain(names.iter().rev().map(plan)).collect();
+    let stream = gpu.stream().unwrap();
+    let x = gpu.tensor(problem.input()).unwrap();
+    for plan in &plans {
+        let mut y = gpu.tensor(problem.out()).unwrap();
+        let args = oxidnn::Args::new().input("x", &x).output("y", &mut y);
+        plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
+    }
+    stream.synchronize().unwrap();
+}
+
 /// Rows with masks in all places, and with numbers that are not finite, through every algorithm.
 #[test]
 fn masked_rows_and_infinities() {

@@ -6,7 +6,7 @@ use crate::kernels::EmbeddedCubin;
 use cuda_loader::ptx::{takes_waiting, waiting};
 use cust::sys;
 use std::ffi::{CString, c_uint, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Code loaded by the driver. Cheap to clone; `Send + Sync`.
 #[derive(Clone, Debug)]
@@ -179,16 +179,26 @@ impl Function {
         self.0.module.0.waits
     }
 
-    /// Allows launches with up to `bytes` of dynamic shared memory; needed above 48 KiB.
+    /// Allows launches with up to `bytes` of dynamic shared memory; needed above 48 KiB. What was allowed before stays
+    /// allowed: the plans of several problems share a function.
     ///
     /// # Errors
     /// When the device has less.
-    pub fn set_max_dynamic_shared(&self, bytes: usize) -> Result<(), DriverError> {
-        /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
-        const MAX_DYNAMIC_SHARED: c_uint = 8;
+    pub fn allow_dynamic_shared(&self, bytes: usize) -> Result<(), DriverError> {
+        use sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as ALLOWED;
+        /// Between asking and setting, nobody else allows more.
+        static ALLOWING: Mutex<()> = Mutex::new(());
         let _bound = self.context().bind()?;
+        let _alone = ALLOWING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut allowed = 0;
+        // SAFETY: the function is alive; `allowed` is a place for an int.
+        let status = unsafe { sys::cuFuncGetAttribute(&mut allowed, ALLOWED, self.0.raw.cast()) };
+        check(status as u32, || format!("cuFuncGetAttribute of {}", self.name()))?;
+        if allowed as usize >= bytes {
+            return Ok(());
+        }
         // SAFETY: the function is alive.
-        let status = unsafe { cuda_loader::driver::func_set_attribute(self.0.raw, MAX_DYNAMIC_SHARED, bytes as i32) };
+        let status = unsafe { cuda_loader::driver::func_set_attribute(self.0.raw, ALLOWED as c_uint, bytes as i32) };
         check(status, || format!("cuFuncSetAttribute of {} for {bytes} bytes of shared memory", self.name()))
     }
 

@@ -83,7 +83,7 @@ impl Unit {
         let function = self.modules.iter().find_map(|module| module.function(kernel).ok());
         let function = function.unwrap_or_else(|| panic!("no kernel {kernel}"));
         if config.shared_bytes > 40_000 {
-            function.set_max_dynamic_shared(config.shared_bytes as usize).unwrap();
+            function.allow_dynamic_shared(config.shared_bytes as usize).unwrap();
         }
         // SAFETY: each caller gives the arguments that its kernel's documentation asks for.
         unsafe { launch_with_args(&function, config, &self.stream, args) }.unwrap_or_else(|e| panic!("{kernel}: {e}"));

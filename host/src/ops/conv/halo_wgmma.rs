@@ -399,7 +399,7 @@ impl Product {
         let params = view.params(&cut, form.gemm_n);
         let function = context.function(config.0)?;
         // Not this problem's size: plans share the function.
-        function.set_max_dynamic_shared(MAX_SHARED_BYTES as usize)?;
+        function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
         // Where each consumer has tiles of its own, a block takes two at a time.
         let n_tiles = params.n_tiles.max(1).div_ceil(if form.resident { 2 } else { 1 });
         let n_units = context.info().n_units as u32;

@@ -88,7 +88,7 @@ impl Algorithm<ConvProblem> for KMajorWgmma {
         let view = KMajorView::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
         let tile = row(config).tile;
         let function = context.function(config.0)?;
-        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+        function.allow_dynamic_shared(tile.smem_bytes() as usize)?;
         let parts = view.launches(tile, (context.info().n_units as u64).max(1));
         let mut copies = [None, None];
         for (copying, copy) in copies.iter_mut().zip(&view.copies) {

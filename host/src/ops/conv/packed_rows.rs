@@ -127,7 +127,7 @@ impl Algorithm<ConvProblem> for PackedRows {
         } else {
             let tile = row(config).tile;
             let function = context.function(config.0)?;
-            function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+            function.allow_dynamic_shared(tile.smem_bytes() as usize)?;
             Windows::Gather(Box::new(Product::new(view, function, tile, context)))
         };
         Ok(Box::new(PackedLaunch { pack, product, written, packing }))

@@ -109,7 +109,7 @@ impl Algorithm<ConvProblem> for SpreadColumns {
             None => Columns::Halo(Box::new(halo_wgmma::Product::new(halo_view(&view), config, context)?)),
             Some(tile) => {
                 let function = context.function(config.0)?;
-                function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+                function.allow_dynamic_shared(tile.smem_bytes() as usize)?;
                 Columns::Gather(Box::new(Product::new(view, function, tile, context)))
             }
         };

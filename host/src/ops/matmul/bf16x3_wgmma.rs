@@ -225,7 +225,7 @@ impl Algorithm<MatmulProblem> for Bf16x3Wgmma {
             reasons: vec![(self.name().to_owned(), reason)],
         })?;
         let function = context.function(config.0)?;
-        function.set_max_dynamic_shared(TILE.smem_bytes() as usize)?;
+        function.allow_dynamic_shared(TILE.smem_bytes() as usize)?;
         let n_units = (context.info().n_units as u64).max(1);
         let n_tiles = TILE.n_tiles(0, [sides.gemm_m.into(), sides.gemm_n.into(), sides.n_batch().into()]);
         let grid = n_tiles.div_ceil(n_tiles.div_ceil(n_units));

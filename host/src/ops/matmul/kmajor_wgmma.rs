@@ -119,7 +119,7 @@ impl Algorithm<MatmulProblem> for KMajorWgmma {
         })?;
         let tile = row(config).tile;
         let function = context.function(config.0)?;
-        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+        function.allow_dynamic_shared(tile.smem_bytes() as usize)?;
         let n_units = (context.info().n_units as u64).max(1);
         let n_tiles = sides.n_tiles(tile);
         let config = LaunchConfig {

@@ -179,7 +179,7 @@ impl Blocks {
         let (row, slices) = self.row(config);
         let (tile, sides) = (row.tile, Sides::of(problem));
         let function = context.function(row.symbol)?;
-        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+        function.allow_dynamic_shared(tile.smem_bytes() as usize)?;
         let params = sides.params(tile, slices);
         let split = if slices > 1 { Some(sums(&params, row.dtype, context)?) } else { None };
         let config = LaunchConfig {

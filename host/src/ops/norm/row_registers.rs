@@ -349,7 +349,7 @@ impl RowsLaunch {
         let launch_config = launch_config.ok_or_else(missing)?;
         let function = context.function(config.0)?;
         if launch_config.shared_bytes > 0 {
-            function.set_max_dynamic_shared(launch_config.shared_bytes as usize)?;
+            function.allow_dynamic_shared(launch_config.shared_bytes as usize)?;
         }
         let [blocks, ..] = launch_config.grid;
         let fallback_config = naive::Naive.configs(problem, context).map_err(refused)?[0];

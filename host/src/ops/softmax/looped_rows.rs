@@ -85,7 +85,7 @@ impl Algorithm<SoftmaxProblem> for LoopedRows {
         let function = context.function(config.0)?;
         let shared_bytes = if is_staged(config) { (max_pieces(problem) * PIECE) as u32 } else { 0 };
         if shared_bytes > 0 {
-            function.set_max_dynamic_shared(shared_bytes as usize)?;
+            function.allow_dynamic_shared(shared_bytes as usize)?;
         }
         let grid = [params.n_rows as u32, 1, 1];
         let config = LaunchConfig { grid, block: [THREADS, 1, 1], shared_bytes, ..LaunchConfig::default() };

@@ -119,7 +119,7 @@ impl Algorithm<SoftmaxProblem> for StreamedRows {
         let resident = context.info().n_units as i64 * i64::from(kernel.blocks);
         let shared_bytes = slots(kernel, whole) * teams * slot_bytes(kernel);
         let function = context.function(kernel.symbol)?;
-        function.set_max_dynamic_shared(shared_bytes as usize)?;
+        function.allow_dynamic_shared(shared_bytes as usize)?;
         let config = LaunchConfig {
             grid: [blocks.min(resident) as u32, 1, 1],
             block: [kernel.block, 1, 1],

@@ -93,7 +93,7 @@ impl Algorithm<ConvProblem> for CpAsyncMma {
             let shared_bytes = row.tile.smem_bytes(params.taps(), problem.conv_pass());
             let function = context.function(row.symbol)?;
             // Not this problem's size: plans share the function.
-            function.set_max_dynamic_shared(MAX_SHARED_BYTES as usize)?;
+            function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
             Ok(Kernel {
                 function,
                 config: LaunchConfig {

@@ -122,7 +122,7 @@ impl Algorithm<ConvProblem> for Cluster {
         let tile = variant.tile;
         let shared_bytes = if variant.windows { tile.windows_smem_bytes() } else { tile.smem_bytes() };
         let function = context.function(variant.symbol)?;
-        function.set_max_dynamic_shared(shared_bytes as usize)?;
+        function.allow_dynamic_shared(shared_bytes as usize)?;
         function.allow_large_clusters()?;
         let view = ways.view(variant);
         Ok(Box::new(ClusterLaunch {

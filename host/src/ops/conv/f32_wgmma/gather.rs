@@ -460,7 +460,7 @@ impl Product {
         context: &Context,
     ) -> Result<Self, Error> {
         let function = context.function(symbol)?;
-        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+        function.allow_dynamic_shared(tile.smem_bytes() as usize)?;
         let n_units = (context.info().n_units as u64).max(1);
         let parts = view.launches(tile, n_units);
         Ok(Product { function, tile, parts, view, filter })

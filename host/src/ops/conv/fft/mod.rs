@@ -132,7 +132,7 @@ impl Algorithm<ConvProblem> for Fft {
             let row = kernel(what, size);
             let function = context.function(row.symbol)?;
             if row.shared_bytes > 0 {
-                function.set_max_dynamic_shared(row.shared_bytes as usize)?;
+                function.allow_dynamic_shared(row.shared_bytes as usize)?;
             }
             Ok(Step { function, threads: row.threads, shared_bytes: row.shared_bytes })
         };

@@ -129,7 +129,7 @@ impl Algorithm<ConvProblem> for GroupedMma {
         })?;
         let function = context.function(config.0)?;
         // Not this problem's size: plans share the function.
-        function.set_max_dynamic_shared(device.block_bytes() as usize)?;
+        function.allow_dynamic_shared(device.block_bytes() as usize)?;
         let partials = match problem.conv_pass() {
             ConvPass::Wgrad => Some(Partials::new(problem, geometry.n_partials(), context)?),
             _ => None,

@@ -72,7 +72,7 @@ impl Algorithm<ConvProblem> for HaloWgmmaSplit {
         let params = view.params();
         let function = context.function(config.0)?;
         // Not this problem's size: plans share the function.
-        function.set_max_dynamic_shared(MAX_SHARED_BYTES as usize)?;
+        function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
         let (sum, _) =
             SUMS.iter().find(|(_, of)| *of == problem.x().dtype()).expect("configs are of the types of the list");
         let blocks = (params.n_tiles * params.splits).min(context.info().n_units as u32);

@@ -87,7 +87,7 @@ impl Algorithm<ConvProblem> for Gather {
         let view = View::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
         let tile = row(config).tile;
         let function = context.function(config.0)?;
-        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+        function.allow_dynamic_shared(tile.smem_bytes() as usize)?;
         let mut product = Product::new(view, function, tile, context);
         product.epilogue = Fused::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
         Ok(Box::new(GatherLaunch { product, pass: problem.conv_pass() }))

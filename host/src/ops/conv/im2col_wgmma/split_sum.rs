@@ -132,7 +132,7 @@ impl SplitSum {
         context: &Context,
     ) -> Result<Self, Error> {
         let function = context.function(symbol)?;
-        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+        function.allow_dynamic_shared(tile.smem_bytes() as usize)?;
         Ok(SplitSum {
             function,
             config: LaunchConfig {

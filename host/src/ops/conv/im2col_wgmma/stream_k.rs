@@ -105,7 +105,7 @@ impl Algorithm<ConvProblem> for StreamK {
         let row = row(config);
         let workers = view.workers(row, config.0).map_err(refused)?;
         let function = context.function(row.symbol)?;
-        function.set_max_dynamic_shared(row.tile.smem_bytes() as usize)?;
+        function.allow_dynamic_shared(row.tile.smem_bytes() as usize)?;
         let mut product = Product::stream_k(view, function, row.tile, workers, context);
         product.epilogue = Fused::of(problem).map_err(refused)?;
         Ok(Box::new(GatherLaunch { product, pass: problem.conv_pass() }))

@@ -229,7 +229,7 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
         let cut = Self::cut(&windows, config, context.info().n_units as u64).map_err(refused)?;
         let function = context.function(config.0)?;
         // Not this problem's size: plans share the function.
-        function.set_max_dynamic_shared(MAX_SHARED_BYTES as usize)?;
+        function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
         let data_type = tma_type(problem.x().dtype()).map_err(refused)?;
         let mapped = |name| positions(name, problem).map(|y| Mapped { y, data_type }).map_err(refused);
         let of_tile = |threads, shared_bytes| LaunchConfig {

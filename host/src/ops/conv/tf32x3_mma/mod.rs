@@ -202,7 +202,7 @@ impl Algorithm<ConvProblem> for Tf32x3Mma {
         let kernel = |variant: &Variant, params: CpAsyncMmaParams| -> Result<Kernel, Error> {
             let function = context.function(variant.symbol)?;
             // Not this problem's size: plans share the function.
-            function.set_max_dynamic_shared(room(context) as usize)?;
+            function.allow_dynamic_shared(room(context) as usize)?;
             let config = LaunchConfig {
                 grid: [geometry::blocks(&params) as u32, 1, 1],
                 block: [variant.tile.threads(), 1, 1],

@@ -176,7 +176,7 @@ impl Product {
             _ => self.maps,
         };
         let function = context.function(row.symbol)?;
-        function.set_max_dynamic_shared(tile.smem_bytes() as usize)?;
+        function.allow_dynamic_shared(tile.smem_bytes() as usize)?;
         let (sharers, cluster) = (way.sharers(tile), way.cluster(tile));
         let n_clusters = context.active_clusters(sharers).max(1);
         let n_units = tile.n_tiles(way.sharers_log2, extents(&maps)) * u64::from(split.n_slices());

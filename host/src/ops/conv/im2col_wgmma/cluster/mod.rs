@@ -121,7 +121,7 @@ impl Algorithm<ConvProblem> for Cluster {
         let operation = Operation::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
         let variant = variant(config);
         let function = context.function(variant.symbol)?;
-        function.set_max_dynamic_shared(variant.tile.cluster_smem_bytes(variant.tile.stages) as usize)?;
+        function.allow_dynamic_shared(variant.tile.cluster_smem_bytes(variant.tile.stages) as usize)?;
         Ok(match operation {
             Operation::Gather { view, fprop } => Box::new(GatherLaunch::new(function, variant, view, fprop)),
             Operation::Wgrad(view) => Box::new(WgradLaunch::new(function, variant, view)),
