@@ -178,7 +178,9 @@ impl Windows {
         };
         let params = params(problem, &shape, taps_outside, inside, (columns, rows), strides);
         let vector = (VECTOR_BYTES / size) as i64;
-        let fits = inside && taps_outside && group_c % vector == 0 && pass != ConvPass::Dgrad;
+        // Channels that lie closest together may still lie apart.
+        let packed = inside && x.strides()[1] == 1;
+        let fits = packed && taps_outside && group_c % vector == 0 && pass != ConvPass::Dgrad;
         let whole = |i: usize| i == 1 || x.dims()[i] == 1 || x.strides()[i] % vector == 0;
         let vectors = (fits && (0..x.rank()).all(whole)).then(|| by_vectors(&params, vector));
         let bytes = (span as u64 * size).next_multiple_of(ALIGN_BYTES);
@@ -438,6 +440,7 @@ mod tests {
         let is_vectorized = |text: &str| windows(text).unwrap().vectors.is_some();
         assert!(is_vectorized("conv:fprop x=1x8x5x5:f32:nhwc w=4x8x2x2:f32:nhwc"));
         assert!(!is_vectorized("conv:fprop x=1x6x5x5:f32:nhwc w=4x6x2x2:f32:nhwc"));
+        assert!(!is_vectorized("conv:fprop x=1x4x1x1:f32:s16x3x12x12 w=4x4x1x1:f32:nhwc"));
         assert!(!is_vectorized("conv:fprop x=1x8x5x5:f32:nhwc w=4x8x2x2:f32"));
     }
 
