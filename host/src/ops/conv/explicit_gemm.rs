@@ -440,7 +440,7 @@ mod tests {
         let is_vectorized = |text: &str| windows(text).unwrap().vectors.is_some();
         assert!(is_vectorized("conv:fprop x=1x8x5x5:f32:nhwc w=4x8x2x2:f32:nhwc"));
         assert!(!is_vectorized("conv:fprop x=1x6x5x5:f32:nhwc w=4x6x2x2:f32:nhwc"));
-        assert!(!is_vectorized("conv:fprop x=1x4x1x1:f32:s16x3x12x12 w=4x4x1x1:f32:nhwc"));
+        assert!(!is_vectorized("conv:fprop pad=1x1 x=2x8x1x1:f32:s64x3x24x24 w=8x8x3x3:f32:nhwc"));
         assert!(!is_vectorized("conv:fprop x=1x8x5x5:f32:nhwc w=4x8x2x2:f32"));
     }
 
