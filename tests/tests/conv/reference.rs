@@ -172,6 +172,8 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=0x0 stride=2x2 x=1x8x279x5:T:nhwc w=8x8x1x1:T:nhwc",
     "pad=0x4x0 pad_end=0x8x0 stride=2x1x1 x=1x8x2x6x1:T:nhwc w=8x8x1x1x1:T:nhwc",
     "pad=1x1 stride=4x4 x=1x64x13x14:T:nhwc w=64x64x3x3:T:nhwc",
+    // Channels that lie closest together, yet apart.
+    "pad=1x1 stride=1x1 x=2x8x1x1:T:s64x3x24x24 w=8x8x3x3:T:nhwc",
     // Few channels.
     "pad=2x2 stride=1x1 x=2x24x13x12:T:nhwc w=40x24x5x5:T:nhwc",
     "pad=1x1 stride=1x1 x=4x16x16x16:T:nhwc w=16x16x3x3:T:nhwc",
@@ -207,7 +209,6 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=3x3 stride=2x2 x=3x3x61x45:T:nhwc w=65x3x7x7:T:nhwc",
     "pad=3x3 stride=2x2 x=2x3x25x224:T:nhwc w=64x3x7x7:T:nhwc",
     "pad=3x3 stride=2x2 x=2x3x19x262:T:nhwc w=40x3x7x7:T:nhwc",
-    "pad=1x1 stride=1x1 x=2x8x1x1:T:s64x3x24x24 w=8x8x3x3:T:nhwc",
     "pad=3x2 stride=2x1 dil=2x1 x=2x3x30x61:T:nhwc w=72x3x7x7:T:nhwc mode=convolution",
     "pad=3x3 stride=2x2 x=2x3x41x37:T w=97x3x7x7:T:nhwc",
     "pad=1x1 stride=1x1 x=2x3x21x67:T w=12x3x3x3:T",
