@@ -226,9 +226,8 @@ impl Windows {
     pub(super) fn rows_cut(&self, columns: u32, n_units: u64) -> Result<Cut, Refusal> {
         /// Cycles from a strip's products to the next one's, beside them.
         const STRIP_CYCLES: f64 = 150.0;
-        let [_, p, q] = self.output;
-        let strips = (q as u64).div_ceil(columns.into()) as i64;
-        let width = (q as u64).div_ceil(strips as u64) as i64;
+        let [_, p, _] = self.output;
+        let width = self.strip_width(columns);
         let parts = (self.k as u64).div_ceil(ROWS_K.into());
         let products = self.taps() as f64 * f64::from(self.steps() * columns / 2);
         let mut best: Option<Cut> = None;
@@ -402,9 +401,10 @@ impl Windows {
         self.filter[0].saturating_mul(self.filter[1])
     }
 
-    /// Q.
-    pub(super) fn columns(&self) -> i64 {
-        self.output[2]
+    /// Columns of a strip, where as few of up to `most` columns as there must be share a row evenly.
+    pub(super) fn strip_width(&self, most: u32) -> i64 {
+        let q = self.output[2] as u64;
+        q.div_ceil(q.div_ceil(most.into())) as i64
     }
 
     /// How `fprop` writes y.

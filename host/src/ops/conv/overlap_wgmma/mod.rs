@@ -97,11 +97,8 @@ impl RowsRow {
     /// Whether the filter has so many instructions, and strips are nearly as long as they may be: what an instruction
     /// reads behind a strip lies in the buffer.
     fn fits(&self, windows: &Windows) -> bool {
-        let (columns, most) = (windows.columns(), i64::from(self.columns));
-        let strips = (columns + most - 1) / most;
-        let width = (columns + strips - 1) / strips;
         windows.taps().saturating_mul(windows.steps().into()) == i64::from(self.instructions)
-            && most - width <= i64::from(SLACK_ENTRIES)
+            && i64::from(self.columns) - windows.strip_width(self.columns) <= i64::from(SLACK_ENTRIES)
     }
 }
 
