@@ -1,4 +1,13 @@
-//! Division by a number that is known before the kernel runs.
+//! Division of numbers without a sign: by any, and by one that is known before the kernel runs.
+
+/// Quotient and remainder. Extents are at least 1; without the check, device code would carry a panic for 0.
+#[inline(always)]
+pub const fn div_rem(a: u32, b: u32) -> (u32, u32) {
+    match a.checked_div(b) {
+        Some(quotient) => (quotient, a - quotient * b),
+        None => (0, 0),
+    }
+}
 
 /// A divisor with what makes dividing by it a multiplication and a shift (Granlund and Montgomery, "Division by
 /// Invariant Integers using Multiplication", 1994, figure 4.1).

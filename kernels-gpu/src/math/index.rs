@@ -14,16 +14,21 @@ pub fn for_each_index(n: i64, mut body: impl FnMut(i64)) {
     }
 }
 
-/// Quotient and remainder; in 32 bits where both fit, which is several times faster.
+/// Quotient and remainder of a division by an extent: `kernel_abi::division::div_rem` less its check, for which some
+/// kernels have no register left.
+#[inline(always)]
+pub fn div_rem_u32(a: u32, b: u32) -> (u32, u32) {
+    // SAFETY: extents are at least 1.
+    let quotient = unsafe { core::intrinsics::unchecked_div(a, b) };
+    (quotient, a - quotient * b)
+}
+
+/// Quotient and remainder of a division by an extent; in 32 bits where both fit, which is several times faster.
 #[inline(always)]
 pub fn div_rem(a: i64, b: i64) -> (i64, i64) {
     if (a | b) >> 32 == 0 {
-        let (a, b) = (a as u32, b as u32);
-        // SAFETY: extents are at least 1.
-        unsafe {
-            let q = core::intrinsics::unchecked_div(a, b);
-            ((q) as i64, (a - q * b) as i64)
-        }
+        let (quotient, rest) = div_rem_u32(a as u32, b as u32);
+        (i64::from(quotient), i64::from(rest))
     } else {
         // SAFETY: extents are at least 1, and neither number is negative.
         unsafe {

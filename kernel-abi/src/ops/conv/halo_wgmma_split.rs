@@ -7,7 +7,7 @@
 //! may begin and end within a row; whole rows are loaded.
 
 use super::halo_wgmma::MAX_SHARED_BYTES;
-use crate::division::Divisor;
+use crate::division::{Divisor, div_rem};
 
 /// Channels of dy and of x of a tile.
 pub const TILE: u32 = 64;
@@ -224,15 +224,6 @@ impl ConvHaloWgradParams {
     #[inline(always)]
     pub const fn tile_quads(&self) -> u32 {
         self.sum_threads() * self.thread_quads()
-    }
-}
-
-/// Quotient and remainder. Extents are at least 1; without the check, device code would carry a panic for 0.
-#[inline(always)]
-const fn div_rem(a: u32, b: u32) -> (u32, u32) {
-    match a.checked_div(b) {
-        Some(quotient) => (quotient, a - quotient * b),
-        None => (0, 0),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The order in which blocks walk the tiles of a product.
 
 use super::{MAX_BATCH_DIMS, MatmulTile, MatmulTmaParams};
+use crate::division;
 
 /// The place of a tile, or of a cluster's tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,18 +82,14 @@ impl Raster {
     }
 }
 
-/// Quotient and remainder. Extents are at least 1; without the check, device code would carry a panic for 0. Of one
-/// matrix, and of few tiles, most quotients are 0, and take no division: they stand one after the other before the first
-/// load.
+/// Quotient and remainder. Of one matrix, and of few tiles, most quotients are 0, and take no division: they stand one
+/// after the other before the first load.
 #[inline(always)]
 pub const fn div_rem(a: u32, b: u32) -> (u32, u32) {
     if a < b {
         return (0, a);
     }
-    match a.checked_div(b) {
-        Some(quotient) => (quotient, a - quotient * b),
-        None => (0, 0),
-    }
+    division::div_rem(a, b)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Stages of many tiles shared out evenly, one tile after the other (stream-K: Osama et al., "Stream-K", PPoPP 2023).
 
+use crate::division::div_rem;
+
 /// How many stages of all tiles in a row each worker has: some of the first ones have one more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -50,15 +52,6 @@ impl Evenly {
     #[inline(always)]
     pub const fn worker(index: u32, n: u32) -> u32 {
         n - 1 - index
-    }
-}
-
-/// Quotient and remainder. Extents are at least 1; without the check, device code would carry a panic for 0.
-#[inline(always)]
-pub(super) const fn div_rem(a: u32, b: u32) -> (u32, u32) {
-    match a.checked_div(b) {
-        Some(quotient) => (quotient, a - quotient * b),
-        None => (0, 0),
     }
 }
 

@@ -1,8 +1,8 @@
 //! What launcher and kernels of `wgrad` agree on: launch parameters, and who computes which stages of which tile.
 
-use super::evenly::div_rem;
 use super::{CONSUMERS, ConvTile, Evenly};
 use crate::division::Divisor;
+use crate::division::div_rem;
 
 crate::abi_struct! {
     /// Launch parameters of the kernels for `wgrad`.

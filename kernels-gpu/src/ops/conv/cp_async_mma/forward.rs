@@ -2,9 +2,8 @@
 
 use super::super::grouped_mma::unroll;
 use super::gather::{load_filter_columns, load_filter_rows, load_spread_columns, load_windows};
-use super::{
-    NO_PIXEL, Sums, TileElement, div_rem, fill_distances, fill_taps, pipeline, split, store_pixel, warp_place,
-};
+use super::{NO_PIXEL, Sums, TileElement, fill_distances, fill_taps, pipeline, split, store_pixel, warp_place};
+use crate::math::index::div_rem_u32 as div_rem;
 use cuda_std::thread::{block_idx_x, thread_idx_x};
 use cuda_std::{shared, warp};
 use kernel_abi::ops::conv::ConvPass;

@@ -1,7 +1,8 @@
 //! Copies of one stage's operands, `V` elements each.
 
 use super::super::grouped_mma::unroll;
-use super::{TileElement, div_rem, split};
+use super::{TileElement, split};
+use crate::math::index::div_rem_u32 as div_rem;
 use cuda_std::thread::thread_idx_x;
 use cuda_std::{cp_async, shared};
 use kernel_abi::ops::conv::cp_async_mma::{CP_ASYNC_ENTRY_BYTES, CP_ASYNC_K, CpAsyncMmaParams};

@@ -23,6 +23,7 @@ mod wgrad;
 pub(super) use forward::{dgrad, fprop};
 pub(super) use wgrad::{GradientTile, slab_sums, wgrad};
 
+use crate::math::index::div_rem_u32 as div_rem;
 use cuda_std::cp_async;
 use cuda_std::thread::{block_dim_x, lanes_below, sync_threads, thread_idx_x};
 use cuda_std::{shared, warp};
@@ -125,13 +126,6 @@ pub(super) trait TileElement {
 
 /// A position that is in no tensor, whatever tap is added to it.
 const NOWHERE: i32 = i32::MIN / 2;
-
-#[inline(always)]
-pub(super) fn div_rem(a: u32, b: u32) -> (u32, u32) {
-    // SAFETY: numbers of tiles, classes and extents are at least 1.
-    let quotient = unsafe { core::intrinsics::unchecked_div(a, b) };
-    (quotient, a - quotient * b)
-}
 
 /// An index taken apart by three extents, outermost first; the rest stands before them.
 #[inline(always)]

@@ -1,7 +1,8 @@
 //! `wgrad`: rows are channels of dy, columns filter elements, and a block adds up a slab of pixels.
 
 use super::gather::{elems, load_runs, load_target, run_at};
-use super::{Sums, TileElement, div_rem, fill_taps, pipeline, split, store_pixel, warp_place};
+use super::{Sums, TileElement, fill_taps, pipeline, split, store_pixel, warp_place};
+use crate::math::index::div_rem_u32 as div_rem;
 use cuda_std::thread::{block_idx_x, sync_threads, thread_idx_x};
 use cuda_std::{shared, warp};
 use kernel_abi::ops::conv::ConvPass;

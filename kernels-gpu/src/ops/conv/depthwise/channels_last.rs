@@ -9,6 +9,7 @@
 
 use super::access::{Access, add_prior};
 use super::products::{element, gather_row, lines_at_once, spread_row, wgrad_row};
+use crate::math::index::div_rem_u32 as div_rem;
 use cuda_std::{barrier, thread};
 use kernel_abi::ops::conv::{DepthwiseParams, RUN_MAX, index};
 
@@ -82,13 +83,6 @@ impl Item {
         let end = if first + p.item_rows < n_rows { first + p.item_rows } else { n_rows };
         Item { n, strip: strip as i32, rows: [first, end] }
     }
-}
-
-#[inline(always)]
-fn div_rem(a: u32, b: u32) -> (u32, u32) {
-    // SAFETY: the host's extents are at least 1.
-    let quotient = unsafe { core::intrinsics::unchecked_div(a, b) };
-    (quotient, a - quotient * b)
 }
 
 /// Loads of taps that a thread has under way at once.

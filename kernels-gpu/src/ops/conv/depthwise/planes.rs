@@ -10,6 +10,7 @@ use super::access::{Access, add_prior};
 use super::products::{element, gather_row, lines_at_once, spread_row, wgrad_row};
 use super::reduce;
 use crate::math::element::load;
+use crate::math::index::div_rem_u32 as div_rem;
 use cuda_std::{cp_async, shared, thread, warp};
 use kernel_abi::ops::conv::{DepthwiseParams, REGION_BYTES, index};
 
@@ -17,13 +18,6 @@ use kernel_abi::ops::conv::{DepthwiseParams, REGION_BYTES, index};
 pub const SHARED_BYTES: usize = 8 * REGION_BYTES as usize;
 
 const WORD: i32 = 16;
-
-#[inline(always)]
-pub(super) fn div_rem(a: u32, b: u32) -> (u32, u32) {
-    // SAFETY: the host's extents are at least 1.
-    let quotient = unsafe { core::intrinsics::unchecked_div(a, b) };
-    (quotient, a - quotient * b)
-}
 
 /// This warp's number in the grid, and its region.
 #[inline(always)]

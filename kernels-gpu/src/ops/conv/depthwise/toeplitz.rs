@@ -12,8 +12,9 @@
 //!
 //! Grid: one-dimensional. Block: 128, or 256 without staging.
 
-use super::planes::{band_rows, div_rem, wait};
+use super::planes::{band_rows, wait};
 use super::reduce;
+use crate::math::index::div_rem_u32 as div_rem;
 use crate::math::tensor_core::TensorCore;
 use cuda_std::{cp_async, guarded, shared, thread, warp};
 use kernel_abi::ops::conv::{DepthwiseParams, TOEPLITZ_REGION, index, toeplitz_pitch};

@@ -21,6 +21,7 @@ pub(super) use forward::forward;
 pub(super) use partials::add_partials;
 pub(super) use wgrad::wgrad;
 
+use crate::math::index::div_rem_u32 as div_rem;
 use cuda_std::thread::{block_idx_x, thread_idx_x};
 use cuda_std::{cp_async, shared};
 use kernel_abi::ops::conv::grouped_mma::{
@@ -72,13 +73,6 @@ fn tile_origin(p: &GroupedMmaParams, tile: u32) -> [u32; 3] {
     let (rest, col) = div_rem(tile, p.n_tiles[2]);
     let (n, row) = div_rem(rest, p.n_tiles[1]);
     [n * p.tile[0], row * p.tile[1], col * p.tile[2]]
-}
-
-#[inline(always)]
-fn div_rem(a: u32, b: u32) -> (u32, u32) {
-    // SAFETY: numbers of tiles and extents are at least 1.
-    let quotient = unsafe { core::intrinsics::unchecked_div(a, b) };
-    (quotient, a - quotient * b)
 }
 
 /// Fills the tables: where a source pixel of a tile lies from its corner and in shared memory, and for a

@@ -13,6 +13,7 @@ use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{cluster, mbarrier, schedule, warp};
+use kernel_abi::division::div_rem;
 use kernel_abi::ops::conv::im2col_wgmma::{
     ConvClass, ConvGatherParams, ConvTile, GatherPlace, PANEL, PANEL_BYTES, SUBTILE, access, position,
 };
@@ -502,14 +503,5 @@ unsafe fn compute<F: Form, P: Product<R, S>, E: Half, const R: usize, const S: u
     subtile::<P, E, R, S, 0>(p, d.get_unchecked_mut(0), out, row);
     if S > 1 {
         subtile::<P, E, R, S, 1>(p, d.get_unchecked_mut(S - 1), out, row + SUBTILE);
-    }
-}
-
-/// Quotient and remainder; without the check, device code would carry a panic for 0.
-#[inline(always)]
-pub(super) fn div_rem(a: u32, b: u32) -> (u32, u32) {
-    match a.checked_div(b) {
-        Some(quotient) => (quotient, a - quotient * b),
-        None => (0, 0),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::PRODUCER_THREADS;
 use cuda_std::{guarded, shared, warp};
+use kernel_abi::division::div_rem;
 use kernel_abi::ops::conv::overlap_wgmma::{ENTRY_BYTES, ENTRY_ELEMS, OverlapParams, OverlapPlace};
 
 /// Entries whose loads are under way together.
@@ -183,14 +184,5 @@ pub(super) unsafe fn write_filter(
             u += 1;
         }
         first += BATCH as u32 * threads;
-    }
-}
-
-/// Quotient and remainder; numbers to divide by are at least 1.
-#[inline(always)]
-pub(super) fn div_rem(a: u32, b: u32) -> (u32, u32) {
-    match a.checked_div(b) {
-        Some(quotient) => (quotient, a - quotient * b),
-        None => (0, 0),
     }
 }

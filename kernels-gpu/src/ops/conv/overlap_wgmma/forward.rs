@@ -2,13 +2,14 @@
 //!
 //! The consumers take the 64 rows of an instruction in turns, so that one multiplies while the others write.
 
-use super::fill::{div_rem, write_filter};
+use super::fill::write_filter;
 use super::{PRODUCER_THREADS, Ring, WARPGROUP, produce, warpgroup};
 use crate::math::tensor_core::TensorCore;
 use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, block_idx_y, grid_dim_x, thread_idx_x};
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{guarded, mbarrier, shared, warp};
+use kernel_abi::division::div_rem;
 use kernel_abi::ops::conv::overlap_wgmma::{
     ENTRY_BYTES, FPROP_CONSUMERS, OverlapParams, OverlapPlace, PRODUCERS, TURNED_ROW_BYTES, turned_bytes, y_access,
 };

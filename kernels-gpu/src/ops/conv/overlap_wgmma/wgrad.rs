@@ -5,13 +5,14 @@
 //! of it transposed to registers, once for all taps of its warpgroup. A block keeps its sums to the end and writes them
 //! to the workspace, where another kernel adds those of all blocks in their order. Deterministic.
 
-use super::fill::{Entries, div_rem};
+use super::fill::Entries;
 use super::{Ring, WARPGROUP, warpgroup};
 use cuda_std::barrier::{fence_proxy_async_shared, sync_threads};
 use cuda_std::thread::{block_dim_x, block_idx_x, block_idx_y, grid_dim_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{ldmatrix, mbarrier, schedule, shared, warp};
+use kernel_abi::division::div_rem;
 use kernel_abi::ops::conv::overlap_wgmma::{
     ENTRY_BYTES, ENTRY_ELEMS, OverlapParams, PRODUCERS, STEP_ELEMS, WGRAD_CONSUMERS, WGRAD_K, WGRAD_POSITIONS,
     wgrad_planes,

@@ -1,9 +1,10 @@
 //! The way of a block's sums out: through the shared memory of the stages, so that neighbouring threads write neighbouring
 //! elements.
 
-use super::super::cp_async_mma::{GradientTile, NO_PIXEL, Sums, div_rem, split};
+use super::super::cp_async_mma::{GradientTile, NO_PIXEL, Sums, split};
 use super::super::grouped_mma::unroll;
 use super::{PIECE_BYTES, depth_of};
+use crate::math::index::div_rem_u32 as div_rem;
 use cuda_std::memory::X4;
 use cuda_std::shared;
 use cuda_std::thread::{sync_threads, thread_idx_x};

@@ -1,12 +1,13 @@
 //! `fprop` and `dgrad`.
 
-use super::super::gather::{Address, div_rem, k_panels};
+use super::super::gather::{Address, k_panels};
 use super::super::{Half, Product};
 use super::exchange::Target;
 use super::{LOADER, Ring, Share, consume};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::{cluster, mbarrier, schedule, warp};
+use kernel_abi::division::div_rem;
 use kernel_abi::ops::conv::im2col_cluster::WARPGROUP;
 use kernel_abi::ops::conv::im2col_wgmma::{
     ConvClass, ConvGatherParams, ConvTile, GatherPlace, PANEL, PANEL_BYTES, access, position,
