@@ -22,7 +22,7 @@ use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::halo_wgmma::{
-    ConvHaloParams, HaloShared, MAX_SHARED_BYTES, MAX_STAGES, POSITION_BYTES, THREADS, TILE_M,
+    ConvHaloParams, HaloShared, MAX_SHARED_BYTES, MAX_STAGES, THREADS, TILE_M, position_bytes,
 };
 
 /// A row of the kernel list.
@@ -38,7 +38,9 @@ pub(super) struct Row {
 pub(super) struct Form {
     /// Columns of a tile: channels that are written.
     gemm_n: u32,
-    /// Bytes that the product instructions read from shared memory for each tap and 64 channels of a tile.
+    /// Channels that are read at a time.
+    depth: u32,
+    /// Bytes that the product instructions read from shared memory for each tap and `depth` channels of a tile.
     operand_bytes: u32,
     /// Whether the filter is resident, and each consumer has tiles of its own.
     resident: bool,
@@ -56,21 +58,25 @@ macro_rules! rows {
 }
 
 /// Four steps of four instructions with 64 positions as rows.
-const P256_C16: Form = Form { gemm_n: 16, operand_bytes: 16 * (64 + 16) * 32, resident: false };
+const P256_C16: Form = Form { gemm_n: 16, depth: 64, operand_bytes: 16 * (64 + 16) * 32, resident: false };
 const P256_C16_RESIDENT: Form = Form { resident: true, ..P256_C16 };
 /// Four steps of two instructions with 64 channels as rows and half of the positions as columns.
-const C64_P256: Form = Form { gemm_n: 64, operand_bytes: 8 * (64 + 128) * 32, resident: false };
+const C64_P256: Form = Form { gemm_n: 64, depth: 64, operand_bytes: 8 * (64 + 128) * 32, resident: false };
 /// Four steps of an instruction with all positions.
-const C64_P256_RESIDENT: Form = Form { gemm_n: 64, operand_bytes: 4 * (64 + 256) * 32, resident: true };
+const C64_P256_RESIDENT: Form = Form { gemm_n: 64, depth: 64, operand_bytes: 4 * (64 + 256) * 32, resident: true };
+/// Two steps of it: for up to 32 channels to read, and others of which it leaves fewer over.
+const C64_P256_D32_RESIDENT: Form = Form { depth: 32, operand_bytes: 2 * (64 + 256) * 32, ..C64_P256_RESIDENT };
 /// Four steps of two instructions with half of the channels and all positions.
-const C128_P256: Form = Form { gemm_n: 128, operand_bytes: 8 * (64 + 256) * 32, resident: false };
+const C128_P256: Form = Form { gemm_n: 128, depth: 64, operand_bytes: 8 * (64 + 256) * 32, resident: false };
 
 pub(super) const KERNELS: &[Row] = kernel_abi::conv_halo_kernels!(rows);
 
-/// Channels of a panel, and columns of one.
-const PANEL: i64 = 64;
+/// Columns of a panel of the filter.
+const PANEL: u32 = 64;
 /// Size of an element.
 const ELEMENT_BYTES: i64 = 2;
+/// Bytes of a line of the caches.
+const CACHE_LINE: i64 = 128;
 /// The largest extent of a copy.
 const MAX_BOX: i64 = 256;
 /// Stages of the filter's ring below which a block waits for it.
@@ -200,12 +206,13 @@ impl View {
 
     /// Whether a kernel takes it, without columns that nobody needs.
     pub(super) fn fits(&self, form: Form) -> bool {
-        let wasteful = match form.gemm_n {
+        let too_wide = match form.gemm_n {
             16 => self.columns > 16,
             64 => self.columns <= 16,
             _ => self.columns <= 64,
         };
-        !wasteful && self.cut(form).is_some()
+        let too_flat = form.depth < 64 && 2 * self.panels(64) <= self.panels(form.depth);
+        !too_wide && !too_flat && self.cut(form).is_some()
     }
 
     /// The cut with the fewest tiles, unless none fits shared memory.
@@ -215,12 +222,13 @@ impl View {
         let span = |axis: super::im2col_wgmma::AxisClass| (axis.n_taps - 1) * axis.tap_offset;
         let (span_h, span_w) = (span(row_axis), span(axis));
         let (least, most) = match form.resident {
-            true => (self.n_products(), self.n_products()),
+            true => (self.n_products(form), self.n_products(form)),
             false => (MIN_STAGES, i64::from(MAX_STAGES)),
         };
         if form.resident && self.columns > i64::from(form.gemm_n) || most > MAX_RESIDENT {
             return None;
         }
+        let bytes = position_bytes(form.depth);
         let mut best: Option<Cut> = None;
         for strips in 1..=w.min(64) {
             let strip_w = (w + strips - 1) / strips;
@@ -234,11 +242,11 @@ impl View {
             // Tiles begin at multiples of what the pitch has in common with them.
             let farthest = pitch - (1 << pitch.trailing_zeros().min(TILE_M.trailing_zeros()));
             let rows = (farthest + i64::from(TILE_M) + pitch - 1) / pitch + span_h;
-            if pitch > MAX_BOX || rows > MAX_BOX || rows * pitch * i64::from(POSITION_BYTES) > 1 << 17 {
+            if pitch > MAX_BOX || rows > MAX_BOX || rows * pitch * i64::from(bytes) > 1 << 17 {
                 continue;
             }
-            let stage_bytes = form.gemm_n * POSITION_BYTES;
-            let shared = HaloShared::new(rows as u32, pitch as u32, span_w as u32, stage_bytes, most as u32);
+            let positions = (rows * pitch + span_w) as u32;
+            let shared = HaloShared::new(positions, bytes, form.gemm_n * bytes, most as u32);
             let cut = Cut { strips, strip_w, pitch, rows, tail: span_w, m_blocks, shared };
             if i64::from(shared.stages) >= least
                 && best.is_none_or(|best| strips * m_blocks < best.strips * best.m_blocks)
@@ -254,9 +262,14 @@ impl View {
         self.read.images * self.extents[0] * cut.strips * cut.m_blocks * n_blocks
     }
 
-    /// Products of a tile: one for each tap and 64 channels.
-    fn n_products(&self) -> i64 {
-        self.class.n_taps() * ((self.channels + PANEL - 1) / PANEL)
+    /// Panels of so many channels that are read.
+    fn panels(&self, depth: u32) -> i64 {
+        (self.channels + i64::from(depth) - 1) / i64::from(depth)
+    }
+
+    /// Products of a tile: one for each tap and panel.
+    fn n_products(&self, form: Form) -> i64 {
+        self.class.n_taps() * self.panels(form.depth)
     }
 
     /// Time of the products alone.
@@ -288,13 +301,14 @@ impl View {
         let taps = (self.class.axes[1].n_taps * self.class.axes[2].n_taps) as f64;
         let halo = f64::from(cut.shared.buffer_bytes) / taps;
         let halo = halo * (1.0 + self.read.misalignment(ACROSS_LINES, 0.0));
-        let loaded = halo + if form.resident { 0.0 } else { n * f64::from(POSITION_BYTES) };
+        let loaded = halo + if form.resident { 0.0 } else { n * f64::from(position_bytes(form.depth)) };
         let (tiles, n_units) = (self.n_tiles(&cut, form.gemm_n) as u64, context.info().n_units as u64);
         let loads = tiles.min(n_units) as f64 * loaded / CACHE;
-        let product = (m * n * 64.0 / RATE).max(f64::from(form.operand_bytes) / SHARED) / CYCLES_PER_US + loads;
-        let aligned = self.spread.strides[1] * ELEMENT_BYTES % i64::from(POSITION_BYTES) == 0;
+        let product =
+            (m * n * f64::from(form.depth) / RATE).max(f64::from(form.operand_bytes) / SHARED) / CYCLES_PER_US + loads;
+        let aligned = self.spread.strides[1] * ELEMENT_BYTES % CACHE_LINE == 0;
         let columns = COLUMNS_US * n / 64.0 * if aligned { 1.0 } else { 1.0 + COLUMNS_ACROSS_LINES };
-        let sum = self.n_products() as f64 * product;
+        let sum = self.n_products(form) as f64 * product;
         let out = TILE_US + columns;
         if form.resident {
             // Each of two consumers has tiles of its own, which take twice as long.
@@ -311,7 +325,7 @@ impl View {
         self.products_us(form, context) + bytes / MEMORY
     }
 
-    fn params(&self, cut: &Cut, gemm_n: u32) -> ConvHaloParams {
+    fn params(&self, cut: &Cut, form: Form) -> ConvHaloParams {
         let [_, r, s] = self.filter.taps;
         let linear = [r * s, s, 1];
         let axes = self.class.axes;
@@ -331,8 +345,8 @@ impl View {
             pitch: divisor(cut.pitch),
             rows: cut.rows as u32,
             tail: cut.tail as u32,
-            n_tiles: self.n_tiles(cut, gemm_n) as u32,
-            n_blocks: divisor((self.columns + i64::from(gemm_n) - 1) / i64::from(gemm_n)),
+            n_tiles: self.n_tiles(cut, form.gemm_n) as u32,
+            n_blocks: divisor((self.columns + i64::from(form.gemm_n) - 1) / i64::from(form.gemm_n)),
             m_blocks: divisor(cut.m_blocks),
             strips: divisor(cut.strips),
             strip_w: cut.strip_w as u32,
@@ -343,7 +357,7 @@ impl View {
             tap_offset: axes.map(|axis| axis.tap_offset as u32),
             first_tap: (0..3).map(|i| axes[i].first_tap * linear[i]).sum::<i64>() as i32,
             tap_step: std::array::from_fn(|i| (axes[i].tap_step * linear[i]) as i32),
-            panels: ((self.channels + PANEL - 1) / PANEL) as u32,
+            panels: self.panels(form.depth) as u32,
             gemm_n: self.columns as u32,
             spread: self.spread.counts.map(divisor),
             spread_extents: self.spread.extents.map(|extent| extent as u32),
@@ -356,15 +370,15 @@ impl View {
     }
 
     /// A map of boxes of whole rows, with their padding.
-    fn read_map(&self, context: &GpuContext, address: u64, cut: &Cut) -> Result<[u64; 16], Error> {
+    fn read_map(&self, context: &GpuContext, address: u64, cut: &Cut, depth: u32) -> Result<[u64; 16], Error> {
         let Positions { channels, extents: [d, h, w], strides: [sd, sh, sw], images, image_stride, .. } = self.read;
         let tiled = Tiled {
             data_type: self.data_type,
             address,
             dims: &[channels, w, h, d, images].map(|dim| dim as u64),
             strides_bytes: &[sw, sh, sd, image_stride].map(|stride| (stride * ELEMENT_BYTES) as u64),
-            box_dims: &[PANEL as u32, cut.pitch as u32, cut.rows as u32, 1, 1],
-            swizzle: Swizzle::B128,
+            box_dims: &[depth, cut.pitch as u32, cut.rows as u32, 1, 1],
+            swizzle: if depth == 64 { Swizzle::B128 } else { Swizzle::B64 },
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())
     }
@@ -396,7 +410,7 @@ impl Product {
     pub(super) fn new(view: View, config: Config, context: &Context) -> Result<Self, Error> {
         let form = row(config).form;
         let cut = view.cut(form).expect("configs are those that fit");
-        let params = view.params(&cut, form.gemm_n);
+        let params = view.params(&cut, form);
         let function = context.function(config.0)?;
         // Not this problem's size: plans share the function.
         function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
@@ -428,11 +442,12 @@ impl Product {
         let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
             return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
         };
-        // Rows of the filter's box: of the columns where the sum is contiguous, else of the sum.
-        let rows = if self.view.sum_is_contiguous { self.form.gemm_n } else { PANEL as u32 };
+        let Form { gemm_n, depth, .. } = self.form;
+        // The filter's box: rows of the columns where the sum is contiguous, else of the sum.
+        let (rows, columns) = if self.view.sum_is_contiguous { (gemm_n, depth) } else { (depth, PANEL) };
         let mut params = self.params;
-        params.a_map = self.view.read_map(context, read, &self.cut)?;
-        params.b_map = self.view.filter.map(context, self.view.data_type, filter, rows, PANEL as u32)?;
+        params.a_map = self.view.read_map(context, read, &self.cut, depth)?;
+        params.b_map = self.view.filter.map(context, self.view.data_type, filter, rows, columns)?;
         params.out = written;
         while params.stores_whole != 0 && !written.is_multiple_of(params.stores_whole.into()) {
             params.stores_whole = if params.stores_whole == 16 { 8 } else { 0 };

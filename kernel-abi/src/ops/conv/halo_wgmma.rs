@@ -17,8 +17,11 @@ pub const THREADS: u32 = 384;
 pub const BUFFERS: u32 = 2;
 /// The most stages of the filter's ring that are of use.
 pub const MAX_STAGES: u32 = 12;
-/// Bytes of a position: 64 channels.
-pub const POSITION_BYTES: u32 = 128;
+/// Bytes of a position of so many channels, 64 or 32: a row of the 128-byte or of the 64-byte swizzle.
+pub const fn position_bytes(depth: u32) -> u32 {
+    2 * depth
+}
+
 /// Bytes through which the results of one consumer leave: 64 positions of 64 channels, or 32 of f32.
 pub const OUT_BYTES: u32 = 64 * 128;
 /// Warpgroups that compute.
@@ -36,15 +39,14 @@ pub struct HaloShared {
     pub buffer_bytes: u32,
     /// Bytes of a stage of the filter's ring.
     pub stage_bytes: u32,
-    /// Its stages; where the filter is resident, one for each tap and 64 channels.
+    /// Its stages; where the filter is resident, one for each tap and channels of a position.
     pub stages: u32,
 }
 
 impl HaloShared {
-    /// Buffers for `rows` rows of `pitch` positions with `tail` zeros behind, and as many stages up to `most` as there
-    /// is room for.
-    pub const fn new(rows: u32, pitch: u32, tail: u32, stage_bytes: u32, most: u32) -> Self {
-        let buffer_bytes = ((rows * pitch + tail) * POSITION_BYTES).next_multiple_of(ALIGN);
+    /// Buffers for so many positions of so many bytes, and as many stages up to `most` as there is room for.
+    pub const fn new(positions: u32, position_bytes: u32, stage_bytes: u32, most: u32) -> Self {
+        let buffer_bytes = (positions * position_bytes).next_multiple_of(ALIGN);
         let fixed = BUFFERS * buffer_bytes + CONSUMERS * OUT_BYTES + 16 * BUFFERS + ALIGN;
         let room = MAX_SHARED_BYTES.saturating_sub(fixed);
         let stages = room / (stage_bytes + 16);
@@ -116,7 +118,7 @@ crate::abi_struct! {
         pub first_tap: i32,
         /// From one tap to the next, along each axis.
         pub tap_step: [i32; 3],
-        /// Panels of 64 channels that are read.
+        /// Panels of channels that are read.
         pub panels: u32,
         /// Columns.
         pub gemm_n: u32,

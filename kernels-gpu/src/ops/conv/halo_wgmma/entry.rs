@@ -4,7 +4,7 @@ use super::{Product, SUBTILE, run};
 use crate::ops::conv::im2col_wgmma::{Bf16, F16};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, param_tensor_map};
-use kernel_abi::ops::conv::halo_wgmma::{ConvHaloParams, POSITION_BYTES};
+use kernel_abi::ops::conv::halo_wgmma::{ConvHaloParams, position_bytes};
 
 macro_rules! entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $form:ident)),* $(,)?) => { $(
@@ -34,6 +34,9 @@ macro_rules! sums {
     (C64_P256_RESIDENT) => {
         (128, 1)
     };
+    (C64_P256_D32_RESIDENT) => {
+        (128, 1)
+    };
     (C128_P256) => {
         (128, 1)
     };
@@ -59,25 +62,28 @@ macro_rules! product {
     (@P256_C16_RESIDENT fprop, $this:ident, $dtype:ident) => {
         product!(@positions 4, [0 1 2], 3, $this, $dtype, 256, true);
     };
-    (@C64_P256 $($row:tt)*) => { product!(@of 64, 128, 64, 128, false, $($row)*); };
-    (@C64_P256_RESIDENT $($row:tt)*) => { product!(@of 128, 256, 64, 256, true, $($row)*); };
-    (@C128_P256 $($row:tt)*) => { product!(@of 128, 256, 128, 256, false, $($row)*); };
-    (@of $r:tt, $n:tt, $channels:tt, $positions:tt, $resident:tt, fprop, $this:ident, $dtype:ident) => {
-        product!(@channels $r, $n, $channels, $positions, $resident, $this, $dtype, 0, 2);
+    (@C64_P256 $($row:tt)*) => { product!(@of 64, 128, 64, 4, 128, false, $($row)*); };
+    (@C64_P256_RESIDENT $($row:tt)*) => { product!(@of 128, 256, 64, 4, 256, true, $($row)*); };
+    (@C64_P256_D32_RESIDENT $($row:tt)*) => { product!(@of 128, 256, 64, 2, 256, true, $($row)*); };
+    (@C128_P256 $($row:tt)*) => { product!(@of 128, 256, 128, 4, 256, false, $($row)*); };
+    (@of $r:tt, $n:tt, $channels:tt, $steps:tt, $positions:tt, $resident:tt, fprop, $($row:ident),*) => {
+        product!(@channels $r, $n, $channels, $steps, $positions, $resident, $($row),*, 0, 2);
     };
-    (@of $r:tt, $n:tt, $channels:tt, $positions:tt, $resident:tt, dgrad, $this:ident, $dtype:ident) => {
-        product!(@channels $r, $n, $channels, $positions, $resident, $this, $dtype, 1, 128);
+    (@of $r:tt, $n:tt, $channels:tt, $steps:tt, $positions:tt, $resident:tt, dgrad, $($row:ident),*) => {
+        product!(@channels $r, $n, $channels, $steps, $positions, $resident, $($row),*, 1, 128);
     };
-    (@channels $r:tt, $n:tt, $channels:tt, $positions:tt, $resident:tt, $this:ident, $dtype:ident, $mn:tt, $step:tt) => {
+    (@channels $r:tt, $n:tt, $channels:tt, $steps:tt, $positions:tt, $resident:tt, $this:ident, $dtype:ident,
+        $mn:tt, $step:tt) => {
         impl Product<$r, 1> for $this {
             const CHANNELS: u32 = $channels;
+            const DEPTH: u32 = 16 * $steps;
             const POSITIONS: u32 = $positions;
             const RESIDENT: bool = $resident;
             const FILTER_IS_MN_MAJOR: bool = $mn == 1;
 
             #[inline(always)]
             unsafe fn multiply(d: &mut [[f32; $r]; 1], positions: u64, filter: u64, accumulate: u32) {
-                wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[0], a = filter, a_step = $step,
+                wgmma!(types = $dtype, n = $n, steps = $steps, d = &mut d[0], a = filter, a_step = $step,
                     transpose_a = $mn, b = positions, b_step = 2, accumulate = accumulate);
                 wgmma_wait!(d = &mut d[0], registers = $r, pending = 1);
             }
@@ -91,13 +97,14 @@ macro_rules! product {
     (@positions $subtiles:tt, [$($i:tt)*], $last:tt, $this:ident, $dtype:ident, $positions:tt, $resident:tt) => {
         impl Product<8, $subtiles> for $this {
             const CHANNELS: u32 = 16;
+            const DEPTH: u32 = 64;
             const POSITIONS: u32 = $positions;
             const RESIDENT: bool = $resident;
             const FILTER_IS_MN_MAJOR: bool = false;
 
             #[inline(always)]
             unsafe fn multiply(d: &mut [[f32; 8]; $subtiles], positions: u64, filter: u64, accumulate: u32) {
-                let of = |i: u32| positions + u64::from(i * (SUBTILE * POSITION_BYTES / 16));
+                let of = |i: u32| positions + u64::from(i * (SUBTILE * position_bytes(Self::DEPTH) / 16));
                 $(
                     wgmma!(types = $dtype, n = 16, steps = 4, d = &mut d[$i], a = of($i), a_step = 2, b = filter,
                         b_step = 2, accumulate = accumulate, commit = 0);

@@ -26,7 +26,7 @@ use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{mbarrier, schedule, shared, warp};
 use kernel_abi::ops::conv::halo_wgmma::{
-    BUFFERS, ConvHaloParams, HaloPlace, HaloShared, OUT_BYTES, POSITION_BYTES, TILE_M,
+    BUFFERS, ConvHaloParams, HaloPlace, HaloShared, OUT_BYTES, TILE_M, position_bytes,
 };
 use store::{Out, Rows, each_element, store_transposed};
 
@@ -35,13 +35,15 @@ use store::{Out, Rows, each_element, store_transposed};
 trait Product<const R: usize, const S: usize> {
     /// Channels that are written in a stage of the filter.
     const CHANNELS: u32;
+    /// Channels that are read with it: 64, or 32.
+    const DEPTH: u32;
     /// Positions of a tile that one consumer computes.
     const POSITIONS: u32;
     /// Whether the filter is resident, and each consumer has tiles of its own.
     const RESIDENT: bool;
     const FILTER_IS_MN_MAJOR: bool;
 
-    /// Queues the products of one tap and 64 channels that are read. `accumulate` is 0 to overwrite `d`, else 1. All
+    /// Queues the products of one tap and [`Product::DEPTH`] channels that are read. `accumulate` is 0 to overwrite `d`, else 1. All
     /// but one of the groups queued before are done afterwards.
     ///
     /// # Safety
@@ -162,10 +164,11 @@ unsafe fn run<P: Product<R, S>, E: Half, const R: usize, const S: usize>(p: &Con
     }
     // Nothing is ever loaded there.
     let mut zero = thread_idx_x();
-    while zero < p.tail * (POSITION_BYTES / 16) * BUFFERS {
-        let of_buffer = p.tail * (POSITION_BYTES / 16);
+    let bytes = position_bytes(P::DEPTH);
+    while zero < p.tail * (bytes / 16) * BUFFERS {
+        let of_buffer = p.tail * (bytes / 16);
         let (buffer, chunk) = if zero < of_buffer { (0, zero) } else { (1, zero - of_buffer) };
-        let behind = p.rows * p.pitch.divisor * POSITION_BYTES + 16 * chunk;
+        let behind = p.rows * p.pitch.divisor * bytes + 16 * chunk;
         shared::store_x4(base + buffer * p.shared.buffer_bytes + behind, [0; 4]);
         zero += 3 * WARPGROUP;
     }
@@ -231,7 +234,7 @@ unsafe fn load_positions<P: Product<R, S>, const R: usize, const S: usize>(
     mut halo: Ring,
     mut tiles: Tiles,
 ) {
-    let bytes = p.rows * p.pitch.divisor * POSITION_BYTES;
+    let bytes = p.rows * p.pitch.divisor * position_bytes(P::DEPTH);
     while let Some(place) = tiles.next::<P, R, S>(p) {
         let (first_row, _) = p.pitch.div_rem(place.m);
         let (w, h) = (place.strip as i32 + p.base[2], first_row as i32 + p.base[1]);
@@ -244,7 +247,7 @@ unsafe fn load_positions<P: Product<R, S>, const R: usize, const S: usize>(
                 if warp::elect() {
                     let bar = halo.full();
                     mbarrier::arrive_expect_bytes(bar, bytes);
-                    tma::load_5d(halo.at(), map, bar, [(panel * PANEL) as i32, w, h, d, place.image as i32]);
+                    tma::load_5d(halo.at(), map, bar, [(panel * P::DEPTH) as i32, w, h, d, place.image as i32]);
                 }
                 halo.advance();
                 panel += 1;
@@ -272,7 +275,7 @@ unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
         while t < p.taps[0] {
             let mut panel = 0;
             while panel < p.panels {
-                let c = (panel * PANEL) as i32;
+                let c = (panel * P::DEPTH) as i32;
                 let mut tap = p.first_tap + t as i32 * p.tap_step[0];
                 let mut r = 0;
                 while r < p.taps[1] {
@@ -289,8 +292,8 @@ unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
                             if P::FILTER_IS_MN_MAJOR {
                                 let mut column = 0;
                                 while column < P::CHANNELS {
-                                    // A panel of columns holds all 64 rows of the sum.
-                                    let to = filter.at() + column * (PANEL * 2);
+                                    // A panel of columns holds all rows of the sum.
+                                    let to = filter.at() + column * position_bytes(P::DEPTH);
                                     tma::load_3d(to, map, bar, [n + column as i32, tap, c]);
                                     column += PANEL;
                                 }
@@ -332,8 +335,9 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
     let out = base + p.shared.out_at() + consumer * OUT_BYTES;
     let taps = p.taps[1] * p.taps[2];
     let n_products = p.taps[0] * p.panels * taps;
-    let next_row = (p.tap_offset[1] * p.pitch.divisor - p.taps[2] * p.tap_offset[2]) * POSITION_BYTES;
-    let next_tap = p.tap_offset[2] * POSITION_BYTES;
+    let bytes = position_bytes(P::DEPTH);
+    let next_row = (p.tap_offset[1] * p.pitch.divisor - p.taps[2] * p.tap_offset[2]) * bytes;
+    let next_tap = p.tap_offset[2] * bytes;
     // This consumer's part of a tile that both share.
     let own = if P::POSITIONS < TILE_M { consumer * P::POSITIONS } else { 0 };
     let own_channel = if P::CHANNELS > PANEL { consumer * PANEL } else { 0 };
@@ -344,7 +348,7 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
     }
     while let Some(place) = tiles.next::<P, R, S>(p) {
         let (first_row, first) = p.pitch.div_rem(place.m);
-        let first_position = (first + own) * POSITION_BYTES;
+        let first_position = (first + own) * bytes;
         let mut d: [[f32; R]; S] = core::mem::zeroed();
         let (mut used_halo, mut used_filter) = (halo.empty(), filter.empty());
         let (mut tap, mut column, mut at) = (0, 0, 0);
@@ -364,10 +368,15 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
             if !P::RESIDENT {
                 mbarrier::wait(filter.full(), filter.parity);
             }
-            let positions = descriptor(at, 16, SWIZZLE_PERIOD, Swizzle::B128);
+            let swizzle = if P::DEPTH == PANEL { Swizzle::B128 } else { Swizzle::B64 };
+            let positions = descriptor(at, 16, 8 * bytes, swizzle);
             // 64 channels are 64 rows of a swizzled tile, or a panel.
-            let channels = filter.at() + own_channel * (PANEL * 2);
-            let filter_tile = descriptor(channels, 16, SWIZZLE_PERIOD, Swizzle::B128);
+            let channels = filter.at() + own_channel * bytes;
+            let filter_tile = if P::FILTER_IS_MN_MAJOR {
+                descriptor(channels, 16, SWIZZLE_PERIOD, Swizzle::B128)
+            } else {
+                descriptor(channels, 16, 8 * bytes, swizzle)
+            };
             P::multiply(&mut d, positions, filter_tile, u32::from(product > 0));
             // The product before is done, and with the last tap of a buffer the buffer.
             if !P::RESIDENT && product > 0 && lane == 0 {
