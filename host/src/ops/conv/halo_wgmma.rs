@@ -68,6 +68,7 @@ const C64_P256_RESIDENT: Form = Form { gemm_n: 64, depth: 64, operand_bytes: 4 *
 const C64_P256_D32_RESIDENT: Form = Form { depth: 32, operand_bytes: 2 * (64 + 256) * 32, ..C64_P256_RESIDENT };
 /// Four steps of two instructions with half of the channels and all positions.
 const C128_P256: Form = Form { gemm_n: 128, depth: 64, operand_bytes: 8 * (64 + 256) * 32, resident: false };
+const C128_P256_D32: Form = Form { depth: 32, operand_bytes: 4 * (64 + 256) * 32, ..C128_P256 };
 
 pub(super) const KERNELS: &[Row] = kernel_abi::conv_halo_kernels!(rows);
 

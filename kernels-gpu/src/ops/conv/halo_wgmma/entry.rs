@@ -40,6 +40,9 @@ macro_rules! sums {
     (C128_P256) => {
         (128, 1)
     };
+    (C128_P256_D32) => {
+        (128, 1)
+    };
 }
 
 macro_rules! element_type {
@@ -66,6 +69,7 @@ macro_rules! product {
     (@C64_P256_RESIDENT $($row:tt)*) => { product!(@of 128, 256, 64, 4, 256, true, $($row)*); };
     (@C64_P256_D32_RESIDENT $($row:tt)*) => { product!(@of 128, 256, 64, 2, 256, true, $($row)*); };
     (@C128_P256 $($row:tt)*) => { product!(@of 128, 256, 128, 4, 256, false, $($row)*); };
+    (@C128_P256_D32 $($row:tt)*) => { product!(@of 128, 256, 128, 2, 256, false, $($row)*); };
     (@of $r:tt, $n:tt, $channels:tt, $steps:tt, $positions:tt, $resident:tt, fprop, $($row:ident),*) => {
         product!(@channels $r, $n, $channels, $steps, $positions, $resident, $($row),*, 0, 2);
     };
