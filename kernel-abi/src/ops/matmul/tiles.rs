@@ -38,6 +38,8 @@ tiles! {
     /// For problems of which it leaves fewer columns over than 128 do: planes of 28 x 28 have 7 · 112. As many rows, so that
     /// what is loaded serves as many products as in 192 x 128.
     TILE_256X112 = [256 x 112, stages 4, cluster 1];
+    /// For counts of columns of which it leaves fewer over than 128 and 192 do, as DenseNet's 160 and 304.
+    TILE_128X160 = [128 x 160, stages 4, cluster 1];
     /// For problems with few tiles.
     TILE_128X128 = [128 x 128, stages 6, cluster 1];
     /// For products with up to 64 columns, or with few tiles.
@@ -181,9 +183,15 @@ impl MatmulTile {
         self.gemm_m / self.consumers()
     }
 
-    /// Panels of c that each consumer keeps under way; there is no room for two of three or more consumers.
+    /// Panels of c that each consumer keeps under way: as many as take turns evenly from tile to tile; there is no room
+    /// for two of three or more consumers.
     pub const fn panel_buffers(self) -> u32 {
-        if self.gemm_n > Self::PANEL && self.consumers() < 3 { 2 } else { 1 }
+        match self.gemm_n.div_ceil(Self::PANEL) {
+            1 => 1,
+            _ if self.consumers() > 2 => 1,
+            3 => 3,
+            _ => 2,
+        }
     }
 
     /// Bytes of one panel of c of one consumer.

@@ -8,8 +8,8 @@ use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::matmul::{
     CP_ASYNC_64X64, CP_ASYNC_128X128, FFMA_64X64, FFMA_128X128, MatmulBlockParams, MatmulBlockTile, MatmulPackParams,
     MatmulParams, MatmulPartialsParams, MatmulTile, MatmulTmaParams, TILE_64X16, TILE_64X32, TILE_64X64, TILE_64X128,
-    TILE_128X16, TILE_128X32, TILE_128X64, TILE_128X128, TILE_128X256, TILE_128X256_C2, TILE_192X128, TILE_192X192,
-    TILE_256X112,
+    TILE_128X16, TILE_128X32, TILE_128X64, TILE_128X128, TILE_128X160, TILE_128X256, TILE_128X256_C2, TILE_192X128,
+    TILE_192X192, TILE_256X112,
 };
 
 macro_rules! naive_entries {
@@ -128,6 +128,9 @@ macro_rules! product {
     };
     ($this:ident, $dtype:ident, TILE_128X256, $a:ident, $b:ident) => {
         product!($this, $dtype, TILE_128X256, 256, 128, $a, $b);
+    };
+    ($this:ident, $dtype:ident, TILE_128X160, $a:ident, $b:ident) => {
+        product!($this, $dtype, TILE_128X160, 160, 80, $a, $b);
     };
     ($this:ident, $dtype:ident, TILE_192X192, $a:ident, $b:ident) => {
         product!($this, $dtype, TILE_192X192, 192, 96, $a, $b);

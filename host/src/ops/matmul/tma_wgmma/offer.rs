@@ -16,8 +16,8 @@ const OFFERED_SPLITS: usize = 2;
 const OFFERED_SHARES: usize = 3;
 
 /// Whether a tile is worth a look: narrow ones for narrow products and for those with few tiles, those of few rows where
-/// all are at work at once or nearly, those of three and four consumers where all have rows, and that of 112 columns where
-/// fewer are left over than with 128.
+/// all are at work at once or nearly, those of three and four consumers where all have rows, and those of 112
+/// and 160 columns where fewer are left over than with 128, or 192.
 pub(super) fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     let n_tiles = tile.n_tiles(0, extents(maps));
     let narrow = maps.gemm_n <= 2 * tile.gemm_n;
@@ -25,6 +25,7 @@ pub(super) fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     let fills = |columns: u32| maps.gemm_n.next_multiple_of(columns);
     match tile.consumers() {
         1 => n_tiles <= if narrow { 2 * n_units } else { n_units },
+        2 if tile.gemm_n == 160 => fills(160) < fills(128).min(fills(192)),
         2 => tile.gemm_n > MatmulTile::PANEL || narrow || n_tiles <= 4 * n_units,
         3 => maps.gemm_m > 128 && maps.gemm_n > tile.gemm_n - MatmulTile::PANEL,
         _ => maps.gemm_m > 192 && fills(tile.gemm_n) < fills(2 * MatmulTile::PANEL),

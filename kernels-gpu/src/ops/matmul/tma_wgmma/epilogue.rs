@@ -150,16 +150,17 @@ fn buffer<P: Product<R>, const R: usize, const N: usize>(out: &Out) -> u32 {
     out.panels + (N as u32 % P::TILE.panel_buffers()) * P::TILE.panel_bytes()
 }
 
-/// Waits until this thread's copy that last read the buffer in turn has done so: the one before the last, or the last.
+/// Waits until this thread's copy that last read the buffer in turn has done so: it was queued as many panels ago as there
+/// are buffers.
 ///
 /// # Safety
 /// As [`leave`].
 #[inline(always)]
 unsafe fn wait_for_buffer<P: Product<R>, const R: usize>() {
-    if P::TILE.panel_buffers() == 1 {
-        tma::wait_group_read::<0>();
-    } else {
-        tma::wait_group_read::<1>();
+    match P::TILE.panel_buffers() {
+        1 => tma::wait_group_read::<0>(),
+        2 => tma::wait_group_read::<1>(),
+        _ => tma::wait_group_read::<2>(),
     }
 }
 
