@@ -1,4 +1,4 @@
-//! Several neighbouring elements at a time: 16 bytes, or one.
+//! Several neighbouring elements at a time: 16 bytes, 4, or one.
 
 use super::element::{Accumulator, Element};
 use core::mem::transmute_copy;
@@ -19,14 +19,17 @@ macro_rules! for_each {
 }
 pub(crate) use for_each;
 
-/// `V` neighbours, of 16 bytes unless `V` is 1.
+/// `V` neighbours, of 16 or 4 bytes unless `V` is 1.
 ///
 /// # Safety
-/// They exist, at a multiple of 16 unless `V` is 1.
+/// They exist, at a multiple of their bytes.
 #[inline(always)]
 pub unsafe fn read<T: Element, const V: usize>(from: u64) -> [T::Acc; V] {
     if V == 1 {
         return [(*(from as *const T)).widen(); V];
+    }
+    if V * size_of::<T>() == 4 {
+        return widened::<T, V>(&[*(from as *const u32), 0, 0, 0]);
     }
     let X4(words) = *(from as *const X4<u32>);
     widened::<T, V>(&words)
@@ -143,6 +146,8 @@ pub fn narrowed<T: Element, const V: usize>(values: &[T::Acc; V]) -> [u32; 4] {
 pub unsafe fn write_narrowed<T: Element, const V: usize>(to: u64, values: &[T::Acc; V]) {
     if V == 1 {
         *(to as *mut T) = T::narrow(*values.get_unchecked(0));
+    } else if V * size_of::<T>() == 4 {
+        *(to as *mut u32) = narrowed::<T, V>(values)[0];
     } else {
         *(to as *mut X4<u32>) = X4(narrowed::<T, V>(values));
     }

@@ -4,7 +4,7 @@ use crate::math::element::Element;
 use crate::math::vector;
 use cuda_std::{guarded, math};
 
-/// `V` neighbours of 16 bytes, or a single one; those that `fill` stands for where `condition` is false.
+/// `V` neighbours of 16 or 4 bytes, or a single one; those that `fill` stands for where `condition` is false.
 ///
 /// # Safety
 /// As [`load_words`].
@@ -21,7 +21,7 @@ pub unsafe fn load<T: Element<Acc = f32>, const V: usize>(
 /// The same as they lie in memory: what waits to be used takes fewer registers so.
 ///
 /// # Safety
-/// They exist where it is true, at a multiple of 16 unless `V` is 1, and nobody writes them.
+/// They exist where it is true, at a multiple of their bytes, and nobody writes them.
 #[inline(always)]
 pub unsafe fn load_words<T: Element, const V: usize>(
     address: u64,
@@ -34,7 +34,7 @@ pub unsafe fn load_words<T: Element, const V: usize>(
     if V == 1 && size_of::<T>() == 2 {
         let loaded = u32::from(guarded::load_u16(from, condition as u32));
         words[0] = if condition { loaded } else { fill };
-    } else if V == 1 {
+    } else if V * size_of::<T>() == 4 {
         let [loaded] = guarded::load_x1(from, condition as u32);
         words[0] = if condition { loaded } else { fill };
     } else {

@@ -16,6 +16,8 @@ const MAX_STRIP: i64 = 8;
 const BUSY_THREADS: i64 = 1024;
 /// Multiprocessors of the devices that this is made for, about.
 const MULTIPROCESSORS: i64 = 132;
+/// What addresses are multiples of where two columns are read at once.
+const PAIR_BYTES: u64 = 4;
 /// Symbol, action, element type, elements an access, side and row stride of the windows or 0 and 0 for any.
 type Row = (&'static str, &'static str, DType, i64, i64, u32);
 
@@ -28,7 +30,8 @@ const KERNELS: &[Row] = kernel_abi::pool_strip_kernels!(rows);
 
 /// Maxima and averages forward, averages backward; f32, f16 and bf16.
 ///
-/// A run with addresses that are no multiples of 16 takes the naive kernel where channels are read 16 bytes at a time.
+/// A run with addresses that are no multiples of 16 takes the naive kernel where channels are read 16 bytes at a time, and with
+/// ones that are no multiples of 4 where two columns are read at once.
 pub(super) struct Strips;
 
 impl Algorithm<PoolProblem> for Strips {
@@ -58,6 +61,7 @@ impl Algorithm<PoolProblem> for Strips {
         let share = match row.map_or(("", 1, 0), |row| (row.1, row.3, row.4)) {
             ("shares", 1, _) => 0.06,
             ("shares", ..) => 0.42,
+            ("pairs", ..) => 0.6,
             (_, 1, 3) => 0.45,
             (_, 1, _) => 0.25,
             _ => 0.8,
@@ -79,8 +83,10 @@ impl Algorithm<PoolProblem> for Strips {
             reasons: vec![(self.name().to_owned(), reason)],
         };
         let geometry = Geometry::of(problem).map_err(unsupported)?;
-        let side = KERNELS.iter().find(|row| row.0 == config.0).map_or(0, |row| row.4);
-        let params = geometry.params(problem, side);
+        let Some(row) = KERNELS.iter().find(|row| row.0 == config.0) else {
+            return Err(unsupported(Refusal::new(format!("has no kernel {}", config.0))));
+        };
+        let params = geometry.params(problem, row);
         let strips = KernelLaunch {
             function: context.function(config.0)?,
             config: LaunchConfig {
@@ -96,7 +102,7 @@ impl Algorithm<PoolProblem> for Strips {
         };
         Ok(Box::new(Aligned {
             fast: strips,
-            align: geometry.layout.align(),
+            align: if row.1 == "pairs" { PAIR_BYTES } else { geometry.layout.align() },
             general: naive::launch(problem, context)?,
         }))
     }
@@ -156,6 +162,17 @@ impl Geometry {
         Ok(geometry)
     }
 
+    /// Whether two neighbouring columns are words of both tensors.
+    fn in_pairs(problem: &PoolProblem) -> bool {
+        [problem.x(), problem.y()].iter().all(|desc| {
+            let last = desc.rank() - 1;
+            let apart = (0..last).filter(|&i| desc.dims()[i] > 1);
+            desc.dims()[last] % 2 == 0
+                && desc.strides()[last] == 1
+                && apart.map(|i| desc.strides()[i]).all(|stride| stride % 2 == 0)
+        })
+    }
+
     /// Kernels for the problem, best first.
     fn rows(&self, problem: &PoolProblem) -> impl Iterator<Item = &'static Row> {
         let action = match (problem.pool_pass(), problem.mode()) {
@@ -166,18 +183,22 @@ impl Geometry {
         let [d, h, w] = self.axes;
         let of_three = d.window == 1 && h.window == 3 && w.window == 3;
         let (dtype, vec) = (problem.y().dtype(), self.layout.vec);
+        let in_pairs = action == "maximum" && h.stride.divisor == w.stride.divisor && Self::in_pairs(problem);
         KERNELS.iter().filter(move |row| {
-            (row.1, row.2, row.3) == (action, dtype, vec) && (row.4 == 0 || (of_three && row.5 == h.stride.divisor))
+            (row.1 == action || (in_pairs && row.1 == "pairs"))
+                && (row.2, row.3) == (dtype, vec)
+                && (row.4 == 0 || (of_three && row.5 == h.stride.divisor))
         })
     }
 
-    /// The launch parameters of kernels for windows of this side, or of any.
-    fn params(&self, problem: &PoolProblem, side: i64) -> PoolStripParams {
+    /// The launch parameters of a kernel.
+    fn params(&self, problem: &PoolProblem, &(_, action, _, _, side, _): &Row) -> PoolStripParams {
         let forward = problem.pool_pass() == PoolPass::Forward;
         let [n, c] = [problem.x().dims()[0], problem.x().dims()[1]];
         let written = self.axes.map(|axis| i64::from(if forward { axis.output } else { axis.image }));
         let channels = c / self.layout.vec;
-        let per_row = n * channels * written[0] * written[2];
+        let columns = if action == "pairs" { written[2] / 2 } else { written[2] };
+        let per_row = n * channels * written[0] * columns;
         let strip = if side == 3 {
             // As long as enough threads are left.
             let wanted = per_row * written[1] / (MULTIPROCESSORS * BUSY_THREADS);
@@ -193,7 +214,7 @@ impl Geometry {
             n_threads: (per_row * strips) as u32,
             strip: strip as u32,
             channels: divisor(channels),
-            columns: divisor(written[2]),
+            columns: divisor(columns),
             strips: divisor(strips),
             planes: divisor(written[0]),
             axes: self.axes,

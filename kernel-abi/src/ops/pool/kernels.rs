@@ -17,7 +17,8 @@ macro_rules! pool_kernels {
     };
 }
 
-/// Calls `$callback!` with one row per kernel of `strips`: symbol, action, element type, elements an access, and for windows
+/// Calls `$callback!` with one row per kernel of `strips`: symbol, action (`pairs` are maxima of two neighbouring columns),
+/// element type, elements an access, and for windows
 /// of 3 × 3 in one plane that side and the stride of rows; 0 and 0 for others.
 #[macro_export]
 macro_rules! pool_strip_kernels {
@@ -41,6 +42,10 @@ macro_rules! pool_strip_kernels {
             (pool_forward_strips_maximum_f16_v1, maximum, f16, 1, 0, 0),
             (pool_forward_strips_maximum_bf16_v8, maximum, bf16, 8, 0, 0),
             (pool_forward_strips_maximum_bf16_v1, maximum, bf16, 1, 0, 0),
+            (pool_forward_strips_pairs_f16_v1_3x3_s1, pairs, f16, 1, 3, 1),
+            (pool_forward_strips_pairs_bf16_v1_3x3_s1, pairs, bf16, 1, 3, 1),
+            (pool_forward_strips_pairs_f16_v1_3x3_s2, pairs, f16, 1, 3, 2),
+            (pool_forward_strips_pairs_bf16_v1_3x3_s2, pairs, bf16, 1, 3, 2),
             (pool_forward_strips_average_f32_v4_3x3_s1, average, f32, 4, 3, 1),
             (pool_forward_strips_average_f32_v1_3x3_s1, average, f32, 1, 3, 1),
             (pool_forward_strips_average_f16_v8_3x3_s1, average, f16, 8, 3, 1),

@@ -8,7 +8,7 @@ use kernel_abi::ops::pool::{PoolParams as Params, PoolPlaneParams, PoolStripPara
 kernel_abi::pool_kernels!(naive_entries);
 
 macro_rules! strip_entries {
-    ($(($symbol:ident, $action:ident, $dtype:ident, $vec:literal, $side:literal, $stride:literal)),* $(,)?) => { $(
+    ($(($symbol:ident, $action:ident, $dtype:ident, $vec:tt, $side:tt, $stride:tt)),* $(,)?) => { $(
         /// # Safety
         /// The host passes live tensors of the extents and strides in `params`, at multiples of 16 for 16 bytes an access.
         #[kernel(threads = 256, min_blocks = 3)]
@@ -18,6 +18,18 @@ macro_rules! strip_entries {
     )* };
     (@shares $params:ident, $dtype:ident, $vec:literal, $side:literal, $stride:literal) => {
         strips::shares::<$dtype, $vec>(&$params)
+    };
+    (@pairs $params:ident, $dtype:ident, $vec:literal, $side:literal, $stride:literal) => {
+        strips::pairs::<$dtype, $stride>(&$params)
+    };
+    (@maximum $params:ident, $dtype:ident, 1, $side:literal, $stride:literal) => {
+        strips::maximum::<$dtype, 1, $side, $stride>(&$params)
+    };
+    (@maximum $params:ident, $dtype:ident, $vec:literal, 0, 0) => {
+        strips::maximum::<$dtype, $vec, 0, 0>(&$params)
+    };
+    (@maximum $params:ident, $dtype:ident, $vec:literal, 3, $stride:literal) => {
+        strips::maximum_of_three::<$dtype, $vec, $stride>(&$params)
     };
     (@$action:ident $params:ident, $dtype:ident, $vec:literal, $side:literal, $stride:literal) => {
         strips::$action::<$dtype, $vec, $side, $stride>(&$params)

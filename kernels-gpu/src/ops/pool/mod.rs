@@ -6,4 +6,5 @@ mod naive;
 mod planes;
 mod strips;
 mod tiles;
+mod walk;
 mod whole;
