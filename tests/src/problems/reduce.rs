@@ -72,6 +72,8 @@ pub fn named() -> Vec<ReduceProblem> {
             (vec![40, 96, 33], vec![1, 96, 1]),
             (vec![4, 300, 64], vec![4, 1, 64]),
             (vec![2000, 3], vec![2000, 1]),
+            // Runs that begin alike, in parts.
+            (vec![1100, 8, 49], vec![1, 8, 1]),
             // Rounded up, 67 parts of 65 rows are more than there are.
             (vec![4289, 128], vec![1, 128]),
         ] {

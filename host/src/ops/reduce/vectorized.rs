@@ -14,6 +14,7 @@ use kernel_abi::ops::reduce::{MAX_LEVELS, ReducePartsParams};
 use kernel_abi::{MAX_RANK, TensorParam};
 
 const KERNELS: &[KernelRow] = kernel_abi::reduce_vector_kernels!(kernel_rows);
+const RUNS: &[KernelRow] = kernel_abi::reduce_run_kernels!(kernel_rows);
 const WIDE: &[KernelRow] = kernel_abi::reduce_wide_kernels!(kernel_rows);
 const FINISH: &[KernelRow] = kernel_abi::reduce_finish_kernels!(kernel_rows);
 
@@ -68,7 +69,8 @@ impl Algorithm<ReduceProblem> for Vectorized {
 
     fn configs(&self, problem: &ReduceProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         let geometry = Geometry::of(problem, Shape::Usual)?;
-        let mut configs = kernel_for(KERNELS, geometry.pass, problem.x().dtype(), context)?;
+        let kernels = if geometry.pass == "runs" { RUNS } else { KERNELS };
+        let mut configs = kernel_for(kernels, geometry.pass, problem.x().dtype(), context)?;
         let Form { params, blocks } = geometry.vectors.as_ref().unwrap_or(&geometry.general);
         // Long rows, so few of them that a block has one.
         let long = UNROLL * BLOCK < params.items && params.items <= WIDE_ITEMS;
@@ -97,7 +99,11 @@ impl Algorithm<ReduceProblem> for Vectorized {
         let Form { params, .. } = geometry.vectors.as_ref().unwrap_or(&geometry.general);
         let kernels = if geometry.n_parts > 1 { 2.0 } else { 1.0 };
         let bytes_us = problem.bytes() / (MEMORY_SHARE * context.info().bytes_per_us);
-        let sharing = if geometry.pass == "columns" { BLOCK / params.lanes } else { params.lanes };
+        let sharing = match geometry.pass {
+            "columns" => BLOCK / params.lanes,
+            "runs" => params.lanes / params.inner.divisor.next_power_of_two(),
+            _ => params.lanes,
+        };
         let rounds = params.part_items.div_ceil(UNROLL * sharing);
         let wider = if shape == Shape::Wider { WIDER } else { 1.0 };
         kernels * LAUNCH_US + wider * bytes_us.max(f64::from(rounds) * ROUND_US)
@@ -200,22 +206,33 @@ impl Geometry {
             return Err(Refusal::new("has exponentials in f32, given f64"));
         }
         let width = CHUNK as i64 / x.dtype().size_bytes() as i64;
+        // All but the run itself begins at multiples of a vector.
+        let by_vectors = |param: &TensorParam| {
+            (0..MAX_RANK).all(|i| param.dims[i] == 1 || param.strides[i] == 1 || param.strides[i] % width == 0)
+        };
+        let fits = run % width == 0 && by_vectors(&within) && by_vectors(&kept_x);
+        // Wherever a run begins, it meets no more than these.
+        let pieces = (run + width - 2) / width + 1;
+        // Rows of several runs that begin alike.
+        let runs = pass == "rows" && !fits && levels > 1 && by_vectors(&within) && pieces <= i64::from(BLOCK);
+        let pass = if runs { "runs" } else { pass };
         let form = |vectors: bool, n_parts: Option<u32>| -> (Form, u32) {
             let (mut extents, mut strides) = ([1; MAX_LEVELS], [0; MAX_LEVELS]);
             for level in 0..levels {
                 (extents[level], strides[level]) = (within.dims[LAST - level], within.strides[LAST - level]);
             }
             if rows {
-                // Wherever a run begins, it meets no more than these.
-                extents[0] = if vectors { run / width } else { (run + width - 2) / width + 1 };
+                extents[0] = if vectors { run / width } else { pieces };
             }
-            let items = extents.iter().product::<i64>() as u32;
+            let accesses = extents.iter().product::<i64>() as u32;
+            let items = if runs { accesses / pieces as u32 } else { accesses };
+            let run_lanes = if runs { (pieces as u32).next_power_of_two() } else { 1 };
             let per_run = (run / if vectors { width } else { 1 }) as u32;
             let (lanes, groups, blocks_of_run) = if rows {
                 if shape == Shape::Wide {
                     (WIDE_BLOCK, n_outputs as u32, 1)
                 } else {
-                    let lanes = row_lanes(items, n_outputs as u32);
+                    let lanes = row_lanes(accesses, n_outputs as u32).max(run_lanes);
                     (lanes, (n_outputs as u32).div_ceil(BLOCK / lanes), 1)
                 }
             } else {
@@ -227,7 +244,7 @@ impl Geometry {
                 (lanes, (n_outputs / run) as u32 * blocks, blocks)
             };
             // Threads that share out the items of a result: each has some in every part.
-            let sharing = if rows { lanes } else { BLOCK / lanes };
+            let sharing = if rows { lanes / run_lanes } else { BLOCK / lanes };
             let n_parts = n_parts.unwrap_or_else(|| {
                 if whole || shape == Shape::Wide || items < UNSPLIT * sharing || groups >= ENOUGH {
                     return 1;
@@ -267,11 +284,6 @@ impl Geometry {
             };
             (Form { params, blocks: groups }, n_parts)
         };
-        // All but the run itself begins at multiples of a vector.
-        let by_vectors = |param: &TensorParam| {
-            (0..MAX_RANK).all(|i| param.dims[i] == 1 || param.strides[i] == 1 || param.strides[i] % width == 0)
-        };
-        let fits = run % width == 0 && by_vectors(&within) && by_vectors(&kept_x);
         let (vectors, n_parts) = match fits.then(|| form(true, None)) {
             Some((form, n_parts)) => (Some(form), Some(n_parts)),
             None => (None, None),

@@ -38,6 +38,19 @@ macro_rules! reduce_vector_kernels {
     };
 }
 
+/// The same for several runs that begin alike, no multiple of 16 bytes long.
+#[macro_export]
+macro_rules! reduce_run_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (reduce_runs_vectorized_f32, runs, f32),
+            (reduce_runs_vectorized_f64, runs, f64),
+            (reduce_runs_vectorized_f16, runs, f16),
+            (reduce_runs_vectorized_bf16, runs, bf16),
+        }
+    };
+}
+
 /// The same for the kernels whose blocks of 1024 threads have a row each.
 #[macro_export]
 macro_rules! reduce_wide_kernels {

@@ -35,6 +35,19 @@ macro_rules! vector_entries {
 kernel_abi::reduce_vector_kernels!(vector_entries);
 kernel_abi::reduce_finish_kernels!(vector_entries);
 
+macro_rules! run_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// As above; runs are as far apart as multiples of 16 bytes.
+        #[kernel(threads = 256, min_blocks = 5)]
+        pub unsafe fn $symbol(params: ReducePartsParams) {
+            vectorized::$pass::<$dtype>(&params, shared_array![u8; vectorized::SHARED])
+        }
+    )* };
+}
+
+kernel_abi::reduce_run_kernels!(run_entries);
+
 macro_rules! wide_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
         /// # Safety

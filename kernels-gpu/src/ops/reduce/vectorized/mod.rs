@@ -2,13 +2,15 @@
 //!
 //! `rows`: grid `[groups of results, parts]`; some lanes of a warp, or a block, have the items of one result. `columns`:
 //! grid `[blocks of columns, parts]`; a block's threads stand `lanes` beside one another along what lies contiguous, the
-//! others above them along the items. Numbers are combined in a thread, then by shuffles or through shared memory, then,
-//! where the items of a result are split into parts, by `finish`: always in the same order. The operation is a constant
+//! others above them along the items. `runs`: as `rows`, of items that are runs and begin alike: neighbouring lanes have the
+//! pieces of one, the others those of the next. Numbers are combined in a thread, then by shuffles or through shared memory,
+//! then, where the items of a result are split into parts, by `finish`: always in the same order. The operation is a constant
 //! of all of it but the way out: branches on it would take longer than short rows.
 
 mod columns;
 mod first;
 mod rows;
+mod runs;
 mod state;
 
 use crate::math::element::{Accumulator, Element};
@@ -111,6 +113,15 @@ unsafe fn put_part<A: Accumulator>(p: &ReducePartsParams, output: i64, whole: A)
 #[inline(always)]
 pub(super) unsafe fn rows<T: Element, const THREADS: usize>(p: &ReducePartsParams, shared: *mut u8) {
     for_op!(p.op, OP, rows::reduce::<T, state::Folded<T::Acc, OP>, THREADS>(p, shared))
+}
+
+/// Runs that begin alike.
+///
+/// # Safety
+/// As the kernels.
+#[inline(always)]
+pub(super) unsafe fn runs<T: Element>(p: &ReducePartsParams, shared: *mut u8) {
+    for_op!(p.op, OP, runs::reduce::<T, state::Folded<T::Acc, OP>, BLOCK>(p, shared))
 }
 
 /// The same, for the place of the smallest or largest element.

@@ -31,7 +31,7 @@ fn place<T: Element, const WHOLE: bool>(p: &ReducePartsParams, from: u64, item: 
 
 /// Whether 16 bytes lie within x.
 #[inline(always)]
-fn is_within(p: &ReducePartsParams, at: u64) -> bool {
+pub(super) fn is_within(p: &ReducePartsParams, at: u64) -> bool {
     at >= p.x && at + 16 <= p.x_end
 }
 
@@ -132,6 +132,21 @@ pub(super) unsafe fn reduce<T: Element, S: State<T::Acc>, const THREADS: usize>(
             _ => over!(2),
         };
     }
+    combine::<T, S, THREADS>(p, shared, state, output);
+}
+
+/// Combines what the threads of a result have seen, and stores it.
+///
+/// # Safety
+/// As the kernels.
+#[inline(always)]
+pub(super) unsafe fn combine<T: Element, S: State<T::Acc>, const THREADS: usize>(
+    p: &ReducePartsParams,
+    shared: *mut u8,
+    mut state: S,
+    output: i64,
+) {
+    let thread = thread_idx_x();
     cuda_std::warp::sync_warp();
     let mut other = if p.lanes < WARP { p.lanes } else { WARP } / 2;
     while other > 0 {
@@ -153,7 +168,7 @@ pub(super) unsafe fn reduce<T: Element, S: State<T::Acc>, const THREADS: usize>(
             i += 1;
         }
     }
-    if there && lane == 0 {
+    if output < p.n_outputs && thread & (p.lanes - 1) == 0 {
         state.put(p, output);
     }
 }
