@@ -48,6 +48,8 @@ pub fn tuned() -> impl Strategy<Value = SoftmaxProblem> {
         1 => (1i64..14, 520i64..2049).prop_map(|(n, c)| vec![n, 8 * c]),
         // The same of rows that a warp has.
         1 => (6000i64..9000, 17i64..34).prop_map(|(n, c)| vec![n, 8 * c]),
+        // Of which it has two at a time.
+        1 => (3000i64..6000, 33i64..65).prop_map(|(n, c)| vec![n, 8 * c]),
         1 => (1500i64..4000, 65i64..257).prop_map(|(n, c)| vec![n, 8 * c]),
         // Of whole pieces, for clusters of any size.
         1 => (1i64..4, 2048i64..17_000).prop_map(|(n, c)| vec![n, 8 * c]),

@@ -7,7 +7,7 @@ use crate::launch::LaunchConfig;
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, cost};
 use crate::{Context, DType, Error, Problem};
-use kernel_abi::ops::softmax::streamed_rows::MAX_SLOTS;
+use kernel_abi::ops::softmax::streamed_rows::{MAX_SLOTS, WARP};
 
 /// A row of the kernel list.
 struct Kernel {
@@ -114,10 +114,9 @@ impl Algorithm<SoftmaxProblem> for StreamedRows {
     fn prepare(&self, problem: &SoftmaxProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let (kernel, whole) = kernel(config);
         let params = naive::params(problem);
-        let teams = kernel.block / kernel.threads;
-        let blocks = naive::div_ceil(params.n_rows, i64::from(teams));
+        let blocks = naive::div_ceil(params.n_rows, i64::from(kernel.block / kernel.threads));
         let resident = context.info().n_units as i64 * i64::from(kernel.blocks);
-        let shared_bytes = slots(kernel, whole) * teams * slot_bytes(kernel);
+        let shared_bytes = slots(kernel, whole) * teams(kernel) * slot_bytes(kernel);
         let function = context.function(kernel.symbol)?;
         function.allow_dynamic_shared(shared_bytes as usize)?;
         let config = LaunchConfig {
@@ -135,14 +134,23 @@ fn kernel(config: Config) -> (&'static Kernel, usize) {
     KERNELS.iter().find_map(place).unwrap_or((&KERNELS[0], 0))
 }
 
-/// Of the shared memory that a row of an input has.
-fn slot_bytes(kernel: &Kernel) -> u32 {
-    kernel.pieces * kernel.threads * PIECE
+/// Threads that go on from row to row together.
+fn team(kernel: &Kernel) -> u32 {
+    kernel.threads.max(WARP)
 }
 
-/// Rows in the ring of a row's threads.
+fn teams(kernel: &Kernel) -> u32 {
+    kernel.block / team(kernel)
+}
+
+/// Of the shared memory that a team's turn has for an input.
+fn slot_bytes(kernel: &Kernel) -> u32 {
+    kernel.pieces * team(kernel) * PIECE
+}
+
+/// Turns in a team's ring.
 fn slots(kernel: &Kernel, whole: usize) -> u32 {
-    let teams = kernel.block / kernel.threads;
+    let teams = teams(kernel);
     let row = teams * slot_bytes(kernel);
     let fit = ((SHARED_BYTES / kernel.blocks).min(MAX_BLOCK_BYTES) - BESIDE) / row;
     let wanted = if whole == 0 { RING_BYTES.div_ceil(kernel.blocks * row) } else { fit };

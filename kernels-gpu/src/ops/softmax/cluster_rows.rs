@@ -93,7 +93,7 @@ unsafe fn forward_of<T: Vector, const K: usize, const LOG: bool>(p: &SoftmaxLane
         }
         k += 1;
     }
-    let (of_warp, powers) = powers_of_warp::<T, K>(&x, p.kind == SoftmaxKind::Fast as u32);
+    let (of_warp, powers) = powers_of_warp::<T, LANES, K>(&x, p.kind == SoftmaxKind::Fast as u32);
     exchange(slots, [of_warp.max, of_warp.sum], place.rank, place.blocks);
     let (max_slots, sum_slots) = (slots, slots.add(SLOTS_OF_NUMBER as usize));
     let (lane, n) = (thread::lane_id(), place.blocks * WARPS);

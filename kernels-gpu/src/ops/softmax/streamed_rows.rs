@@ -3,7 +3,7 @@
 //!
 //! `G` threads have a row, `K` pieces of 16 bytes each, which they take from the ring to registers; what they leave is
 //! loaded anew as soon as all of them are there. A row of a warp needs no barrier of the block, and each warp has its own
-//! part of the ring; longer rows have a block.
+//! part of the ring; longer rows have a block. Of short rows, a warp has several at a time.
 //!
 //! Rows of whole pieces that lie at multiples of 16 bytes.
 //!
@@ -34,11 +34,14 @@ pub(super) struct Shared {
 struct Rows<'a, const G: u32, const K: usize, const INPUTS: u32> {
     p: &'a SoftmaxLanesParams,
     elem_bytes: u32,
+    /// The team's thread that loads.
+    leads: bool,
     lane: u32,
     n_pieces: u32,
-    /// The row at hand.
+    /// The first row at hand, and which of those behind it is this thread's.
     row: u32,
-    /// Between rows of a team.
+    own: u32,
+    /// Between rows of a team's turns.
     step: u32,
     ring: u32,
     barriers: u32,
@@ -53,14 +56,18 @@ struct Rows<'a, const G: u32, const K: usize, const INPUTS: u32> {
 }
 
 impl<'a, const G: u32, const K: usize, const INPUTS: u32> Rows<'a, G, K, INPUTS> {
+    /// Threads that go on from row to row together, how many rows they have at a time, and bytes of one in the ring.
+    const TEAM: u32 = if G < WARP { WARP } else { G };
+    const AT_A_TIME: u32 = Self::TEAM / G;
+    const ROW: u32 = K as u32 * G * PIECE;
     /// Bytes of a slot.
-    const SLOT: u32 = K as u32 * G * PIECE;
+    const SLOT: u32 = Self::AT_A_TIME * Self::ROW;
 
     #[inline(always)]
     unsafe fn new<T: Vector>(p: &'a SoftmaxLanesParams, barriers: *mut u64) -> Self {
         let me = thread::thread_idx_x();
-        let teams = thread::block_dim_x() / G;
-        let team = if G == WARP { thread::warp_idx() } else { 0 };
+        let teams = thread::block_dim_x() / Self::TEAM;
+        let team = if G <= WARP { thread::warp_idx() } else { 0 };
         let n_slots = shared::dynamic_bytes() / (teams * Self::SLOT);
         let first = shared::address(barriers);
         if me == 0 {
@@ -72,14 +79,16 @@ impl<'a, const G: u32, const K: usize, const INPUTS: u32> Rows<'a, G, K, INPUTS>
             mbarrier::fence_init();
         }
         thread::sync_threads();
-        let row = thread::block_idx_x() * teams + team;
+        let row = (thread::block_idx_x() * teams + team) * Self::AT_A_TIME;
         let mut rows = Rows {
             p,
             elem_bytes: size_of::<T>() as u32,
+            leads: me % Self::TEAM == 0,
             lane: me % G,
             n_pieces: p.row_elems / T::LANES as u32,
             row,
-            step: thread::grid_dim_x() * teams,
+            own: me % Self::TEAM / G,
+            step: thread::grid_dim_x() * teams * Self::AT_A_TIME,
             ring: shared::dynamic_address() + team * n_slots * Self::SLOT,
             barriers: first + 8 * team * n_slots,
             n_slots,
@@ -106,17 +115,24 @@ impl<'a, const G: u32, const K: usize, const INPUTS: u32> Rows<'a, G, K, INPUTS>
     /// Begins to load so many inputs' rows, to where everybody has left.
     #[inline(always)]
     unsafe fn load(&mut self, count: u32) {
-        if self.lane != 0 {
+        if !self.leads {
             return;
         }
         let mut i = 0;
         while i < count && self.load_row < self.p.n_rows {
             let (tensor, pitch) =
                 if self.load_input == 0 { (self.p.input, self.p.in_pitch) } else { (self.p.dy, self.p.dy_pitch) };
-            let from = self.begin(tensor, pitch, self.load_row);
             let (barrier, bytes) = (self.barriers + 8 * self.load_slot, self.n_pieces * PIECE);
-            mbarrier::arrive_expect_bytes(barrier, bytes);
-            tma::load_bytes(self.ring + self.load_slot * Self::SLOT, from as *const u8, bytes, barrier);
+            let rest = self.p.n_rows - self.load_row;
+            let count = if rest < Self::AT_A_TIME { rest } else { Self::AT_A_TIME };
+            mbarrier::arrive_expect_bytes(barrier, count * bytes);
+            let mut row = 0;
+            while row < count {
+                let from = self.begin(tensor, pitch, self.load_row + row);
+                let to = self.ring + self.load_slot * Self::SLOT + row * Self::ROW;
+                tma::load_bytes(to, from as *const u8, bytes, barrier);
+                row += 1;
+            }
             self.load_slot = if self.load_slot + 1 == self.n_slots { 0 } else { self.load_slot + 1 };
             self.load_input += 1;
             if self.load_input == INPUTS {
@@ -143,6 +159,12 @@ impl<'a, const G: u32, const K: usize, const INPUTS: u32> Rows<'a, G, K, INPUTS>
         k as u32 * G + self.lane
     }
 
+    /// Whether the thread's row has its piece `k`.
+    #[inline(always)]
+    fn has(&self, k: usize) -> bool {
+        self.piece(k) < self.n_pieces && (Self::AT_A_TIME == 1 || self.row + self.own < self.p.n_rows)
+    }
+
     /// The thread's pieces of the row at hand, of all inputs; `fill` for those that there are not.
     #[inline(always)]
     unsafe fn pieces<const N: usize>(&mut self, fill: u32) -> [[Words; K]; N] {
@@ -156,10 +178,10 @@ impl<'a, const G: u32, const K: usize, const INPUTS: u32> Rows<'a, G, K, INPUTS>
         let mut k = 0;
         while k < K {
             // Pieces of all inputs side by side: the elements of one input's would wait in registers for the other's.
-            if self.piece(k) < self.n_pieces {
+            if self.has(k) {
                 input = 0;
                 while input < N {
-                    let at = *from.get_unchecked(input) + self.piece(k) * PIECE;
+                    let at = *from.get_unchecked(input) + self.own * Self::ROW + self.piece(k) * PIECE;
                     *words.get_unchecked_mut(input).get_unchecked_mut(k) = shared::load_x4(at);
                     input += 1;
                 }
@@ -235,7 +257,7 @@ unsafe fn forward_of<T: Vector, const G: u32, const K: usize, const LOG: bool>(p
     while rows.there() {
         let slots = of_turn(shared.slots, turn);
         let [x] = rows.pieces::<1>(T::pack([f32::NEG_INFINITY; MAX_LANES])[0]);
-        let (of_warp, powers) = powers_of_warp::<T, K>(&x, p.kind == SoftmaxKind::Fast as u32);
+        let (of_warp, powers) = powers_of_warp::<T, G, K>(&x, p.kind == SoftmaxKind::Fast as u32);
         rows.publish(slots, [of_warp.max, of_warp.sum]);
         let mut of_row = of_warp;
         if G > WARP {
@@ -243,11 +265,11 @@ unsafe fn forward_of<T: Vector, const G: u32, const K: usize, const LOG: bool>(p
             of_row.max = over_warps::<G>(max, math::max_nan_f32);
             of_row.sum = over_warps::<G>(sum * T::exp(max - finite(of_row.max)), |a, b| a + b);
         }
-        let out = rows.begin(p.out, p.out_pitch, rows.row);
+        let out = rows.begin(p.out, p.out_pitch, rows.row + rows.own);
         let finish = Finish::new::<T, LOG>(p.alpha, of_warp, of_row);
         let mut k = 0;
         while k < K {
-            if rows.piece(k) < rows.n_pieces {
+            if rows.has(k) {
                 let values = finish.of::<T, LOG>(*x.get_unchecked(k), *powers.get_unchecked(k));
                 store::<T>(out, rows.piece(k), values, p.beta);
             }
@@ -258,10 +280,20 @@ unsafe fn forward_of<T: Vector, const G: u32, const K: usize, const LOG: bool>(p
     }
 }
 
-/// A warp's maximum, its sum, and eˣ⁻ᵐ of each element, which are not computed again once the row's maximum is known.
+/// Over the lanes of a warp that share a row of `G` threads.
 #[inline(always)]
-pub(super) unsafe fn powers_of_warp<T: Vector, const K: usize>(x: &[Words; K], fast: bool) -> (Online, [Values; K]) {
-    let max = if fast { 0.0 } else { reduce::<WARP>(max_of::<T, K>(x), null_mut(), math::max_nan_f32) };
+unsafe fn over_lanes<const G: u32>(value: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
+    if G < WARP { reduce::<G>(value, null_mut(), join) } else { reduce::<WARP>(value, null_mut(), join) }
+}
+
+/// Of a warp, or of the lanes that share a row of `G` threads: maximum, sum, and eˣ⁻ᵐ of each element, which are not computed
+/// again once the row's maximum is known.
+#[inline(always)]
+pub(super) unsafe fn powers_of_warp<T: Vector, const G: u32, const K: usize>(
+    x: &[Words; K],
+    fast: bool,
+) -> (Online, [Values; K]) {
+    let max = if fast { 0.0 } else { over_lanes::<G>(max_of::<T, K>(x), math::max_nan_f32) };
     let (shift, mut sum, mut powers) = (finite(max), 0.0, [[0.0; MAX_LANES]; K]);
     let mut k = 0;
     while k < K {
@@ -272,7 +304,7 @@ pub(super) unsafe fn powers_of_warp<T: Vector, const K: usize>(x: &[Words; K], f
         });
         k += 1;
     }
-    (Online { max, sum: reduce::<WARP>(sum, null_mut(), |a, b| a + b) }, powers)
+    (Online { max, sum: over_lanes::<G>(sum, |a, b| a + b) }, powers)
 }
 
 /// From a warp's powers to results, which alpha is in.
@@ -344,15 +376,15 @@ unsafe fn backward_of<T: Vector, const G: u32, const K: usize, const LOG: bool>(
         let slots = of_turn(shared.slots, turn);
         let add = |a: f32, b: f32| a + b;
         let [y, dy] = rows.pieces::<2>(0);
-        let mut sum = reduce::<WARP>(sum_of::<T, K>(&y, &dy, LOG, 0.0), null_mut(), add);
+        let mut sum = over_lanes::<G>(sum_of::<T, K>(&y, &dy, LOG, 0.0), add);
         rows.publish(slots, [sum, 0.0]);
         if G > WARP {
             sum = over_warps::<G>(Rows::<G, K, 2>::found(slots)[0], add);
         }
-        let out = rows.begin(p.out, p.out_pitch, rows.row);
+        let out = rows.begin(p.out, p.out_pitch, rows.row + rows.own);
         let mut k = 0;
         while k < K {
-            if rows.piece(k) < rows.n_pieces {
+            if rows.has(k) {
                 // Elements are made anew from what was loaded: kept from the sum on, they would take twice its registers.
                 let (y, dy) = (anew(*y.get_unchecked(k)), anew(*dy.get_unchecked(k)));
                 let values = gradients::<T>(y, dy, sum, LOG).map(|value| p.alpha * value);
