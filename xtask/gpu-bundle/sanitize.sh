@@ -42,6 +42,8 @@ fft_tiled | conv:wgrad pad=2x2 x=2x8x12x11:f32 dw=12x8x5x5:f32
 grouped_mma | conv:fprop pad=1x1 groups=8 x=2x64x12x11:bf16:nhwc w=64x8x3x3:bf16:nhwc
 grouped_mma | conv:wgrad pad=1x1 groups=8 x=2x64x12x11:bf16:nhwc dw=64x8x3x3:bf16:nhwc
 halo_wgmma | conv:dgrad pad=1x1 dx=1x136x19x33:f16:nhwc w=72x136x3x3:f16:nhwc
+halo_dgrad_wgmma_f16_128x256_d32_sm90 | conv:dgrad pad=1x1 dx=1x136x19x33:f16:nhwc w=24x136x3x3:f16:nhwc
+halo_fprop_wgmma_bf16_64x256_d32_resident_sm90 | conv:fprop pad=1x1 x=2x32x19x33:bf16:nhwc w=40x32x3x3:bf16:nhwc
 halo_wgmma_split | conv:wgrad pad=1x1 x=2x64x28x28:bf16:nhwc dw=64x64x3x3:bf16:nhwc
 im2col_wgmma | conv:dgrad pad=1x1 stride=2x2 dx=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
 im2col_wgmma | conv:fprop pad=1x1 x=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
@@ -50,6 +52,7 @@ im2col_wgmma_stream_k | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=128x256x3x3:b
 im2col_wgmma_stream_k | conv:dgrad pad=1x1 dx=2x256x7x7:bf16:nhwc w=256x256x3x3:bf16:nhwc
 im2col_wgmma_split | conv:wgrad pad=1x1 x=2x72x12x11:bf16:nhwc dw=72x72x3x3:bf16:nhwc
 wgrad_im2col_fixup_bf16_128x64_sm90 | conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc dw=136x64x3x3:bf16:nhwc
+pointwise_matmul | conv:fprop x=2x72x12x11:bf16:nhwc w=72x72x1x1:bf16:nhwc
 merged_groups | conv:fprop pad=1x1 groups=4 x=2x128x12x11:bf16:nhwc w=128x32x3x3:bf16:nhwc
 overlap_fprop_rows_bf16_n112_i14_sm90 | conv:fprop pad=3x3 stride=2x2 x=1x3x9x228:bf16:nhwc w=64x3x7x7:bf16:nhwc
 overlap_fprop_wgmma_bf16_n64_sm90 | conv:fprop pad=3x3 stride=2x2 x=1x3x19x29:bf16:nhwc w=64x3x7x7:bf16:nhwc
@@ -57,6 +60,7 @@ overlap_wgrad_wgmma_bf16_7x32_sm90 | conv:wgrad pad=3x3 stride=2x2 x=1x3x19x29:b
 winograd | conv:fprop pad=1x1 x=2x24x12x11:f32 w=20x24x3x3:f32
 tma_wgmma | matmul:forward a=130x200:bf16 b=200x136:bf16
 matmul112_forward_tma_wgmma_bf16f32bf16_256x112x64_s4_nn_sm90 | matmul:forward a=264x72:bf16 b=72x216:bf16 c=264x216:bf16
+matmul160_forward_tma_wgmma_bf16f32bf16_128x160x64_s4_nn_sm90 | matmul:forward a=300x200:bf16 b=200x304:bf16
 ffma | matmul:forward a=130x201:f32 b=201x137:f32
 specialized | activation:forward mode=relu x=3x1001:bf16
 specialized | activation:backward mode=gelu x=3x1001:f32
@@ -64,12 +68,14 @@ specialized | pointwise:add a=3x1001:bf16 b=3x1001:bf16
 streamed | pointwise:pow a=3x1001:bf16 b=3x1001:bf16
 vectorized | reduce:add x=300x517:bf16 y=300x1:bf16
 vectorized | reduce:add x=4289x128:bf16 y=1x128:bf16
+vectorized | reduce:add x=5x16x7x7:bf16 y=1x16x1x1:bf16
 vectorized | reduce:norm2 x=1x300000:f32 y=1x1:f32
 vectorized | reduce:max x=30x1003:bf16 y=30x1:bf16 indices=30x1:i64
 vectorized | reduce:log_sum_exp x=30x1003:bf16 y=30x1:bf16
 planes | pool:backward mode=max window=3x3 pad=1x1 stride=2x2 x=2x5x29x31:bf16 dy=2x5x15x16:bf16
 columns | pool:backward mode=max window=3x3 pad=1x1 stride=2x2 x=2x16x29x31:bf16:nhwc dy=2x16x15x16:bf16:nhwc
 strips | pool:forward mode=max window=3x3 pad=1x1 stride=2x2 x=2x16x29x31:bf16:nhwc
+strips | pool:forward mode=max window=3x3 pad=1x1 stride=1x1 x=2x16x29x31:bf16
 tiles | pool:backward mode=max window=3x3 pad=1x1 stride=2x2 x=2x16x29x31:bf16:nhwc dy=2x16x15x16:bf16:nhwc
 whole | pool:forward mode=average_include_padding window=7x7 stride=7x7 x=3x5x7x7:bf16
 channelwise | norm:forward mode=batch eps=0.00001 x=4x40x9x9:bf16:nhwc
