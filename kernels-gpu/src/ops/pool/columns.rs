@@ -123,7 +123,12 @@ struct Column {
 /// dx from x and dy, for windows of `SIDE` × `SIDE`, `STRIDE` apart.
 #[inline(always)]
 pub unsafe fn backward<T: Words, const V: usize, const SIDE: usize, const STRIDE: usize>(p: &PoolPlaneParams) {
-    if p.ignore_nan != 0 { go_down::<T, V, SIDE, STRIDE, true>(p) } else { go_down::<T, V, SIDE, STRIDE, false>(p) }
+    match (p.ignore_nan != 0, p.beta != 0.0) {
+        (false, false) => go_down::<T, V, SIDE, STRIDE, false, false>(p),
+        (false, true) => go_down::<T, V, SIDE, STRIDE, false, true>(p),
+        (true, false) => go_down::<T, V, SIDE, STRIDE, true, false>(p),
+        (true, true) => go_down::<T, V, SIDE, STRIDE, true, true>(p),
+    }
 }
 
 #[inline(always)]
@@ -289,9 +294,18 @@ fn add_where<T: Words, const V: usize>(places: &[u32; WORDS], place: usize, dy: 
 }
 
 #[inline(always)]
-unsafe fn go_down<T: Words, const V: usize, const SIDE: usize, const STRIDE: usize, const IGNORE_NAN: bool>(
+unsafe fn go_down<
+    T: Words,
+    const V: usize,
+    const SIDE: usize,
+    const STRIDE: usize,
+    const IGNORE_NAN: bool,
+    const HAS_PRIOR: bool,
+>(
     p: &PoolPlaneParams,
 ) {
+    // A prior value, were it read under a condition, would be waited for by all, with what is loaded ahead.
+    let beta = if HAS_PRIOR { p.beta } else { 0.0 };
     let at = column::<SIDE, STRIDE>(p);
     let mut rows = [[[0; WORDS]; SIDE]; SIDE];
     let mut h = at.first * STRIDE as i32 - p.axes[0].padding;
@@ -305,12 +319,15 @@ unsafe fn go_down<T: Words, const V: usize, const SIDE: usize, const STRIDE: usi
     let mut step = 0;
     while step < at.steps {
         let loaded = ahead;
-        ahead = load_step::<T, V, SIDE, STRIDE>(p, &at, step + 1);
         // Rows that windows share, then new ones.
         for_each!(I < SIDE, {
             rows[I] = if I + STRIDE < SIDE { rows[I + STRIDE] } else { loaded.rows[I + STRIDE - SIDE] };
         });
         let (mut found, sure) = places::<T, SIDE, IGNORE_NAN>(&rows);
+        // Who waits for a load waits for those behind it too, so the next ones begin when all that came is used: they need
+        // the votes, of which nothing is left here, for a group is no odd number.
+        let votes = warp::ballot(sure);
+        ahead = load_step::<T, V, SIDE, STRIDE>(p, &at, step + 1 + (votes & p.group & 1) as i32);
         if !sure && is_window(p, &at, at.first + step) {
             found = places_of_any::<T, SIDE, IGNORE_NAN>(p, &at, h);
         }
@@ -345,7 +362,7 @@ unsafe fn go_down<T: Words, const V: usize, const SIDE: usize, const STRIDE: usi
                     let (h, w) = (h + I as i32, at.w + J as i32);
                     if is_written && in_image(p, 0, h) && in_image(p, 1, w) {
                         let offset = at.dx + i64::from(h) * p.dx.strides[3] + i64::from(w) * p.dx.strides[4];
-                        store::<T, V>(p.dx.address, offset, sum, p.alpha, p.beta);
+                        store::<T, V>(p.dx.address, offset, sum, p.alpha, beta);
                     }
                 }
             });
