@@ -110,6 +110,13 @@ impl Row {
         (address as u32 & 15) as i32 / size_of::<T>() as i32
     }
 
+    /// The same, with as many pieces without elements before it as the first line of the cache has: what a warp moves then
+    /// begins with a line.
+    #[inline(always)]
+    pub fn skip_of_line<T: Vector>(address: u64) -> i32 {
+        (address as u32 & 127) as i32 / size_of::<T>() as i32
+    }
+
     /// Pieces.
     #[inline(always)]
     pub fn n_pieces<T: Vector>(&self) -> u32 {

@@ -33,10 +33,13 @@ const SLOT_BYTES: i64 = 256;
 /// One block a row; what is read the second time comes from the cache or from shared memory.
 pub(super) struct LoopedRows;
 
+/// Pieces without elements before a row's first: rows are cut at lines of the cache.
+const BEFORE: i64 = 7;
+
 /// The most pieces of 16 bytes that a row has, wherever it begins.
 pub(super) fn max_pieces(problem: &SoftmaxProblem) -> i64 {
     let lanes = PIECE / problem.input().dtype().size_bytes() as i64;
-    (problem.rows().row_elems + lanes - 1 + lanes - 1) / lanes
+    BEFORE + (problem.rows().row_elems + lanes - 1 + lanes - 1) / lanes
 }
 
 impl Algorithm<SoftmaxProblem> for LoopedRows {

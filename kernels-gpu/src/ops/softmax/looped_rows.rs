@@ -35,7 +35,7 @@ impl Rows {
         let address =
             |tensor: &TensorParam, offset: i64| (tensor.address as i64 + offset * size_of::<T>() as i64) as u64;
         let from = address(&p.in_row, input);
-        let (n, skip) = (p.row_elems as i32, Row::skip_of::<T>(from));
+        let (n, skip) = (p.row_elems as i32, Row::skip_of_line::<T>(from));
         Rows {
             out: Row::new::<T>(address(&p.out_row, out), n, skip),
             input: Row::new::<T>(from, n, skip),
