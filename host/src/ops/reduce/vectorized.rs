@@ -232,7 +232,7 @@ impl Geometry {
                 if shape == Shape::Wide {
                     (WIDE_BLOCK, n_outputs as u32, 1)
                 } else {
-                    let lanes = row_lanes(accesses, n_outputs as u32).max(run_lanes);
+                    let lanes = row_lanes(pass, accesses, n_outputs as u32).max(run_lanes);
                     (lanes, (n_outputs as u32).div_ceil(BLOCK / lanes), 1)
                 }
             } else {
@@ -299,8 +299,9 @@ impl Geometry {
     }
 }
 
-/// Threads of a row of so many items: as few as give each a round of loads, so that few steps are left between threads.
-fn row_lanes(items: u32, n_outputs: u32) -> u32 {
+/// Threads of a row of so many items: as few as give each a round of loads, so that few steps are left between threads; of
+/// many short rows still fewer, so that a warp has several, whose steps and results it has in common.
+fn row_lanes(pass: &str, items: u32, n_outputs: u32) -> u32 {
     /// Neighbours that read the 128 bytes of a cache line.
     const LINE: u32 = 8;
     if items > UNROLL * WARP && n_outputs < 4 * BLOCKS {
@@ -308,7 +309,17 @@ fn row_lanes(items: u32, n_outputs: u32) -> u32 {
     }
     let most = items.next_power_of_two().min(WARP);
     let mut lanes = items.div_ceil(UNROLL).next_power_of_two().clamp(LINE, WARP).min(most);
-    while lanes < most && u64::from(n_outputs) * u64::from(lanes) < SPREAD {
+    // Threads that go to the multiprocessors several times over: the search for a place takes a warp longer than the rest.
+    let plenty = match pass {
+        "rows" => 1 << 20,
+        "first" => 1 << 19,
+        _ => u64::MAX,
+    };
+    let threads = |lanes: u32| u64::from(n_outputs) * u64::from(lanes);
+    while items <= UNROLL * WARP && lanes > LINE && threads(lanes / 2) >= plenty {
+        lanes /= 2;
+    }
+    while lanes < most && threads(lanes) < SPREAD {
         lanes *= 2;
     }
     lanes
@@ -383,6 +394,18 @@ impl Launch for VectorizedLaunch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A warp has several of many short rows; of few, and of long ones, as many threads as have a round of loads each.
+    #[test]
+    fn many_short_rows_share_a_warp() {
+        assert_eq!(row_lanes("first", 125, 65_536), 8);
+        assert_eq!(row_lanes("rows", 98, 131_072), 8);
+        assert_eq!(row_lanes("rows", 125, 65_536), 16);
+        assert_eq!(row_lanes("rows", 64, 65_536), 16);
+        assert_eq!(row_lanes("first", 125, 4096), 32);
+        assert_eq!(row_lanes("rows", 1024, 65_536), 32);
+        assert_eq!(row_lanes("rows", 1024, 4096), BLOCK);
+    }
 
     /// No part begins behind the last item: it would take what lies behind x.
     #[test]
