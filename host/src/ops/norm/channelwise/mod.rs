@@ -116,7 +116,7 @@ impl Algorithm<NormProblem> for Channelwise {
             params: params(problem, &layout),
             room: Room::new(problem, &layout.summing.single),
             keeps_statistics: problem.operand("inv_std").is_none() && problem.norm_pass() != NormPass::Inference,
-            finishes_late: problem.x().data_bytes() > EARLY_BYTES,
+            early: Early::of(problem, layout.whole),
             layout,
         }))
     }
@@ -204,9 +204,41 @@ fn params(problem: &NormProblem, layout: &Layout) -> ChannelwiseParams {
     }
 }
 
-/// Up to so many bytes of x, the kernel for rows and channels is launched beside the one that it waits for, which saves
-/// one to two microseconds; of 7 MB and more it took up to 16 microseconds longer (H200, commit 18aa7b0).
-const EARLY_BYTES: u64 = 4 << 20;
+/// Up to so many bytes of x, only the kernel for rows and channels is launched beside the one that it waits for: with all
+/// of them, batch norm of 0.8 MB took 9 to 30 % longer (H200).
+const FINISHING_BYTES: u64 = 4 << 20;
+/// Up to so many, all kernels are, which saves one to two microseconds, 5 to 10 % at 5 to 25 MB (H200). Of 50 MB and more
+/// it saved no more than times scatter.
+const ALL_BYTES: u64 = 40 << 20;
+
+/// Which kernels are launched beside those that they wait for.
+#[derive(Clone, Copy, PartialEq)]
+enum Early {
+    All,
+    Finishing,
+    Nothing,
+}
+
+impl Early {
+    fn of(problem: &NormProblem, whole: bool) -> Self {
+        let bytes = problem.x().data_bytes();
+        if problem.norm_pass() == NormPass::Inference {
+            Early::Nothing
+        } else if whole {
+            Early::All
+        } else if bytes <= FINISHING_BYTES {
+            Early::Finishing
+        } else if bytes <= ALL_BYTES {
+            Early::All
+        } else {
+            Early::Nothing
+        }
+    }
+
+    fn has(self, kind: Kind) -> bool {
+        self == Early::All || self == Early::Finishing && matches!(kind, Kind::Finishes)
+    }
+}
 
 /// What a kernel is for.
 #[derive(Clone, Copy)]
@@ -227,8 +259,7 @@ struct ChannelwiseLaunch {
     room: Room,
     /// Whether statistics of rows lie in the workspace.
     keeps_statistics: bool,
-    /// Whether the kernel for rows and channels waits for the sums of elements to end before it is launched.
-    finishes_late: bool,
+    early: Early,
 }
 
 impl Launch for ChannelwiseLaunch {
@@ -265,12 +296,13 @@ impl Launch for ChannelwiseLaunch {
         for (function, kind) in &self.kernels {
             let (share, blocks) = if matches!(kind, Kind::Applies) { applying } else { summing };
             p.share = share;
-            let config = if matches!(kind, Kind::Finishes) {
-                LaunchConfig { evenly: self.finishes_late, ..linear_grid(items * LANES, BLOCK) }
+            let extents = if matches!(kind, Kind::Finishes) {
+                linear_grid(items * LANES, BLOCK)
             } else {
                 let grid = [blocks, p.share.n_parts, 1];
-                LaunchConfig { grid, block: [BLOCK, 1, 1], evenly: true, ..LaunchConfig::default() }
+                LaunchConfig { grid, block: [BLOCK, 1, 1], ..LaunchConfig::default() }
             };
+            let config = LaunchConfig { evenly: !self.early.has(*kind), ..extents };
             run(function, &config, stream, p)?;
         }
         Ok(())
