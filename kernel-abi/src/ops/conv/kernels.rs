@@ -1,6 +1,7 @@
 //! The only lists of convolution kernels.
 
 mod f32_parts;
+mod halo;
 
 /// Calls `$callback!` with one row per kernel: symbol, pass, element type.
 #[macro_export]
@@ -373,63 +374,6 @@ macro_rules! conv_overlap_wgrad_kernels {
             (overlap_wgrad_wgmma_f16_3x16_sm90, f16, 16, 2, 1),
             (overlap_wgrad_wgmma_f16_6x48_sm90, f16, 48, 3, 3),
             (overlap_wgrad_wgmma_f16_12x24_sm90, f16, 24, 6, 6),
-        }
-    };
-}
-
-/// Calls `$callback!` with one row per Hopper kernel that reads a tile with its halo once: symbol, pass, element type,
-/// form: positions (P) or channels (C) as rows, the others as columns; with the filter resident or streamed.
-#[macro_export]
-macro_rules! conv_halo_kernels {
-    ($callback:ident) => {
-        $callback! {
-            (halo_fprop_wgmma_bf16_256x16_sm90, fprop, bf16, P256_C16),
-            (halo_fprop_wgmma_bf16_256x16_resident_sm90, fprop, bf16, P256_C16_RESIDENT),
-            (halo_fprop_wgmma_bf16_64x256_sm90, fprop, bf16, C64_P256),
-            (halo_fprop_wgmma_bf16_64x256_resident_sm90, fprop, bf16, C64_P256_RESIDENT),
-            (halo_fprop_wgmma_bf16_64x256_d32_resident_sm90, fprop, bf16, C64_P256_D32_RESIDENT),
-            (halo_fprop_wgmma_bf16_128x256_sm90, fprop, bf16, C128_P256),
-            (halo_fprop_wgmma_bf16_128x256_d32_sm90, fprop, bf16, C128_P256_D32),
-            (halo_dgrad_wgmma_bf16_64x256_sm90, dgrad, bf16, C64_P256),
-            (halo_dgrad_wgmma_bf16_64x256_resident_sm90, dgrad, bf16, C64_P256_RESIDENT),
-            (halo_dgrad_wgmma_bf16_64x256_d32_resident_sm90, dgrad, bf16, C64_P256_D32_RESIDENT),
-            (halo_dgrad_wgmma_bf16_128x256_sm90, dgrad, bf16, C128_P256),
-            (halo_dgrad_wgmma_bf16_128x256_d32_sm90, dgrad, bf16, C128_P256_D32),
-            (halo_fprop_wgmma_f16_256x16_sm90, fprop, f16, P256_C16),
-            (halo_fprop_wgmma_f16_256x16_resident_sm90, fprop, f16, P256_C16_RESIDENT),
-            (halo_fprop_wgmma_f16_64x256_sm90, fprop, f16, C64_P256),
-            (halo_fprop_wgmma_f16_64x256_resident_sm90, fprop, f16, C64_P256_RESIDENT),
-            (halo_fprop_wgmma_f16_64x256_d32_resident_sm90, fprop, f16, C64_P256_D32_RESIDENT),
-            (halo_fprop_wgmma_f16_128x256_sm90, fprop, f16, C128_P256),
-            (halo_fprop_wgmma_f16_128x256_d32_sm90, fprop, f16, C128_P256_D32),
-            (halo_dgrad_wgmma_f16_64x256_sm90, dgrad, f16, C64_P256),
-            (halo_dgrad_wgmma_f16_64x256_resident_sm90, dgrad, f16, C64_P256_RESIDENT),
-            (halo_dgrad_wgmma_f16_64x256_d32_resident_sm90, dgrad, f16, C64_P256_D32_RESIDENT),
-            (halo_dgrad_wgmma_f16_128x256_sm90, dgrad, f16, C128_P256),
-            (halo_dgrad_wgmma_f16_128x256_d32_sm90, dgrad, f16, C128_P256_D32),
-        }
-    };
-}
-
-/// Calls `$callback!` with one row per Hopper kernel of `wgrad` that reads a strip with its halo once: symbol, element
-/// type, form: the taps of a row in one instruction whose panels overlap, or an instruction each (`APART`).
-#[macro_export]
-macro_rules! conv_halo_wgrad_kernels {
-    ($callback:ident) => {
-        $callback! {
-            (halowgrad_wgmma_bf16_64x192_sm90, bf16, OVERLAPPING),
-            (halowgrad_wgmma_f16_64x192_sm90, f16, OVERLAPPING),
-        }
-    };
-}
-
-/// Calls `$callback!` with one row per kernel that adds their partial sums: symbol, element type.
-#[macro_export]
-macro_rules! conv_halo_wgrad_sum_kernels {
-    ($callback:ident) => {
-        $callback! {
-            (halowgrad_sum_bf16, bf16),
-            (halowgrad_sum_f16, f16),
         }
     };
 }

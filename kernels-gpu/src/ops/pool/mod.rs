@@ -6,5 +6,4 @@ mod naive;
 mod planes;
 mod strips;
 mod tiles;
-mod walk;
 mod whole;

@@ -10,13 +10,15 @@
 // Bodies are written out for more numbers than arrays have; conditions leave those out.
 #![allow(unconditional_panic)]
 
+mod walk;
+
 use super::columns::Words;
-use super::walk::Walk;
 use crate::math::element::Element;
 use crate::math::vector::{self, for_each};
 use crate::math::words::{load, load_words, store};
 use cuda_std::{math, thread};
 use kernel_abi::ops::pool::{PoolStripParams, WindowAxis};
+use walk::Walk;
 
 /// How elements are joined: by their sum.
 pub const SUM: u32 = 0;
