@@ -34,6 +34,11 @@ impl Stream {
         self.gpu.as_ref()
     }
 
+    /// The driver's stream, which a kernel or an algorithm of this name needs.
+    pub(crate) fn gpu_stream_for(&self, name: &str) -> Result<&GpuStream, Error> {
+        self.gpu.as_ref().ok_or_else(|| Error::NoDevice { reason: format!("{name} needs a GPU's stream") })
+    }
+
     /// Waits until everything queued so far is done, and reports what went wrong in it.
     ///
     /// # Errors

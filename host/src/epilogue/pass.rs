@@ -224,9 +224,7 @@ pub(crate) struct ChannelPassLaunch {
 impl ChannelPassLaunch {
     /// Queues the pass over y, operand 2 of the call. `workspace` is where the parts of sums go.
     pub(crate) fn launch(&self, stream: &Stream, call: &Call<'_>, workspace: u64) -> Result<(), Error> {
-        let Some(stream) = stream.gpu_stream() else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
+        let stream = stream.gpu_stream_for(self.function.name())?;
         let pass = &self.pass;
         let y = call.address(2);
         let mut z = pass.single.params.z;
@@ -262,7 +260,6 @@ fn run<P: crate::launch::KernelParams>(
     params: &P,
 ) -> Result<(), Error> {
     launch(function, config, stream, params)
-        .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
 }
 
 #[cfg(test)]

@@ -8,9 +8,8 @@
 
 use super::pass::{ChannelPass, ChannelPassLaunch};
 use crate::operators::Operation;
-use crate::plan::{Bound, Call, Launch};
-use crate::select::{Algorithm, Cheapest, Config, Refusal};
-use crate::tensor::{Region, RegionMut};
+use crate::plan::{Call, Launch};
+use crate::select::{Algorithm, Cheapest, Config, Refusal, check_gpu};
 use crate::{Context, Error, Stream};
 
 /// What parts of the workspace are aligned to.
@@ -64,9 +63,7 @@ impl<P: Operation> Algorithm<P> for SeparateEpilogue {
     }
 
     fn configs(&self, problem: &P, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         if problem.epilogue().is_none() {
             return Err(Refusal::new("computes an epilogue behind a product, the problem has none"));
         }
@@ -117,23 +114,11 @@ struct SeparateLaunch {
 
 impl Launch for SeparateLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let RegionMut::Device(workspace) = &call.workspace else {
-            return Err(Error::NoDevice { reason: format!("{NAME} needs a GPU's stream") });
-        };
-        let workspace = *workspace;
-        let operands = call.operands.iter().take(self.n_operands).map(|operand| match operand {
-            Bound::Read(region) => Bound::Read(*region),
-            Bound::Write(RegionMut::Device(span)) => Bound::Write(RegionMut::Device(*span)),
-            // On the host, where this does not run: nothing to write to.
-            Bound::Write(RegionMut::Host(_)) => Bound::Read(Region::Host(&[])),
-        });
-        let mut product = Call {
-            operands: operands.collect(),
-            workspace: RegionMut::Device(workspace.part(0, self.product_bytes)),
-            alpha: call.alpha,
-            beta: call.beta,
-        };
+        let workspace = call.gpu_workspace(NAME)?;
+        let mut product = call.inner(|_| None, workspace.part(0, self.product_bytes));
+        product.operands.truncate(self.n_operands);
         self.product.launch(stream, &mut product)?;
+        drop(product);
         self.pass.launch(stream, call, workspace.address() + self.product_bytes)
     }
 }

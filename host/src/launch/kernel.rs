@@ -3,7 +3,7 @@
 use super::{KernelParams, LaunchConfig, launch};
 use crate::driver::Function;
 use crate::plan::{Call, Launch};
-use crate::select::{Config, Refusal};
+use crate::select::{Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Stream, TensorDesc};
 use kernel_abi::TensorParam;
 use kernel_abi::store::StoreParams;
@@ -36,9 +36,7 @@ pub(crate) fn kernel_for(
     dtype: DType,
     context: &Context,
 ) -> Result<Vec<Config>, Refusal> {
-    if !context.is_gpu() {
-        return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-    }
+    check_gpu(context)?;
     rows.iter()
         .find(|row| row.pass == pass && row.dtype == dtype)
         .map(|row| vec![Config(row.symbol)])
@@ -69,11 +67,8 @@ pub(crate) fn launch_on<T: KernelParams>(
     config: &LaunchConfig,
     params: &T,
 ) -> Result<(), Error> {
-    let Some(stream) = stream.gpu_stream() else {
-        return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", function.name()) });
-    };
+    let stream = stream.gpu_stream_for(function.name())?;
     launch(function, config, stream, params)
-        .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
 }
 
 /// How kernels that store sums in several types write columns of this type and distance, but for what only a run knows.

@@ -12,6 +12,7 @@ pub(crate) use kernel::{
 };
 pub(crate) use step::{StepKernel, lies_alike, list_config, step_kernel, step_kernels};
 
+use crate::Error;
 use crate::driver::{DriverError, Function, GpuStream};
 use cuda_loader::driver::{
     CUlaunchAttribute, CUlaunchConfig, LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
@@ -111,9 +112,10 @@ pub(crate) fn launch<P: KernelParams>(
     config: &LaunchConfig,
     stream: &GpuStream,
     params: &P,
-) -> Result<(), DriverError> {
+) -> Result<(), Error> {
     let mut pointers = [(&raw const *params).cast::<c_void>().cast_mut()];
     launch_raw(function, config, stream, &mut pointers)
+        .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
 }
 
 /// An argument of a kernel that takes scalars.

@@ -1,7 +1,7 @@
 //! Kernels of optimizers: which there are, by the types of parameters and state.
 
 use super::LaunchConfig;
-use crate::select::{Config, Refusal};
+use crate::select::{Config, Refusal, check_gpu};
 use crate::{Context, DType, TensorDesc};
 
 /// A row of an optimizer's kernel list.
@@ -25,9 +25,7 @@ pub(crate) use step_kernels;
 
 /// The config of the kernel for these types, on a GPU.
 pub(crate) fn step_kernel(rows: &[StepKernel], dtypes: [DType; 2], context: &Context) -> Result<Vec<Config>, Refusal> {
-    if !context.is_gpu() {
-        return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-    }
+    check_gpu(context)?;
     let [dtype, state] = dtypes;
     rows.iter()
         .find(|row| row.dtypes == dtypes)

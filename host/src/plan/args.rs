@@ -2,6 +2,7 @@
 
 use super::Plan;
 use super::list::List;
+use crate::driver::DeviceSpan;
 use crate::tensor::{Region, RegionMut};
 use crate::{Error, Operand, Role, Stream, TensorDesc, TensorView, TensorViewMut};
 use arrayvec::ArrayVec;
@@ -104,7 +105,35 @@ pub(crate) struct Call<'a> {
     pub(crate) beta: f64,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// The workspace on a GPU, which an algorithm of this name needs.
+    pub(crate) fn gpu_workspace(&self, name: &str) -> Result<DeviceSpan<'a>, Error> {
+        match &self.workspace {
+            RegionMut::Device(span) => Ok(*span),
+            RegionMut::Host(_) => Err(Error::NoDevice { reason: format!("{name} needs a GPU's workspace") }),
+        }
+    }
+
+    /// The run of a plan that this one is made of: with `copy(i)` for operand `i`, where there is one.
+    pub(crate) fn inner<'b>(
+        &'b mut self,
+        copy: impl Fn(usize) -> Option<DeviceSpan<'b>>,
+        workspace: DeviceSpan<'b>,
+    ) -> Call<'b> {
+        let operands = self.operands.iter_mut().enumerate().map(|(i, operand)| match (operand, copy(i)) {
+            (Bound::Read(_), Some(copy)) => Bound::Read(Region::Device(copy)),
+            (Bound::Write(_), Some(copy)) => Bound::Write(RegionMut::Device(copy)),
+            (Bound::Read(region), None) => Bound::Read(*region),
+            (Bound::Write(region), None) => Bound::Write(region.reborrow()),
+        });
+        Call {
+            operands: operands.collect(),
+            workspace: RegionMut::Device(workspace),
+            alpha: self.alpha,
+            beta: self.beta,
+        }
+    }
+
     /// Device address of an operand.
     pub(crate) fn address(&self, operand: usize) -> u64 {
         self.operands[operand].range().0

@@ -22,6 +22,17 @@ impl<T> List<T> {
         }
     }
 
+    /// Drops all but the first `n`.
+    pub(crate) fn truncate(&mut self, n: usize) {
+        self.first.truncate(n);
+        self.rest.truncate(n.saturating_sub(USUAL_OPERANDS));
+    }
+
+    /// Exchanges the first with the second, which must be there.
+    pub(crate) fn swap_first(&mut self) {
+        self.first.swap(0, 1);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.first.len() + self.rest.len()
     }
@@ -70,5 +81,11 @@ mod tests {
         let expected: Vec<usize> = (0..20).map(|i| if i == 3 || i == 17 { i + 100 } else { i }).collect();
         assert_eq!(list.iter().copied().collect::<Vec<_>>(), expected);
         assert_eq!((0..20).map(|i| list[i]).collect::<Vec<_>>(), expected);
+        list.swap_first();
+        assert_eq!([list[0], list[1]], [1, 0]);
+        for n in [17, 3] {
+            list.truncate(n);
+            assert_eq!(list.len(), n);
+        }
     }
 }

@@ -6,6 +6,7 @@ mod cheapest;
 pub(crate) mod cost;
 mod find;
 mod operands;
+mod refusal;
 mod request;
 mod store;
 mod trial;
@@ -14,6 +15,7 @@ use calibration::Correction;
 pub use candidate::{Candidate, Measured, Origin, Verdict};
 pub(crate) use cheapest::Cheapest;
 pub(crate) use find::NOISE;
+pub(crate) use refusal::{Refusal, check_gpu, check_hopper};
 pub(crate) use request::Position;
 pub use request::{FindOptions, FindProgress, FindStage, PlanRequest, Policy};
 pub(crate) use store::{Store, scope};
@@ -21,7 +23,7 @@ pub use store::{StoreLocation, StoreStatus};
 
 use crate::operators::Operation;
 use crate::plan::Launch;
-use crate::{BadDescriptor, BatchSizes, Context, Error, Plan, microbatch};
+use crate::{BatchSizes, Context, Error, Plan, microbatch};
 
 /// The times that estimates for GPUs of compute capability 9.0 are corrected by, as text: a problem's line, then one for
 /// each candidate, with the model's estimate and the time on an H200 in us, the algorithm and the config, each behind a
@@ -33,22 +35,6 @@ pub fn measured_times() -> String {
 /// A variant of an algorithm: the symbol of its kernel on a GPU, a word on the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Config(pub(crate) &'static str);
-
-/// Why an algorithm does not compute a problem: which check failed, with both numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal(pub(crate) String);
-
-impl Refusal {
-    pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Refusal(reason.into())
-    }
-}
-
-impl From<BadDescriptor> for Refusal {
-    fn from(error: BadDescriptor) -> Self {
-        Refusal(error.to_string())
-    }
-}
 
 /// One method of computing `P`. Candidates are (algorithm, config) pairs.
 pub(crate) trait Algorithm<P>: Sync {

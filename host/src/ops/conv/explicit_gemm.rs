@@ -6,15 +6,13 @@
 //! Document Processing", 2006). It moves as many bytes as there are taps for each of the image, and needs the memory; but
 //! any method of `matmul` multiplies, and images may have any strides. The workspace grows with the batch.
 
-use super::im2col_wgmma::unsupported;
 use super::{ConvMode, ConvPass, ConvProblem, ConvShape};
 use crate::driver::Function;
 use crate::launch::{covering_grid, launch};
 use crate::ops::matmul::{MatmulDesc, MatmulProblem};
-use crate::plan::{Bound, Call, Launch};
+use crate::plan::{Call, Launch};
 use crate::select::cost::LAUNCH_US;
-use crate::select::{Algorithm, Cheapest, Config, Refusal};
-use crate::tensor::{Region, RegionMut};
+use crate::select::{Algorithm, Cheapest, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Math, Stream, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::ConvWindowsParams;
@@ -43,9 +41,7 @@ impl Algorithm<ConvProblem> for ExplicitGemm {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         let windows = Windows::of(problem)?;
         if windows.product(context).is_none() {
             return Err(Refusal::new(format!("needs an algorithm for {}, which every one refuses", windows.problem)));
@@ -85,9 +81,9 @@ impl Algorithm<ConvProblem> for ExplicitGemm {
     }
 
     fn prepare(&self, problem: &ConvProblem, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let windows = Windows::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let windows = Windows::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let Some(Cheapest { algorithm, config, .. }) = windows.product(context) else {
-            return Err(unsupported(problem, Refusal::new("needs an algorithm for its product")));
+            return Err(Refusal::new("needs an algorithm for its product").into_error(self.name(), problem));
         };
         let dtype = problem.x().dtype();
         let vectors = match windows.vectors {
@@ -363,48 +359,32 @@ impl WindowsLaunch {
     fn queue(&self, stream: &Stream, [image, windows]: [u64; 2], [alpha, beta]: [f64; 2]) -> Result<(), Error> {
         let vectors = self.vectors.as_ref().filter(|_| image.is_multiple_of(VECTOR_BYTES));
         let (function, params) = vectors.unwrap_or(&self.single);
-        let Some(stream) = stream.gpu_stream() else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", function.name()) });
-        };
+        let stream = stream.gpu_stream_for(function.name())?;
         let params = ConvWindowsParams { image, windows, alpha: alpha as f32, beta: beta as f32, ..*params };
         let config = covering_grid(params.n_units, BLOCK);
         launch(function, &config, stream, &params)
-            .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
     }
 }
 
 impl Launch for WindowsLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let RegionMut::Device(workspace) = &call.workspace else {
-            return Err(Error::NoDevice { reason: format!("{NAME} needs a GPU's stream") });
-        };
-        let workspace = *workspace;
+        let workspace = call.gpu_workspace(NAME)?;
         let windows = workspace.part(0, self.bytes);
-        let image = call.address(if self.pass == ConvPass::Dgrad { 2 } else { 0 });
-        let read = |i: usize| match &call.operands[i] {
-            Bound::Read(region) => Bound::Read(*region),
-            Bound::Write(RegionMut::Device(span)) => Bound::Write(RegionMut::Device(*span)),
-            // On the host, where this does not run: nothing to write to.
-            Bound::Write(RegionMut::Host(_)) => Bound::Read(Region::Host(&[])),
-        };
-        let gathered = || Bound::Read(Region::Device(windows));
-        let operands = match self.pass {
-            ConvPass::Fprop => [gathered(), read(1), read(2)],
-            ConvPass::Dgrad => [read(0), read(1), Bound::Write(RegionMut::Device(windows))],
-            ConvPass::Wgrad => [read(1), gathered(), read(2)],
-        };
         let is_dgrad = self.pass == ConvPass::Dgrad;
-        let [alpha, beta] = if is_dgrad { [1.0, 0.0] } else { [call.alpha, call.beta] };
-        let mut product = Call {
-            operands: operands.into_iter().collect(),
-            workspace: RegionMut::Device(workspace.part(self.bytes, workspace.len_bytes())),
-            alpha,
-            beta,
-        };
-        let addresses = [image, windows.address()];
+        let [alpha, beta] = [call.alpha, call.beta];
+        // Of x, or dx.
+        let operand = if is_dgrad { 2 } else { 0 };
+        let addresses = [call.address(operand), windows.address()];
+        let rest = workspace.part(self.bytes, workspace.len_bytes());
+        let mut product = call.inner(|i| (i == operand).then_some(windows), rest);
+        match self.pass {
+            ConvPass::Fprop => {}
+            ConvPass::Dgrad => (product.alpha, product.beta) = (1.0, 0.0),
+            ConvPass::Wgrad => product.operands.swap_first(),
+        }
         if is_dgrad {
             self.product.launch(stream, &mut product)?;
-            return self.queue(stream, addresses, [call.alpha, call.beta]);
+            return self.queue(stream, addresses, [alpha, beta]);
         }
         self.queue(stream, addresses, [1.0, 0.0])?;
         self.product.launch(stream, &mut product)

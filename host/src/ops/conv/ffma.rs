@@ -6,9 +6,9 @@
 use super::im2col_wgmma::{Class, Positions, classes, five};
 use super::{ConvMode, ConvPass, ConvProblem};
 use crate::driver::Function;
-use crate::launch::{LaunchConfig, launch};
+use crate::launch::{LaunchConfig, launch_on};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Stream};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::ffma::{ConvFfmaParams, ConvFfmaWgradParams, FFMA_K, FfmaTile};
@@ -121,9 +121,7 @@ impl Algorithm<ConvProblem> for Ffma {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         check(problem)?;
         let (products, groups) = (products(problem), problem.groups());
         let most = |tile: FfmaTile| products.iter().map(|&product| n_tiles(product, tile, groups)).max().unwrap_or(0);
@@ -278,20 +276,6 @@ pub(super) fn planned(problem: &ConvProblem) -> Result<usize, Refusal> {
     Ok(products(problem).len())
 }
 
-/// Queues a kernel.
-fn queue<T: crate::launch::KernelParams>(
-    function: &Function,
-    config: &LaunchConfig,
-    stream: &Stream,
-    params: &T,
-) -> Result<(), Error> {
-    let Some(stream) = stream.gpu_stream() else {
-        return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", function.name()) });
-    };
-    launch(function, config, stream, params)
-        .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
-}
-
 /// `fprop` and `dgrad`: a launch for each class.
 struct GatherLaunch {
     function: Function,
@@ -304,7 +288,7 @@ impl Launch for GatherLaunch {
         for (config, params) in &self.launches {
             let (alpha, beta) = (call.alpha as f32, call.beta as f32);
             let out = written + params.out * 4;
-            queue(&self.function, config, stream, &ConvFfmaParams { read, filter, out, alpha, beta, ..*params })?;
+            launch_on(stream, &self.function, config, &ConvFfmaParams { read, filter, out, alpha, beta, ..*params })?;
         }
         Ok(())
     }
@@ -321,6 +305,6 @@ impl Launch for WgradLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         let [x, dy, dw] = [0, 1, 2].map(|operand| call.address(operand));
         let (alpha, beta) = (call.alpha as f32, call.beta as f32);
-        queue(&self.function, &self.config, stream, &ConvFfmaWgradParams { x, dy, dw, alpha, beta, ..self.params })
+        launch_on(stream, &self.function, &self.config, &ConvFfmaWgradParams { x, dy, dw, alpha, beta, ..self.params })
     }
 }

@@ -11,14 +11,12 @@
 //! [`im2col_wgmma`]: super::im2col_wgmma
 //! [`spread_columns`]: super::spread_columns
 
-use super::im2col_wgmma::{
-    Class, Filter, Positions, Spread, check_address, check_device, classes, tma_type, unsupported,
-};
+use super::im2col_wgmma::{Class, Filter, Positions, Spread, check_address, classes, tma_type};
 use super::{ConvPass, ConvProblem};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::halo_wgmma::{
@@ -94,7 +92,7 @@ impl Algorithm<ConvProblem> for HaloWgmma {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        check_device(context)?;
+        check_hopper(context)?;
         let view = View::of(problem)?;
         let fits = |row: &&Row| row.pass == problem.pass() && row.dtype == problem.x().dtype() && view.fits(row.form);
         let configs: Vec<_> = KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect();
@@ -118,7 +116,7 @@ impl Algorithm<ConvProblem> for HaloWgmma {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let view = View::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let view = View::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let names = if problem.conv_pass() == ConvPass::Fprop { ["x", "w"] } else { ["dy", "w"] };
         Ok(Box::new(HaloLaunch { product: Product::new(view, config, context)?, names }))
     }
@@ -440,9 +438,8 @@ impl Product {
         alpha: f64,
         beta: f64,
     ) -> Result<(), Error> {
-        let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
+        let stream = stream.gpu_stream_for(self.function.name())?;
+        let context = stream.context();
         let Form { gemm_n, depth, .. } = self.form;
         // The filter's box: rows of the columns where the sum is contiguous, else of the sum.
         let (rows, columns) = if self.view.sum_is_contiguous { (gemm_n, depth) } else { (depth, PANEL) };
@@ -455,7 +452,6 @@ impl Product {
         }
         (params.alpha, params.beta) = (alpha as f32, beta as f32);
         launch(&self.function, &self.config, stream, &params)
-            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
     }
 }
 

@@ -4,8 +4,7 @@
 //! first. The result lies anyhow. Built on the views of `im2col_wgmma`.
 
 use super::im2col_wgmma::{
-    CYCLES_PER_US, Class, ENDS_US, Filter, Positions, View, check_address, check_device, check_window, classes, five,
-    unsupported,
+    CYCLES_PER_US, Class, ENDS_US, Filter, Positions, View, check_address, classes, five, read_access,
 };
 use super::nchw_transposed::channels_last;
 use super::{ConvPass, ConvProblem};
@@ -13,7 +12,7 @@ use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch, scales_only, store_params};
 use crate::ops::transform::Copying;
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Math, Stream, TensorDesc};
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, MAX_CLASSES, THREADS, access};
 use kernel_abi::ops::conv::kmajor_wgmma::ConvKMajorParams;
@@ -66,7 +65,7 @@ impl Algorithm<ConvProblem> for KMajorWgmma {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        check_device(context)?;
+        check_hopper(context)?;
         let view = KMajorView::of(problem)?;
         let fits = |row: &&Row| row.dtype == problem.x().dtype() && view.fits(row.tile);
         Ok(KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect())
@@ -85,7 +84,7 @@ impl Algorithm<ConvProblem> for KMajorWgmma {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let view = KMajorView::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let view = KMajorView::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let tile = row(config).tile;
         let function = context.function(config.0)?;
         function.allow_dynamic_shared(tile.smem_bytes() as usize)?;
@@ -172,20 +171,7 @@ impl KMajorView {
         };
         let written = Positions::anyhow(written_desc);
         let (classes, step) = classes(problem);
-        let one = &classes[0];
-        // One tap that reads where it writes: a plain product.
-        let same_place = classes.len() == 1
-            && one.n_taps() == 1
-            && step == [1; 3]
-            && one.axes.iter().all(|axis| axis.base == 0)
-            && read.extents == written.extents;
-        let im2col = if problem.axes().len() < 3 { access::IM2COL_2D } else { access::IM2COL_3D };
-        let a_access = if same_place && read.linear_stride().is_some() { access::LINEAR } else { im2col };
-        if a_access != access::LINEAR {
-            for class in classes.iter().filter(|class| class.n_taps() > 0) {
-                check_window(name, &read, &class.window(step), class.last_offset(), a_access)?;
-            }
-        }
+        let a_access = read_access(name, (&classes, step), &read, &written, problem.axes().len())?;
         let positions = written.count();
         if positions > i64::from(i32::MAX) {
             return Err(Refusal::new(format!("counts up to {} positions, the result has {positions}", i32::MAX)));
@@ -342,9 +328,8 @@ struct KMajorLaunch {
 impl Launch for KMajorLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         let (mut inputs, written) = ([call.address(0), call.address(1)], call.address(2));
-        let (Some(gpu_stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
+        let gpu_stream = stream.gpu_stream_for(self.function.name())?;
+        let context = gpu_stream.context();
         let view = &self.view;
         for (i, copy) in self.copies.iter().enumerate() {
             match copy {
@@ -369,8 +354,7 @@ impl Launch for KMajorLaunch {
             params.gather.out = written;
             (params.store.alpha, params.store.beta) = (call.alpha, call.beta);
             params.store.whole = u32::from(scales_only(&params.store) && view.stores_whole(written));
-            launch(&self.function, &part.config, gpu_stream, &params)
-                .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
+            launch(&self.function, &part.config, gpu_stream, &params)?;
         }
         Ok(())
     }

@@ -8,14 +8,13 @@
 //! rounded once. The product is that of another method, with an epilogue if the method has it.
 
 use super::algorithms::{configs_of, owner};
-use super::im2col_wgmma::{check_device, five, tma_type, unsupported};
+use super::im2col_wgmma::{five, tma_type};
 use super::nchw_transposed::channels_last;
 use super::{ConvPass, ConvProblem, halo_wgmma, halo_wgmma_split, im2col_wgmma};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch, linear_grid};
-use crate::plan::{Bound, Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
-use crate::tensor::{Region, RegionMut};
+use crate::plan::{Call, Launch};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, Error, Problem, Stream, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::merged_groups::{ConvMergeParams, RUN};
@@ -60,7 +59,7 @@ impl Algorithm<ConvProblem> for MergedGroups {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        check_device(context)?;
+        check_hopper(context)?;
         configs_of(&METHODS, &Merged::of(problem)?.problem, context)
     }
 
@@ -81,7 +80,7 @@ impl Algorithm<ConvProblem> for MergedGroups {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let merged = Merged::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let merged = Merged::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let step = |what: &str| -> Result<Step, Error> {
             let (symbol, _) = KERNELS.iter().find(|row| row.1 == what).expect("the kernel list has a row for each");
             Ok(Step { function: context.function(symbol)?, params: merged.params(what) })
@@ -183,13 +182,10 @@ struct Step {
 
 impl Step {
     fn queue(&self, stream: &Stream, filter: u64, merged: u64) -> Result<(), Error> {
-        let Some(stream) = stream.gpu_stream() else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
+        let stream = stream.gpu_stream_for(self.function.name())?;
         let params = ConvMergeParams { filter, merged, ..self.params };
         let config = LaunchConfig { programmatic: true, ..linear_grid(params.n_runs.into(), BLOCK) };
         launch(&self.function, &config, stream, &params)
-            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
     }
 }
 
@@ -206,10 +202,7 @@ struct MergedLaunch {
 
 impl Launch for MergedLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let RegionMut::Device(workspace) = &call.workspace else {
-            return Err(Error::NoDevice { reason: "merged_groups needs a GPU's stream".to_owned() });
-        };
-        let workspace = *workspace;
+        let workspace = call.gpu_workspace("merged_groups")?;
         // The operand that is the filter: w, or dw behind x and dy.
         let at = if self.pick.is_some() { 2 } else { 1 };
         let filter = call.address(at);
@@ -217,21 +210,8 @@ impl Launch for MergedLaunch {
             self.merge.queue(stream, filter, workspace.address())?;
         }
         let merged = workspace.part(0, self.filter_bytes);
-        let operands = call.operands.iter().enumerate().map(|(i, operand)| match operand {
-            Bound::Read(_) if i == at => Bound::Read(Region::Device(merged)),
-            Bound::Write(_) if i == at => Bound::Write(RegionMut::Device(merged)),
-            Bound::Read(region) => Bound::Read(*region),
-            Bound::Write(RegionMut::Device(span)) => Bound::Write(RegionMut::Device(*span)),
-            // On the host, where this does not run: nothing to write to.
-            Bound::Write(RegionMut::Host(_)) => Bound::Write(RegionMut::Host(&mut [])),
-        });
-        let mut inner = Call {
-            operands: operands.collect(),
-            workspace: RegionMut::Device(workspace.part(self.behind_filter, workspace.len_bytes())),
-            alpha: call.alpha,
-            beta: call.beta,
-        };
-        self.convolution.launch(stream, &mut inner)?;
+        let rest = workspace.part(self.behind_filter, workspace.len_bytes());
+        self.convolution.launch(stream, &mut call.inner(|i| (i == at).then_some(merged), rest))?;
         match &self.pick {
             Some(pick) => pick.queue(stream, filter, workspace.address()),
             None => Ok(()),

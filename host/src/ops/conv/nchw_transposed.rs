@@ -10,9 +10,8 @@ use super::{
     overlap_wgmma, packed_rows, spread_columns, winograd,
 };
 use crate::ops::transform::Transposition;
-use crate::plan::{Bound, Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
-use crate::tensor::{Region, RegionMut};
+use crate::plan::{Call, Launch};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, Error, Operand, Problem, Stream, TensorDesc};
 
 /// The kernels that a method may choose, each with the name it has here.
@@ -173,9 +172,7 @@ impl Algorithm<ConvProblem> for NchwTransposed {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         let mut reasons = Vec::new();
         let mut found = Vec::new();
         for method in METHODS {
@@ -205,10 +202,7 @@ impl Algorithm<ConvProblem> for NchwTransposed {
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let (method, inner) = chosen(config);
-        let copies = Copies::of(method, problem).map_err(|Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        })?;
+        let copies = Copies::of(method, problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let transpositions = |from: usize, copy: &Copy| -> Result<_, Error> {
             let there = Transposition::new(&copies.operands[from], &copy.desc, context)?;
             let back =
@@ -371,10 +365,8 @@ struct TransposedLaunch {
 
 impl Launch for TransposedLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let (Some(gpu_stream), RegionMut::Device(workspace)) = (stream.gpu_stream(), &call.workspace) else {
-            return Err(Error::NoDevice { reason: "nchw_transposed needs a GPU's stream".to_owned() });
-        };
-        let workspace = *workspace;
+        let name = "nchw_transposed";
+        let (gpu_stream, workspace) = (stream.gpu_stream_for(name)?, call.gpu_workspace(name)?);
         let prior = call.beta != 0.0;
         let mut launched = false;
         for (i, moved) in self.moved.iter().enumerate() {
@@ -383,24 +375,9 @@ impl Launch for TransposedLaunch {
                 launched = true;
             }
         }
-        let operands = call.operands.iter().zip(&self.moved).map(|(operand, moved)| {
-            let part = moved.as_ref().map(|moved| workspace.part(moved.at, moved.end));
-            match (operand, part) {
-                (Bound::Read(_), Some(part)) => Bound::Read(Region::Device(part)),
-                (Bound::Read(region), None) => Bound::Read(*region),
-                (Bound::Write(_), Some(part)) => Bound::Write(RegionMut::Device(part)),
-                (Bound::Write(RegionMut::Device(span)), None) => Bound::Write(RegionMut::Device(*span)),
-                // On the host, where this does not run: nothing to write to.
-                (Bound::Write(RegionMut::Host(_)), None) => Bound::Write(RegionMut::Host(&mut [])),
-            }
-        });
-        let mut inner = Call {
-            operands: operands.collect(),
-            workspace: RegionMut::Device(workspace.part(self.behind_copies, workspace.len_bytes())),
-            alpha: call.alpha,
-            beta: call.beta,
-        };
-        self.convolution.launch(stream, &mut inner)?;
+        let copy = |i: usize| self.moved[i].as_ref().map(|moved| workspace.part(moved.at, moved.end));
+        let rest = workspace.part(self.behind_copies, workspace.len_bytes());
+        self.convolution.launch(stream, &mut call.inner(copy, rest))?;
         let output = self.moved[2].as_ref();
         match output.and_then(|moved| Some((moved.back.as_ref()?, moved.at))) {
             Some((back, at)) => back.launch(gpu_stream, workspace.address() + at, call.address(2), false),

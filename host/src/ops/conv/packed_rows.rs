@@ -12,13 +12,13 @@
 
 use super::im2col_wgmma::{
     AxisClass, Class, Filter, KERNELS, Positions, Product, Row, SplitSum, Spread, View, WGRAD_KERNELS, WgradRow,
-    WgradView, Window, check_address, check_device, check_window, classes, row, tma_type, unsupported,
+    WgradView, Window, check_address, check_window, classes, row, tma_type,
 };
 use super::{ConvMode, ConvPass, ConvProblem, halo_wgmma};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch, linear_grid};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, Error, Problem, Stream, TensorDesc};
 use kernel_abi::ops::conv::ConvPackRowsParams;
 use kernel_abi::ops::conv::im2col_wgmma::access;
@@ -48,7 +48,7 @@ impl Algorithm<ConvProblem> for PackedRows {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        check_device(context)?;
+        check_hopper(context)?;
         let packing = Packing::of(problem)?;
         let dtype = problem.x().dtype();
         match problem.conv_pass() {
@@ -111,7 +111,7 @@ impl Algorithm<ConvProblem> for PackedRows {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let refused = |refusal| unsupported(problem, refusal);
+        let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let packing = Packing::of(problem).map_err(refused)?;
         let pack = context.function(PACK[0])?;
         if problem.conv_pass() == ConvPass::Wgrad {
@@ -184,9 +184,7 @@ impl Packed {
     }
 
     fn launch(&self, function: &Function, stream: &Stream, from: u64, to: u64) -> Result<(), Error> {
-        let Some(stream) = stream.gpu_stream() else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", function.name()) });
-        };
+        let stream = stream.gpu_stream_for(function.name())?;
         let [_, c, h, w] = self.dims;
         let params = ConvPackRowsParams {
             from: from + 2 * self.first as u64,
@@ -202,7 +200,6 @@ impl Packed {
         };
         let config = LaunchConfig { programmatic: true, ..linear_grid(params.n_runs, 256) };
         launch(function, &config, stream, &params)
-            .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
     }
 }
 

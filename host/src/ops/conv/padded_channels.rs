@@ -6,14 +6,13 @@
 //! The result is written where it belongs, by methods that write any number of channels.
 
 use super::algorithms::{configs_of, owner};
-use super::im2col_wgmma::{Positions, check_device, tma_type, unsupported};
+use super::im2col_wgmma::{Positions, tma_type};
 use super::nchw_transposed::channels_last;
 use super::{ConvProblem, halo_wgmma, im2col_wgmma};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
-use crate::plan::{Bound, Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
-use crate::tensor::{Region, RegionMut};
+use crate::plan::{Call, Launch};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, Error, Operand, Problem, Stream, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::padded_channels::{BLOCK_RUNS, ConvPadParams, PaddedRows, RUN, THREADS};
@@ -44,7 +43,7 @@ impl Algorithm<ConvProblem> for PaddedChannels {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        check_device(context)?;
+        check_hopper(context)?;
         let copies = Copies::of(problem)?;
         configs_of(&METHODS, &copies.problem, context)
     }
@@ -60,7 +59,7 @@ impl Algorithm<ConvProblem> for PaddedChannels {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let copies = Copies::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let copies = Copies::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         Ok(Box::new(PaddedLaunch {
             pad: context.function(PAD[0])?,
             convolution: owner(config).prepare(&copies.problem, config, context)?,
@@ -207,10 +206,8 @@ struct PaddedLaunch {
 
 impl Launch for PaddedLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let (Some(gpu_stream), RegionMut::Device(workspace)) = (stream.gpu_stream(), &call.workspace) else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.pad.name()) });
-        };
-        let workspace = *workspace;
+        let name = self.pad.name();
+        let (gpu_stream, workspace) = (stream.gpu_stream_for(name)?, call.gpu_workspace(name)?);
         let bound = |i: usize| {
             let copy = self.copies[i].as_ref();
             copy.map(|copy| (copy.bound(call.address(i), workspace.address()), copy.blocks()))
@@ -224,23 +221,10 @@ impl Launch for PaddedLaunch {
             programmatic: true,
             ..LaunchConfig::default()
         };
-        launch(&self.pad, &config, gpu_stream, &ConvPadParams { first, second, first_blocks, reserved: 0 })
-            .map_err(|source| Error::Launch { kernel: self.pad.name().to_owned(), source })?;
-        let copies = self.copies.iter().chain(std::iter::once(&None));
-        let operands = call.operands.iter().zip(copies).map(|(operand, copy)| match (operand, copy) {
-            (_, Some(copy)) => Bound::Read(Region::Device(workspace.part(copy.at, copy.end))),
-            (Bound::Read(region), None) => Bound::Read(*region),
-            (Bound::Write(RegionMut::Device(span)), None) => Bound::Write(RegionMut::Device(*span)),
-            // On the host, where this does not run: nothing to write to.
-            (Bound::Write(RegionMut::Host(_)), None) => Bound::Write(RegionMut::Host(&mut [])),
-        });
-        let mut inner = Call {
-            operands: operands.collect(),
-            workspace: RegionMut::Device(workspace.part(self.behind_copies, workspace.len_bytes())),
-            alpha: call.alpha,
-            beta: call.beta,
-        };
-        self.convolution.launch(stream, &mut inner)
+        launch(&self.pad, &config, gpu_stream, &ConvPadParams { first, second, first_blocks, reserved: 0 })?;
+        let copy = |i: usize| Some(self.copies.get(i)?.as_ref()?).map(|copy| workspace.part(copy.at, copy.end));
+        let rest = workspace.part(self.behind_copies, workspace.len_bytes());
+        self.convolution.launch(stream, &mut call.inner(copy, rest))
     }
 }
 

@@ -8,11 +8,11 @@
 //! Channels last: y is x times wᵀ, positions by channels, and dx is dy times w. The positions of all images are the rows
 //! of one matrix where they lie evenly. dw is left to `im2col_wgmma_split`, whose parts add up faster.
 
-use super::im2col_wgmma::{check_address, check_device, tma_type, unsupported};
+use super::im2col_wgmma::{check_address, tma_type};
 use super::{ConvPass, ConvProblem};
 use crate::ops::matmul::{MatmulProblem, Product, TmaLaunch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, Error, Problem, Stream, TensorDesc};
 
 /// Images as matrices.
@@ -24,7 +24,7 @@ impl Algorithm<ConvProblem> for PointwiseMatmul {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        check_device(context)?;
+        check_hopper(context)?;
         Ok(Matrices::of(problem)?.product.configs(context))
     }
 
@@ -38,7 +38,8 @@ impl Algorithm<ConvProblem> for PointwiseMatmul {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let Matrices { product, factors } = Matrices::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let Matrices { product, factors } =
+            Matrices::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let names = match problem.conv_pass() {
             ConvPass::Fprop => ["x", "w"],
             ConvPass::Dgrad => ["dy", "w"],

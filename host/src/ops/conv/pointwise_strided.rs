@@ -4,14 +4,13 @@
 //!
 //! [`pointwise_matmul`]: super::pointwise_matmul
 
-use super::im2col_wgmma::{check_device, tma_type, unsupported};
+use super::im2col_wgmma::tma_type;
 use super::pointwise_matmul::{Image, PointwiseMatmul};
 use super::{ConvDesc, ConvPass, ConvProblem};
 use crate::driver::{Function, GpuStream};
 use crate::launch::{LaunchConfig, covering_grid, launch};
-use crate::plan::{Bound, Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
-use crate::tensor::{Region, RegionMut};
+use crate::plan::{Call, Launch};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Stream, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::ConvStridedPlanesParams;
@@ -39,7 +38,7 @@ impl Algorithm<ConvProblem> for PointwiseStrided {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        check_device(context)?;
+        check_hopper(context)?;
         PointwiseMatmul.configs(&Picked::of(problem)?.problem, context)
     }
 
@@ -62,7 +61,7 @@ impl Algorithm<ConvProblem> for PointwiseStrided {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let picked = Picked::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let picked = Picked::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let kernel = |what: &str| {
             let fits = |row: &&(&'static str, &str, DType)| row.1 == what && row.2 == problem.x().dtype();
             let (symbol, ..) = KERNELS.iter().find(fits).expect("both types have both kernels");
@@ -198,16 +197,13 @@ impl PickedLaunch {
     fn queue(&self, function: &Function, stream: &GpuStream, params: &ConvStridedPlanesParams) -> Result<(), Error> {
         let config = LaunchConfig { programmatic: true, ..covering_grid(params.n_units, BLOCK) };
         launch(function, &config, stream, params)
-            .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
     }
 }
 
 impl Launch for PickedLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let (Some(gpu_stream), RegionMut::Device(workspace)) = (stream.gpu_stream(), &call.workspace) else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.pick.name()) });
-        };
-        let workspace = *workspace;
+        let name = self.pick.name();
+        let (gpu_stream, workspace) = (stream.gpu_stream_for(name)?, call.gpu_workspace(name)?);
         // Of x, or dx.
         let operand = if self.pass == ConvPass::Dgrad { 2 } else { 0 };
         let (planes, picked) = (call.address(operand), workspace.address());
@@ -218,22 +214,8 @@ impl Launch for PickedLaunch {
             self.queue(&self.pick, gpu_stream, &params(false, 0.0))?;
         }
         let part = workspace.part(0, self.bytes);
-        let operands = call.operands.iter().enumerate().map(|(i, bound)| match bound {
-            Bound::Read(_) if i == operand => Bound::Read(Region::Device(part)),
-            Bound::Read(region) => Bound::Read(*region),
-            Bound::Write(RegionMut::Device(span)) => {
-                Bound::Write(RegionMut::Device(if i == operand { part } else { *span }))
-            }
-            // On the host, where this does not run: nothing to write to.
-            Bound::Write(RegionMut::Host(_)) => Bound::Write(RegionMut::Host(&mut [])),
-        });
-        let mut inner = Call {
-            operands: operands.collect(),
-            workspace: RegionMut::Device(workspace.part(self.bytes, workspace.len_bytes())),
-            alpha: call.alpha,
-            beta: call.beta,
-        };
-        self.product.launch(stream, &mut inner)?;
+        let rest = workspace.part(self.bytes, workspace.len_bytes());
+        self.product.launch(stream, &mut call.inner(|i| (i == operand).then_some(part), rest))?;
         if operand == 2 {
             self.queue(&self.spread, gpu_stream, &params(true, call.beta))?;
         }

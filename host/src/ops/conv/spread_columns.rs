@@ -12,14 +12,14 @@
 //! [`im2col_wgmma`]: super::im2col_wgmma
 
 use super::im2col_wgmma::{
-    AxisClass, Class, Filter, KERNELS, MULTIPROCESSORS, Positions, Product, Spread, View, check_address, check_device,
-    check_window, five, row, tma_type, unsupported,
+    AxisClass, Class, Filter, KERNELS, MULTIPROCESSORS, Positions, Product, Spread, View, check_address, check_window,
+    five, row, tma_type,
 };
 use super::{ConvAxis, ConvMode, ConvPass, ConvProblem, halo_wgmma};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch, linear_grid};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, Error, Stream};
 use kernel_abi::ops::conv::ConvPackSpreadParams;
 use kernel_abi::ops::conv::im2col_wgmma::{
@@ -55,7 +55,7 @@ impl Algorithm<ConvProblem> for SpreadColumns {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        check_device(context)?;
+        check_hopper(context)?;
         // The product is fprop's: the packed filter lies with the channels of the sum contiguous.
         let dtype = problem.x().dtype();
         let halo = Packing::of(problem, None).and_then(|packing| packing.view(problem, None));
@@ -101,7 +101,7 @@ impl Algorithm<ConvProblem> for SpreadColumns {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let refused = |refusal| unsupported(problem, refusal);
+        let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let tile = gather_tile(config);
         let packing = Packing::of(problem, tile).map_err(refused)?;
         let view = packing.view(problem, tile).map_err(refused)?;
@@ -402,14 +402,11 @@ impl Launch for SpreadLaunch {
         // The filter and what is written lie anyhow: element by element.
         let [read, w, written] = [0, 1, 2].map(|operand| call.address(operand));
         check_address(self.name, read)?;
-        let Some(gpu_stream) = stream.gpu_stream() else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.pack.name()) });
-        };
+        let gpu_stream = stream.gpu_stream_for(self.pack.name())?;
         let packed = call.workspace_address();
         let params = ConvPackSpreadParams { from: w, to: packed, ..self.params };
         let config = LaunchConfig { programmatic: true, ..linear_grid(params.n_elems, 256) };
-        launch(&self.pack, &config, gpu_stream, &params)
-            .map_err(|source| Error::Launch { kernel: self.pack.name().to_owned(), source })?;
+        launch(&self.pack, &config, gpu_stream, &params)?;
         let addresses = [read, packed, written];
         match &self.product {
             Columns::Gather(product) => product.launch(stream, addresses, call.alpha, call.beta),

@@ -4,7 +4,7 @@ use super::naive::{Places, Steps, Sum, params, partials_bytes};
 use super::{CrossEntropyInput, CrossEntropyPass, CrossEntropyProblem, LossReduction};
 use crate::launch::LaunchConfig;
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal, cost};
+use crate::select::{Algorithm, Config, Refusal, check_gpu, cost};
 use crate::{Context, DType, Error, Problem};
 use kernel_abi::ops::crossentropy::CrossEntropyParams;
 
@@ -192,9 +192,7 @@ pub(super) fn div_ceil(a: i64, b: i64) -> i64 {
 pub(super) fn contiguous_rows(problem: &CrossEntropyProblem, context: &Context) -> Result<(), Refusal> {
     /// Classes are counted in 32 bits, with some to spare behind the last.
     const MAX_CLASSES: i64 = 1 << 30;
-    if !context.is_gpu() {
-        return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-    }
+    check_gpu(context)?;
     if problem.x().dtype() == DType::F64 {
         return Err(Refusal::new("takes f32, f16 and bf16, given f64"));
     }

@@ -186,7 +186,7 @@ impl Sum {
             return Ok(None);
         }
         let kernel = kernel_for(SUMS, problem.pass(), problem.loss().dtype(), context);
-        let config = kernel.map_err(|refusal| Error::bad("crossentropy", "loss", refusal.0))?[0];
+        let config = kernel.map_err(|refusal| refusal.into_error("naive", problem))?[0];
         let params = CrossEntropySumParams {
             n_partials,
             partials: 0,

@@ -96,7 +96,7 @@ impl Algorithm<CrossEntropyProblem> for SplitRows {
     ) -> Result<Box<dyn Launch>, Error> {
         let (n_parts, part_pieces) = parts(problem, context);
         let rest = kernel_for(KERNELS, "forward_rest", problem.x().dtype(), context)
-            .map_err(|Refusal(reason)| Error::bad("crossentropy", "x", reason))?[0];
+            .map_err(|refusal| refusal.into_error(self.name(), problem))?[0];
         let grid = [n_parts as u32, problem.n_rows().min(MAX_GRID_ROWS) as u32, 1];
         let config_of =
             |grid: [u32; 3], threads: u32| LaunchConfig { grid, block: [threads, 1, 1], ..LaunchConfig::default() };

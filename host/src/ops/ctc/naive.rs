@@ -43,7 +43,7 @@ impl Algorithm<CtcProblem> for Naive {
         let is_backward = problem.dx().is_some();
         let function = |what: &str, dtype| {
             let found = kernel_for(KERNELS, what, dtype, context);
-            context.function(found.map_err(|refusal| Error::bad("ctc", "x", refusal.0))?[0].0)
+            context.function(found.map_err(|refusal| refusal.into_error(self.name(), problem))?[0].0)
         };
         let x = problem.x();
         let rows = linear_grid((n_steps * n_sequences).saturating_mul(LANES), BLOCK);

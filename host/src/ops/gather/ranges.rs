@@ -5,7 +5,7 @@ use super::{GatherPass, GatherProblem, naive};
 use crate::driver::Function;
 use crate::launch::{KernelLaunch, LaunchConfig, launch_on};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal, cost};
+use crate::select::{Algorithm, Config, Refusal, check_gpu, cost};
 use crate::{Context, DType, Error, Stream};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::gather::{
@@ -69,9 +69,7 @@ impl Algorithm<GatherProblem> for Ranges {
     }
 
     fn configs(&self, problem: &GatherProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         listed(problem)?;
         let (dtype, elems) = (problem.x().dtype(), elems(problem)?);
         let row = SUMS.iter().find(|row| (row.1, row.2) == (dtype, elems));
@@ -94,10 +92,7 @@ impl Algorithm<GatherProblem> for Ranges {
     }
 
     fn prepare(&self, problem: &GatherProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let unsupported = |Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        };
+        let unsupported = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let (grid, params) = listed(problem).map_err(unsupported)?;
         let item = problem.x().dtype().size_bytes() as u64;
         let steps = STEPS.iter().map(|row| context.function(row.0)).collect::<Result<_, _>>()?;

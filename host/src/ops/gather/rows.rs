@@ -3,7 +3,7 @@
 use super::{GatherPass, GatherProblem, naive};
 use crate::launch::{ACCESS_BYTES, KernelLaunch, LaunchConfig};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem, Stream};
 use kernel_abi::desc::collapse_dims;
 use kernel_abi::division::Divisor;
@@ -50,9 +50,7 @@ impl Algorithm<GatherProblem> for Rows {
     }
 
     fn configs(&self, problem: &GatherProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         Ok(vec![Config(Geometry::of(problem)?.symbol)])
     }
 
@@ -70,10 +68,7 @@ impl Algorithm<GatherProblem> for Rows {
     }
 
     fn prepare(&self, problem: &GatherProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let unsupported = |Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        };
+        let unsupported = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let geometry = Geometry::of(problem).map_err(unsupported)?;
         let function = context.function(config.0)?;
         let general = naive::launch(problem, context)?;

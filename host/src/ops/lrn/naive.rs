@@ -76,7 +76,7 @@ impl Algorithm<LrnProblem> for Naive {
         let mut steps = Vec::new();
         if problem.lrn_pass() == LrnPass::Backward {
             let powers = kernel_for(KERNELS, "powers", problem.x().dtype(), context);
-            steps.push(step(powers.map_err(|Refusal(reason)| Error::bad("lrn", "x", reason))?[0].0)?);
+            steps.push(step(powers.map_err(|refusal| refusal.into_error(self.name(), problem))?[0].0)?);
         }
         steps.push(step(config.0)?);
         Ok(Box::new(Steps(steps)))

@@ -5,7 +5,7 @@ use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch_on};
 use crate::plan::{Call, Launch};
 use crate::select::cost::LAUNCH_US;
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
 use kernel_abi::desc::collapse_dims;
 use kernel_abi::division::Divisor;
@@ -65,9 +65,7 @@ impl Algorithm<LrnProblem> for RegisterWindows {
     }
 
     fn configs(&self, problem: &LrnProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         let dtype = problem.x().dtype();
         if dtype == DType::F64 {
             return Err(Refusal::new("takes f32, f16 and bf16, given f64"));
@@ -109,10 +107,7 @@ impl Algorithm<LrnProblem> for RegisterWindows {
     }
 
     fn prepare(&self, problem: &LrnProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let geometry = Geometry::of(problem).map_err(|Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        })?;
+        let geometry = Geometry::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let step = |walk: Walk| -> Result<Step, Error> {
             let symbol = kernel(problem, walk).map_or("", |kernel| kernel.symbol);
             Ok(Step {

@@ -19,9 +19,9 @@ impl Operation for MatmulProblem {
             &tma_wgmma::TmaWgmma,
             &kmajor_wgmma::KMajorWgmma,
             &bf16x3_wgmma::Bf16x3Wgmma,
-            &cp_async_mma::CpAsyncMma,
+            &cp_async_mma::CP_ASYNC_MMA,
             &SeparateEpilogue,
-            &ffma::Ffma,
+            &ffma::FFMA,
             &naive::Naive,
         ]
     }

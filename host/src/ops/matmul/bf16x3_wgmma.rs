@@ -13,7 +13,7 @@ use super::tma_wgmma::variants::Way;
 use crate::driver::TmaType;
 use crate::launch::{LaunchConfig, linear_grid};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Stream, TensorDesc};
 use kernel_abi::epilogue::FusedEpilogueParam;
 use kernel_abi::ops::matmul::{
@@ -179,14 +179,7 @@ impl Algorithm<MatmulProblem> for Bf16x3Wgmma {
     }
 
     fn configs(&self, problem: &MatmulProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        let info = context.info();
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", info.name)));
-        }
-        if info.compute_capability != (9, 0) {
-            let (major, minor) = info.compute_capability;
-            return Err(Refusal::new(format!("needs compute capability 9.0, the device has {major}.{minor}")));
-        }
+        check_hopper(context)?;
         Ok(vec![Config(Sides::of(problem)?.row().symbol)])
     }
 
@@ -220,10 +213,7 @@ impl Algorithm<MatmulProblem> for Bf16x3Wgmma {
 
     fn prepare(&self, problem: &MatmulProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         const BLOCK: u32 = 256;
-        let sides = Sides::of(problem).map_err(|Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        })?;
+        let sides = Sides::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let function = context.function(config.0)?;
         function.allow_dynamic_shared(TILE.smem_bytes() as usize)?;
         let n_units = (context.info().n_units as u64).max(1);
@@ -261,9 +251,8 @@ struct PartsLaunch {
 
 impl Launch for PartsLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.step.function.name()) });
-        };
+        let stream = stream.gpu_stream_for(self.step.function.name())?;
+        let context = stream.context();
         let sides = &self.sides;
         let operands = if sides.exchanged { [1, 0] } else { [0, 1] };
         let (workspace, _) = call.workspace.range();

@@ -12,7 +12,7 @@ use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch, scales_only, store_params};
 use crate::ops::transform::Copying;
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Math, Problem, Stream, TensorDesc};
 use kernel_abi::epilogue::FusedEpilogueParam;
 use kernel_abi::ops::matmul::{
@@ -75,14 +75,7 @@ impl Algorithm<MatmulProblem> for KMajorWgmma {
     }
 
     fn configs(&self, problem: &MatmulProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        let info = context.info();
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", info.name)));
-        }
-        if info.compute_capability != (9, 0) {
-            let (major, minor) = info.compute_capability;
-            return Err(Refusal::new(format!("needs compute capability 9.0, the device has {major}.{minor}")));
-        }
+        check_hopper(context)?;
         let sides = Sides::of(problem)?;
         let fits = |row: &&Row| sides.dtypes == [row.a, row.b] && sides.fits(row.tile);
         Ok(KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect())
@@ -113,10 +106,7 @@ impl Algorithm<MatmulProblem> for KMajorWgmma {
     }
 
     fn prepare(&self, problem: &MatmulProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let sides = Sides::of(problem).map_err(|Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        })?;
+        let sides = Sides::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let tile = row(config).tile;
         let function = context.function(config.0)?;
         function.allow_dynamic_shared(tile.smem_bytes() as usize)?;
@@ -393,9 +383,8 @@ struct KMajorLaunch {
 
 impl Launch for KMajorLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
+        let stream = stream.gpu_stream_for(self.function.name())?;
+        let context = stream.context();
         let (sides, tile) = (&self.sides, self.tile);
         let mut params = self.params;
         let mut inputs = [call.address(0), call.address(1)];
@@ -412,7 +401,6 @@ impl Launch for KMajorLaunch {
         (params.store.alpha, params.store.beta) = (call.alpha, call.beta);
         params.store.whole = u32::from(scales_only(&params.store) && sides.stores_whole(call.address(2)));
         launch(&self.function, &self.config, stream, &params)
-            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
     }
 }
 

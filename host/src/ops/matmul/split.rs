@@ -5,7 +5,7 @@ use super::MatmulProblem;
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch, linear_grid};
 use crate::plan::{Call, Launch};
-use crate::select::{Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
 use kernel_abi::ops::matmul::{
     MAX_BATCH_DIMS, MatmulBlockParams, MatmulBlockTile, MatmulOperand, MatmulPartialsParams,
@@ -70,6 +70,7 @@ pub(super) struct Speed {
 
 /// The kernels of one algorithm.
 pub(super) struct Blocks {
+    pub(super) name: &'static str,
     pub(super) rows: &'static [BlockRow],
     pub(super) speed: fn(&Context) -> Speed,
 }
@@ -86,12 +87,16 @@ impl Blocks {
         let mut named = all.filter(|(_, (name, _))| *name == config.0);
         named.next().map(|(row, (_, slices))| (row, *slices)).expect("configs come from the kernel list")
     }
+}
+
+impl Algorithm<MatmulProblem> for Blocks {
+    fn name(&self) -> &'static str {
+        self.name
+    }
 
     /// The kernels for a problem, each without slices and with the best number of them.
-    pub(super) fn configs(&self, problem: &MatmulProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+    fn configs(&self, problem: &MatmulProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        check_gpu(context)?;
         let dtype = problem.a().dtype();
         if !self.rows.iter().any(|row| row.dtype == dtype) {
             let mut known: Vec<String> = self.rows.iter().map(|row| row.dtype.to_string()).collect();
@@ -133,13 +138,13 @@ impl Blocks {
     }
 
     /// Room for the slices' sums.
-    pub(super) fn workspace_bytes(&self, problem: &MatmulProblem, config: Config) -> u64 {
+    fn workspace_bytes(&self, problem: &MatmulProblem, config: Config) -> u64 {
         let (_, slices) = self.row(config);
         if slices > 1 { Sides::of(problem).partial_bytes(slices) } else { 0 }
     }
 
     /// The slower of computing, in rounds of resident blocks, and memory.
-    pub(super) fn estimate_us(&self, problem: &MatmulProblem, config: Config, context: &Context) -> f64 {
+    fn estimate_us(&self, problem: &MatmulProblem, config: Config, context: &Context) -> f64 {
         /// From the launch to the end of nothing.
         const ENDS_US: f64 = 3.5;
         /// The kernel that adds up slices.
@@ -170,12 +175,7 @@ impl Blocks {
         us
     }
 
-    pub(super) fn prepare(
-        &self,
-        problem: &MatmulProblem,
-        config: Config,
-        context: &Context,
-    ) -> Result<Box<dyn Launch>, Error> {
+    fn prepare(&self, problem: &MatmulProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let (row, slices) = self.row(config);
         let (tile, sides) = (row.tile, Sides::of(problem));
         let function = context.function(row.symbol)?;
@@ -379,13 +379,7 @@ struct BlockLaunch {
 
 impl Launch for BlockLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let Some(stream) = stream.gpu_stream() else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
-        let failed = |function: &Function| {
-            let kernel = function.name().to_owned();
-            move |source| Error::Launch { kernel, source }
-        };
+        let stream = stream.gpu_stream_for(self.function.name())?;
         let (a, b) =
             if self.sides.exchanged { (call.address(1), call.address(0)) } else { (call.address(0), call.address(1)) };
         let c = call.address(2);
@@ -396,13 +390,13 @@ impl Launch for BlockLaunch {
         params.stores_whole = u32::from(self.sides.stores(c, 4 * self.sides.a.element_bytes));
         (params.partials, _) = call.workspace.range();
         (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
-        launch(&self.function, &self.config, stream, &params).map_err(failed(&self.function))?;
+        launch(&self.function, &self.config, stream, &params)?;
         if let Some(Sums { function, config, params: sums }) = &self.split {
             let mut sums = *sums;
             sums.partials = params.partials;
             sums.c.address = c;
             (sums.alpha, sums.beta) = (params.alpha, params.beta);
-            launch(function, config, stream, &sums).map_err(failed(function))?;
+            launch(function, config, stream, &sums)?;
         }
         Ok(())
     }

@@ -64,10 +64,7 @@ impl Algorithm<NormProblem> for LoopedRows {
     }
 
     fn prepare(&self, problem: &NormProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let refused = |Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        };
+        let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let geometry = Geometry::of(problem).map_err(refused)?;
         let params = params(problem, &geometry);
         let dtype = problem.x().dtype();

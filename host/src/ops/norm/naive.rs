@@ -66,8 +66,8 @@ impl Algorithm<NormProblem> for Naive {
         let mut steps = vec![Step::new(problem, function, (&outer, &inner), lanes, affine).map_err(bad)?];
         if has_parameter_gradients(problem) {
             let dtype = problem.x().dtype();
-            let rows =
-                kernel_for(KERNELS, "parameters", dtype, context).map_err(|Refusal(r)| Error::bad("norm", "x", r))?;
+            let rows = kernel_for(KERNELS, "parameters", dtype, context)
+                .map_err(|refusal| refusal.into_error(self.name(), problem))?;
             let function = context.function(rows[0].0)?;
             let dims = (sharing.parameter_dims(), sharing.sharing_dims());
             let gradients = ["dscale", "dbias"];
@@ -121,11 +121,8 @@ pub(super) fn run<P: crate::launch::KernelParams>(
     stream: &Stream,
     params: &P,
 ) -> Result<(), Error> {
-    let Some(stream) = stream.gpu_stream() else {
-        return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", function.name()) });
-    };
+    let stream = stream.gpu_stream_for(function.name())?;
     launch(function, config, stream, params)
-        .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
 }
 
 /// Where an address goes: for the time being 1 more than the place of the operand; 0 for none.

@@ -6,7 +6,7 @@ use super::{NormPass, NormProblem, naive};
 use crate::launch::LaunchConfig;
 use crate::plan::Launch;
 use crate::select::cost::LAUNCH_US;
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem};
 use kernel_abi::ops::norm::row_registers::RING_ROWS;
 
@@ -57,9 +57,7 @@ impl Algorithm<NormProblem> for RingRows {
     }
 
     fn configs(&self, problem: &NormProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         Geometry::of(problem)?;
         let order = problem.sharing().packed_rows();
         if order.run != 1 || order.period != 1 {

@@ -7,7 +7,7 @@ use crate::launch::{KernelLaunch, LaunchConfig};
 use crate::ops::norm::naive::{place, place_address, run};
 use crate::plan::{Call, Launch};
 use crate::select::cost::LAUNCH_US;
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
 use kernel_abi::desc::collapse_dims;
 use kernel_abi::division::Divisor;
@@ -69,9 +69,7 @@ impl Algorithm<NormProblem> for RowRegisters {
     }
 
     fn configs(&self, problem: &NormProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         Geometry::of(problem)?;
         Ok(kernels(problem)?.iter().map(|row| Config(row.symbol)).collect())
     }
@@ -340,10 +338,7 @@ impl RowsLaunch {
         launch_config: Option<LaunchConfig>,
         context: &Context,
     ) -> Result<Self, Error> {
-        let refused = |Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(algorithm.to_owned(), reason)],
-        };
+        let refused = |refusal: Refusal| refusal.into_error(algorithm, problem);
         let geometry = Geometry::of(problem).map_err(refused)?;
         let missing = || refused(Refusal::new(format!("has no kernel {}", config.0)));
         let launch_config = launch_config.ok_or_else(missing)?;

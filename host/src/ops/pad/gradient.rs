@@ -1,6 +1,6 @@
 //! Gradients of paddings whose elements are copied several times: 16 bytes of dx a thread, which gathers.
 
-use super::{Geometry, PadProblem, unsupported};
+use super::{Geometry, PadProblem};
 use crate::launch::{ACCESS_BYTES, KernelLaunch, KernelRow, covering_grid, kernel_for, kernel_rows};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
@@ -42,7 +42,7 @@ impl Algorithm<PadProblem> for Gradient {
     }
 
     fn prepare(&self, problem: &PadProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let params = params(problem).map_err(unsupported(problem, self.name()))?;
+        let params = params(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         Ok(Box::new(KernelLaunch {
             function: context.function(config.0)?,
             config: covering_grid(params.n_pieces, BLOCK),

@@ -10,7 +10,7 @@ mod rows;
 pub use kernel_abi::ops::pad::{PadMode, PadPass, PadProblem};
 
 use crate::plan::{Call, Launch};
-use crate::select::{Config, Refusal};
+use crate::select::{Config, Refusal, check_gpu};
 use crate::tensor::scatter;
 use crate::{Context, DType, Error, Stream, TensorDesc};
 use kernel_abi::ops::pad::{PadAxis, PadLine, ROW_LEVELS};
@@ -151,18 +151,11 @@ fn copying_kernel(
     context: &Context,
     judged: impl FnOnce() -> Result<(), Refusal>,
 ) -> Result<Vec<Config>, Refusal> {
-    if !context.is_gpu() {
-        return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-    }
+    check_gpu(context)?;
     judged()?;
     let bytes = problem.x().dtype().size_bytes();
     let row = rows.iter().find(|row| row.1 == bytes);
     row.map(|row| vec![Config(row.0)]).ok_or_else(|| Refusal::new(format!("has no kernel for {bytes} bytes")))
-}
-
-/// A refusal when a launch is prepared.
-fn unsupported(problem: &PadProblem, name: &str) -> impl FnOnce(Refusal) -> Error {
-    move |Refusal(reason)| Error::Unsupported { problem: problem.to_string(), reasons: vec![(name.to_owned(), reason)] }
 }
 
 /// A launch for runs with alpha 1 and beta 0, and the naive one for others.

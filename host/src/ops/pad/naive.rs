@@ -38,12 +38,8 @@ impl Algorithm<PadProblem> for Naive {
 
 /// The launch of the naive kernel for the problem's pass and type.
 pub(super) fn launch(problem: &PadProblem, context: &Context) -> Result<KernelLaunch<PadParams>, Error> {
-    let wanted = (problem.pass(), problem.computing());
-    let row = KERNELS.iter().find(|row| (row.pass, row.dtype) == wanted);
-    let symbol = row.map(|row| row.symbol).ok_or_else(|| {
-        let reason = format!("has no kernel for pass {} with {}", wanted.0, wanted.1);
-        Error::Unsupported { problem: problem.to_string(), reasons: vec![("naive".to_owned(), reason)] }
-    })?;
+    let kernel = kernel_for(KERNELS, problem.pass(), problem.computing(), context);
+    let symbol = kernel.map_err(|refusal| refusal.into_error("naive", problem))?[0].0;
     let (x, y) = (problem.x(), problem.y());
     let unused = MAX_RANK - x.rank();
     let mut axes = [PadAxis::NONE; MAX_RANK];

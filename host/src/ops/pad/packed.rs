@@ -1,6 +1,6 @@
 //! Padding to a y without gaps: 16 bytes of it a thread, wherever its rows begin.
 
-use super::{CopyOrNaive, CopyRow, Geometry, PadProblem, copy_rows, copying_kernel, naive, repeated, unsupported};
+use super::{CopyOrNaive, CopyRow, Geometry, PadProblem, copy_rows, copying_kernel, naive, repeated};
 use crate::launch::{ACCESS_BYTES, KernelLaunch, covering_grid};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
@@ -40,7 +40,7 @@ impl Algorithm<PadProblem> for Packed {
     }
 
     fn prepare(&self, problem: &PadProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let params = params(problem).map_err(unsupported(problem, self.name()))?;
+        let params = params(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let fast = KernelLaunch {
             function: context.function(config.0)?,
             config: covering_grid(params.n_pieces, BLOCK),

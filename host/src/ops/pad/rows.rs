@@ -1,6 +1,6 @@
 //! Padding at the speed of memory: rows that are contiguous in both tensors, 16 bytes of y a thread.
 
-use super::{CopyOrNaive, CopyRow, Geometry, PadProblem, copy_rows, copying_kernel, naive, repeated, unsupported};
+use super::{CopyOrNaive, CopyRow, Geometry, PadProblem, copy_rows, copying_kernel, naive, repeated};
 use crate::launch::{ACCESS_BYTES, KernelLaunch, covering_grid};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
@@ -41,7 +41,7 @@ impl Algorithm<PadProblem> for Rows {
     }
 
     fn prepare(&self, problem: &PadProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let params = params(problem).map_err(unsupported(problem, self.name()))?;
+        let params = params(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let fast = KernelLaunch {
             function: context.function(config.0)?,
             config: covering_grid(params.n_accesses, BLOCK),

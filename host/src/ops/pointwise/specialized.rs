@@ -4,7 +4,7 @@ use super::form::{Form, Function};
 use super::{AsPointwise, PointwiseProblem};
 use crate::launch::{KernelLaunch, LaunchConfig};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Stream};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::activation::ActivationMode;
@@ -84,9 +84,7 @@ impl<P: AsPointwise> Algorithm<P> for Specialized {
     }
 
     fn configs(&self, problem: &P, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         let problem = problem.as_pointwise().map_err(|error| Refusal::new(error.to_string()))?;
         let kernel = Kernel::new(&problem)?;
         // Two accesses a thread are something else only where there is a block of them.
@@ -106,7 +104,8 @@ impl<P: AsPointwise> Algorithm<P> for Specialized {
 
     fn prepare(&self, problem: &P, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let problem = problem.as_pointwise()?;
-        let kernel = Kernel::new(&problem).map_err(|Refusal(reason)| Error::bad(P::OP, "c", reason))?;
+        let name = Algorithm::<P>::name(self);
+        let kernel = Kernel::new(&problem).map_err(|refusal| refusal.into_error(name, &problem))?;
         let function = context.function(kernel.row.symbol)?;
         let launch = |aligned: bool| {
             let params = kernel.params(&problem, aligned, is_two(config));

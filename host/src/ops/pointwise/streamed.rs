@@ -4,7 +4,7 @@ use super::{AsPointwise, PointwiseProblem, Step, StepOp, naive};
 use crate::driver::Function;
 use crate::launch::{KernelLaunch, LaunchConfig};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Stream, TensorDesc};
 use kernel_abi::desc::collapse;
 use kernel_abi::division::Divisor;
@@ -42,9 +42,7 @@ impl<P: AsPointwise> Algorithm<P> for Streamed {
     }
 
     fn configs(&self, problem: &P, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         let problem = problem.as_pointwise().map_err(|error| Refusal::new(error.to_string()))?;
         params(&problem).map(|(row, ..)| vec![Config(row.0)])
     }
@@ -59,8 +57,9 @@ impl<P: AsPointwise> Algorithm<P> for Streamed {
     }
 
     fn prepare(&self, problem: &P, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let refused = |Refusal(reason)| Error::bad(P::OP, "c", reason);
-        let (row, vectors, singles, aligns) = params(&problem.as_pointwise()?).map_err(refused)?;
+        let parts =
+            params(&problem.as_pointwise()?).map_err(|refusal| refusal.into_error(Algorithm::<P>::name(self), problem));
+        let (row, vectors, singles, aligns) = parts?;
         let function = context.function(row.0)?;
         let launch = |function: Function, params: PointwiseStreamParams| KernelLaunch {
             function,

@@ -5,7 +5,7 @@ use super::planes::Shape;
 use super::{PoolProblem, naive};
 use crate::launch::{Aligned, KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem};
 use kernel_abi::ops::pool::{COLUMN_THREADS, PoolPlaneParams, plane_halo};
 
@@ -38,9 +38,7 @@ impl Algorithm<PoolProblem> for Columns {
     }
 
     fn configs(&self, problem: &PoolProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         Ok(vec![Config(of_vectors(problem)?.0)])
     }
 
@@ -57,10 +55,7 @@ impl Algorithm<PoolProblem> for Columns {
     }
 
     fn prepare(&self, problem: &PoolProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let (_, params) = of_vectors(problem).map_err(|Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        })?;
+        let (_, params) = of_vectors(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let columns = KernelLaunch {
             function: context.function(config.0)?,
             config: LaunchConfig {

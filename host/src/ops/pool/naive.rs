@@ -40,12 +40,8 @@ impl Algorithm<PoolProblem> for Naive {
 
 /// The launch of the naive kernel for the problem's pass and type.
 pub(super) fn launch(problem: &PoolProblem, context: &Context) -> Result<KernelLaunch<PoolParams>, Error> {
-    let wanted = (problem.pass(), problem.y().dtype());
-    let row = KERNELS.iter().find(|row| (row.pass, row.dtype) == wanted);
-    let symbol = row.map(|row| row.symbol).ok_or_else(|| {
-        let reason = format!("has no kernel for pass {} with {}", wanted.0, wanted.1);
-        Error::Unsupported { problem: problem.to_string(), reasons: vec![("naive".to_owned(), reason)] }
-    })?;
+    let kernel = kernel_for(KERNELS, problem.pass(), problem.y().dtype(), context);
+    let symbol = kernel.map_err(|refusal| refusal.into_error("naive", problem))?[0].0;
     let written = problem.dx().unwrap_or(problem.y());
     let shape = problem.shape();
     let index = problem.index().unwrap_or(problem.y());

@@ -4,7 +4,7 @@ use super::strips::{fill, window_axes};
 use super::{PoolMode, PoolNan, PoolProblem};
 use crate::launch::{ChannelLayout, KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::pool::{PLANE_THREADS, PoolPlaneParams, WindowAxis, plane_halo};
@@ -37,9 +37,7 @@ impl Algorithm<PoolProblem> for Planes {
     }
 
     fn configs(&self, problem: &PoolProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         Ok(vec![Config(of_columns(problem)?.0)])
     }
 
@@ -56,10 +54,7 @@ impl Algorithm<PoolProblem> for Planes {
     }
 
     fn prepare(&self, problem: &PoolProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let (_, params) = of_columns(problem).map_err(|Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        })?;
+        let (_, params) = of_columns(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let blocks = params.n_groups.div_ceil(PLANE_THREADS / params.group);
         Ok(Box::new(KernelLaunch {
             function: context.function(config.0)?,

@@ -4,7 +4,7 @@
 use super::{PoolMode, PoolNan, PoolPass, PoolProblem, naive};
 use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::pool::{MAX_EXTENT, PoolStripParams, WindowAxis};
@@ -40,9 +40,7 @@ impl Algorithm<PoolProblem> for Strips {
     }
 
     fn configs(&self, problem: &PoolProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         Ok(Geometry::of(problem)?.rows(problem).map(|row| Config(row.0)).collect())
     }
 
@@ -78,10 +76,7 @@ impl Algorithm<PoolProblem> for Strips {
     }
 
     fn prepare(&self, problem: &PoolProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let unsupported = |Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        };
+        let unsupported = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let geometry = Geometry::of(problem).map_err(unsupported)?;
         let Some(row) = KERNELS.iter().find(|row| row.0 == config.0) else {
             return Err(unsupported(Refusal::new(format!("has no kernel {}", config.0))));

@@ -4,7 +4,7 @@ use super::strips::{fill, window_axes};
 use super::{PoolMode, PoolNan, PoolProblem, naive};
 use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::pool::{PoolTileParams, TILE_LANES, TILE_THREADS, WindowAxis};
@@ -41,9 +41,7 @@ impl Algorithm<PoolProblem> for Tiles {
     }
 
     fn configs(&self, problem: &PoolProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         let geometry = Geometry::of(problem)?;
         let wanted = (problem.y().dtype(), geometry.layout.vec);
         Ok(KERNELS.iter().filter(|row| (row.1, row.2) == wanted).map(|row| Config(row.0)).collect())
@@ -63,10 +61,7 @@ impl Algorithm<PoolProblem> for Tiles {
     }
 
     fn prepare(&self, problem: &PoolProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let unsupported = |Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        };
+        let unsupported = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let geometry = Geometry::of(problem).map_err(unsupported)?;
         let tiles = KernelLaunch {
             function: context.function(config.0)?,

@@ -4,7 +4,7 @@ use super::strips::fill;
 use super::{PoolMode, PoolNan, PoolPass, PoolProblem, naive};
 use crate::launch::{ACCESS_BYTES, Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem, TensorDesc};
 use kernel_abi::MAX_RANK;
 use kernel_abi::desc::collapse_dims;
@@ -37,9 +37,7 @@ impl Algorithm<PoolProblem> for Whole {
     }
 
     fn configs(&self, problem: &PoolProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         Ok(vec![Config(Geometry::of(problem)?.row.0)])
     }
 
@@ -59,10 +57,7 @@ impl Algorithm<PoolProblem> for Whole {
     }
 
     fn prepare(&self, problem: &PoolProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let unsupported = |Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        };
+        let unsupported = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let geometry = Geometry::of(problem).map_err(unsupported)?;
         let whole = KernelLaunch {
             function: context.function(config.0)?,

@@ -111,8 +111,7 @@ impl Algorithm<ReduceProblem> for Vectorized {
 
     fn prepare(&self, problem: &ReduceProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let shape = Shape::of(config);
-        let geometry =
-            Geometry::of(problem, shape).map_err(|Refusal(reason)| Error::bad(ReduceProblem::OP, "x", reason))?;
+        let geometry = Geometry::of(problem, shape).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let finish = FINISH.iter().find(|row| row.dtype == problem.computing()).unwrap_or(&FINISH[0]);
         Ok(Box::new(VectorizedLaunch {
             function: context.function(config.0.trim_end_matches(WIDER_SUFFIX))?,
@@ -362,9 +361,7 @@ struct VectorizedLaunch {
 
 impl Launch for VectorizedLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let Some(stream) = stream.gpu_stream() else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
+        let stream = stream.gpu_stream_for(self.function.name())?;
         let aligned = call.address(0).is_multiple_of(CHUNK);
         let Geometry { vectors, general, n_parts, .. } = &self.geometry;
         let form = vectors.as_ref().filter(|_| aligned).unwrap_or(general);
@@ -376,10 +373,7 @@ impl Launch for VectorizedLaunch {
         params.partials = if *n_parts > 1 { call.workspace_address() } else { 0 };
         let grid =
             LaunchConfig { grid: [form.blocks, *n_parts, 1], block: [self.block, 1, 1], ..LaunchConfig::default() };
-        let queue = |function: &Function, config: &LaunchConfig| {
-            launch(function, config, stream, &params)
-                .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
-        };
+        let queue = |function: &Function, config: &LaunchConfig| launch(function, config, stream, &params);
         queue(&self.function, &grid)?;
         match &self.finish {
             Some(finish) => {

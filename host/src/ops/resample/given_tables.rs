@@ -5,7 +5,7 @@ use super::tables::{ends, layout, lies_by_columns, neighbours};
 use super::{ResamplePass, ResampleProblem, naive};
 use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal, cost};
+use crate::select::{Algorithm, Config, Refusal, check_gpu, cost};
 use crate::{Context, DType, Error, Problem};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::resample::{Coordinates, GIVEN_NEIGHBOURS, GIVEN_POSITIONS, ResampleGivenParams};
@@ -33,9 +33,7 @@ impl Algorithm<ResampleProblem> for GivenTables {
     }
 
     fn configs(&self, problem: &ResampleProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         Ok(vec![Config(Geometry::of(problem)?.symbol)])
     }
 
@@ -50,10 +48,7 @@ impl Algorithm<ResampleProblem> for GivenTables {
     }
 
     fn prepare(&self, problem: &ResampleProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let unsupported = |Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        };
+        let unsupported = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let Geometry { layout, params, .. } = Geometry::of(problem).map_err(unsupported)?;
         let fast = KernelLaunch {
             function: context.function(config.0)?,

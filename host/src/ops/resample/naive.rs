@@ -39,12 +39,8 @@ impl Algorithm<ResampleProblem> for Naive {
 
 /// The launch of the naive kernel for the problem's pass and type.
 pub(super) fn launch(problem: &ResampleProblem, context: &Context) -> Result<KernelLaunch<ResampleParams>, Error> {
-    let wanted = (problem.pass(), problem.x().dtype());
-    let row = KERNELS.iter().find(|row| (row.pass, row.dtype) == wanted);
-    let symbol = row.map(|row| row.symbol).ok_or_else(|| {
-        let reason = format!("has no kernel for pass {} with {}", wanted.0, wanted.1);
-        Error::Unsupported { problem: problem.to_string(), reasons: vec![("naive".to_owned(), reason)] }
-    })?;
+    let kernel = kernel_for(KERNELS, problem.pass(), problem.x().dtype(), context);
+    let symbol = kernel.map_err(|refusal| refusal.into_error("naive", problem))?[0].0;
     let forward = problem.resample_pass() == ResamplePass::Forward;
     let written = if forward { problem.y() } else { problem.x() };
     let shape = problem.shape();

@@ -5,7 +5,7 @@ use super::tables::{ceil, ends, most, neighbours};
 use super::{ResamplePass, ResampleProblem, naive};
 use crate::launch::{ACCESS_BYTES, Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::resample::{
@@ -39,9 +39,7 @@ impl Algorithm<ResampleProblem> for Separable {
     }
 
     fn configs(&self, problem: &ResampleProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         Ok(vec![Config(Geometry::of(problem, context)?.symbol)])
     }
 
@@ -54,10 +52,7 @@ impl Algorithm<ResampleProblem> for Separable {
     }
 
     fn prepare(&self, problem: &ResampleProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let unsupported = |Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        };
+        let unsupported = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let Geometry { params, blocks, .. } = Geometry::of(problem, context).map_err(unsupported)?;
         let fast = KernelLaunch {
             function: context.function(config.0)?,

@@ -4,7 +4,7 @@
 use super::{ResamplePass, ResampleProblem, naive};
 use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::resample::{
@@ -48,9 +48,7 @@ impl Algorithm<ResampleProblem> for Tables {
     }
 
     fn configs(&self, problem: &ResampleProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         Ok(vec![Config(Geometry::of(problem)?.row.0)])
     }
 
@@ -71,10 +69,7 @@ impl Algorithm<ResampleProblem> for Tables {
     }
 
     fn prepare(&self, problem: &ResampleProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let unsupported = |Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        };
+        let unsupported = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let Geometry { layout, params, blocks, .. } = Geometry::of(problem).map_err(unsupported)?;
         let fast = KernelLaunch {
             function: context.function(config.0)?,

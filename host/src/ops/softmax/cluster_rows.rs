@@ -160,10 +160,7 @@ impl Aligned {
         problem: &SoftmaxProblem,
         context: &Context,
     ) -> Result<Self, Error> {
-        let refused = |Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(algorithm.to_owned(), reason)],
-        };
+        let refused = |refusal: Refusal| refusal.into_error(algorithm, problem);
         let fallback = LoopedRows.configs(problem, context).map_err(refused)?[0];
         Ok(Aligned { whole, fallback: LoopedRows.prepare(problem, fallback, context)? })
     }

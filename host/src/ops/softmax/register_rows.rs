@@ -3,7 +3,7 @@
 use super::{SoftmaxProblem, naive};
 use crate::launch::{KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal, cost};
+use crate::select::{Algorithm, Config, Refusal, check_gpu, cost};
 use crate::{Context, DType, Error, Problem};
 use kernel_abi::ops::softmax::SoftmaxParams;
 
@@ -123,9 +123,7 @@ pub(super) fn contiguous_rows(problem: &SoftmaxProblem, context: &Context) -> Re
 
 /// Refuses what no tuned kernel takes.
 pub(super) fn for_gpu(problem: &SoftmaxProblem, context: &Context) -> Result<(), Refusal> {
-    if !context.is_gpu() {
-        return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-    }
+    check_gpu(context)?;
     if problem.input().dtype() == DType::F64 {
         return Err(Refusal::new("takes f32, f16 and bf16, given f64"));
     }

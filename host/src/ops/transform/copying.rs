@@ -47,7 +47,6 @@ impl Copying {
                 let mut params = kernel.params;
                 (params.x.address, params.y.address) = (from, to);
                 launch(&kernel.function, &kernel.config, stream, &params)
-                    .map_err(|source| Error::Launch { kernel: kernel.function.name().to_owned(), source })
             }
         }
     }

@@ -4,7 +4,7 @@ use super::{TransformProblem, naive};
 use crate::launch::{KernelLaunch, LaunchConfig};
 use crate::plan::{Call, Launch};
 use crate::select::cost::LAUNCH_US;
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, Error, Problem, Stream};
 use kernel_abi::MAX_RANK;
 use kernel_abi::desc::collapse;
@@ -34,9 +34,7 @@ impl Algorithm<TransformProblem> for TiledPermute {
     }
 
     fn configs(&self, problem: &TransformProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         let bytes = problem.x().dtype().size_bytes();
         let row = KERNELS.iter().find(|row| row.1 == bytes).unwrap_or(&KERNELS[0]);
         params(problem).map(|_| vec![Config(row.0)])
@@ -51,8 +49,7 @@ impl Algorithm<TransformProblem> for TiledPermute {
     }
 
     fn prepare(&self, problem: &TransformProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let refused = |Refusal(reason)| Error::bad(TransformProblem::OP, "y", reason);
-        let (params, blocks) = params(problem).map_err(refused)?;
+        let (params, blocks) = params(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         Ok(Box::new(PermuteLaunch {
             tiles: KernelLaunch {
                 function: context.function(config.0)?,

@@ -4,7 +4,7 @@ use super::{TransformProblem, naive};
 use crate::driver::{Function, GpuStream};
 use crate::launch::{KernelLaunch, LaunchConfig, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, Error, Problem, Stream, TensorDesc};
 use kernel_abi::MAX_RANK;
 use kernel_abi::desc::collapse;
@@ -58,9 +58,7 @@ impl Algorithm<TransformProblem> for TiledTranspose {
     }
 
     fn configs(&self, problem: &TransformProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         Geometry::of(problem.x(), problem.y())?;
         Ok(vec![Config(symbol(problem.x(), context)?)])
     }
@@ -153,7 +151,6 @@ impl Transposition {
             evenly: false,
         };
         launch(&self.function, &config, stream, &params)
-            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{TransformProblem, naive};
 use crate::launch::{KernelLaunch, LaunchConfig};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, Error, Stream};
 use kernel_abi::desc::collapse;
 use kernel_abi::ops::transform::TransformParams;
@@ -31,9 +31,7 @@ impl Algorithm<TransformProblem> for VectorizedCopy {
     }
 
     fn configs(&self, problem: &TransformProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         if !problem.keeps_layout() {
             let (x, y) = (problem.x(), problem.y());
             return Err(Refusal::new(format!(

@@ -14,7 +14,7 @@ use super::{ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem, Stream};
 use kernel_abi::ops::conv::cp_async_mma::{CpAsyncMmaParams, CpAsyncTile};
 
@@ -54,9 +54,7 @@ impl Algorithm<ConvProblem> for CpAsyncMma {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         let dtype = problem.x().dtype();
         if !matches!(dtype, DType::BF16 | DType::F16) {
             return Err(Refusal::new(format!("has kernels for f16 and bf16, the element type is {dtype}")));
@@ -157,9 +155,7 @@ impl Launch for CpAsyncLaunch {
         let aligned = addresses.iter().all(|address| address.is_multiple_of(self.main.align_bytes));
         let kernel = if aligned { &self.main } else { &self.single };
         let name = kernel.function.name();
-        let Some(gpu_stream) = stream.gpu_stream() else {
-            return Err(Error::NoDevice { reason: format!("{name} needs a GPU's stream") });
-        };
+        let gpu_stream = stream.gpu_stream_for(name)?;
         let mut params = kernel.params;
         params.source = addresses[0];
         if self.pass == ConvPass::Wgrad {
@@ -171,8 +167,7 @@ impl Launch for CpAsyncLaunch {
         }
         params.wide_stores &= u32::from(params.target.is_multiple_of(PAIR_BYTES));
         (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
-        launch(&kernel.function, &kernel.config, gpu_stream, &params)
-            .map_err(|source| Error::Launch { kernel: name.to_owned(), source })?;
+        launch(&kernel.function, &kernel.config, gpu_stream, &params)?;
         match &self.partials {
             Some(partials) => partials.launch(stream, call),
             None => Ok(()),

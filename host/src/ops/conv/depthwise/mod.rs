@@ -11,7 +11,7 @@ mod toeplitz;
 use super::{ConvPass, ConvProblem};
 use crate::launch::{KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, Error, Problem};
 use cut::{Cut, MAX_BLOCKS, REDUCE, cuts};
 use geometry::Geometry;
@@ -38,9 +38,7 @@ impl Algorithm<ConvProblem> for Depthwise {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         let geometry = Geometry::of(problem)?;
         let cuts = cuts(&geometry);
         if cuts.is_empty() {
@@ -74,10 +72,8 @@ impl Algorithm<ConvProblem> for Depthwise {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let (geometry, cut, fallback) = self.cut(problem, config).map_err(|Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        })?;
+        let (geometry, cut, fallback) =
+            self.cut(problem, config).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let early = problem.conv_pass() == ConvPass::Wgrad && problem.bytes() < SHORT_BYTES;
         let mut launch = launch_of(&geometry, &cut, early, context)?;
         if let Some(fallback) = fallback {

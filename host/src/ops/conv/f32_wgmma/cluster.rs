@@ -5,7 +5,7 @@ use super::windows::Windows;
 use super::{check, check_address, check_problem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
-use crate::ops::conv::im2col_wgmma::{CYCLES_PER_US, Cut, ENDS_US, Positions, WgradView, halves_cycles, unsupported};
+use crate::ops::conv::im2col_wgmma::{CYCLES_PER_US, Cut, ENDS_US, Positions, WgradView, halves_cycles};
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
@@ -118,7 +118,7 @@ impl Algorithm<ConvProblem> for Cluster {
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let variant = variant(config);
-        let ways = Ways::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let ways = Ways::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let tile = variant.tile;
         let shared_bytes = if variant.windows { tile.windows_smem_bytes() } else { tile.smem_bytes() };
         let function = context.function(variant.symbol)?;
@@ -232,15 +232,14 @@ struct ClusterLaunch {
 
 impl Launch for ClusterLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let (Some(gpu_stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
+        let gpu_stream = stream.gpu_stream_for(self.function.name())?;
+        let context = gpu_stream.context();
         let [x, dy, dw] = [0, 1, 2].map(|operand| call.address(operand));
         check_address("dy", dy)?;
         let (alpha, beta) = (call.alpha as f32, call.beta as f32);
         let params = ConvWgradParams { dw, alpha, beta, ..self.params };
         let windows = self.ways.windows.as_ref().filter(|_| self.windows);
-        let launched = match (windows, &self.ways.gathered) {
+        match (windows, &self.ways.gathered) {
             (Some(windows), _) => {
                 launch(&self.function, &self.config, gpu_stream, &windows.params(context, params, [x, dy])?)
             }
@@ -251,10 +250,9 @@ impl Launch for ClusterLaunch {
             }
             (None, None) => {
                 let reason = format!("a view for {}", self.function.name());
-                return Err(Error::bad(ConvProblem::OP, "x", reason));
+                Err(Error::bad(ConvProblem::OP, "x", reason))
             }
-        };
-        launched.map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
+        }
     }
 }
 

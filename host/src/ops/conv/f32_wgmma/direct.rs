@@ -2,7 +2,7 @@
 
 use super::gather::{FilterMap, FilterParts, FilterRead, PartsView, Product};
 use super::{check, check_address, check_problem, read_name, taps_in_a_row};
-use crate::ops::conv::im2col_wgmma::{Positions, unsupported};
+use crate::ops::conv::im2col_wgmma::Positions;
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
@@ -73,7 +73,7 @@ impl Algorithm<ConvProblem> for Direct {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let (view, source) = planned(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let (view, source) = planned(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let map = filter_map(&view, &source).filter(|_| is_staged(config));
         let filter = map.map_or(FilterRead::Threads(source), FilterRead::CopyEngine);
         let product = Product::of(view, filter, row(config), context)?;

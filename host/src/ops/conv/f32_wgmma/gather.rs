@@ -8,7 +8,7 @@ use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::ops::conv::im2col_wgmma::{
     AxisClass, CYCLES_PER_US, Class, ENDS_US, Filter, Positions, View, check_window, classes, five, halves_cycles,
-    parts_cycles, unsupported,
+    parts_cycles, read_access,
 };
 use crate::ops::conv::spread_columns::Packing;
 use crate::ops::conv::{ConvPass, ConvProblem};
@@ -28,6 +28,8 @@ macro_rules! rows {
     };
 }
 
+const NAME: &str = "bf16x3_wgmma";
+
 /// What strides of a tensor map stay below.
 const MAX_PART_BYTES: u64 = 1 << 40;
 
@@ -42,7 +44,7 @@ fn tile_of(config: Config) -> ConvTile {
 
 impl Algorithm<ConvProblem> for Gather {
     fn name(&self) -> &'static str {
-        "bf16x3_wgmma"
+        NAME
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
@@ -150,20 +152,7 @@ impl PartsView {
         // A panel of 32 channels must not reach into the next group: zeros of the filter would not mask its infinities.
         check_groups(name, shape.groups, group_read, 32)?;
         let (read, written) = (images.positions, Positions::anyhow(written_desc));
-        let im2col = if problem.axes().len() < 3 { access::IM2COL_2D } else { access::IM2COL_3D };
-        let one = &classes[0];
-        // One tap that reads where it writes: a plain product.
-        let same_place = classes.len() == 1
-            && one.n_taps() == 1
-            && step == [1; 3]
-            && one.axes.iter().all(|axis| axis.base == 0)
-            && read.extents == written.extents;
-        let a_access = if same_place && read.linear_stride().is_some() { access::LINEAR } else { im2col };
-        if a_access != access::LINEAR {
-            for class in classes.iter().filter(|class| class.n_taps() > 0) {
-                check_window(name, &read, &class.window(step), class.last_offset(), a_access)?;
-            }
-        }
+        let a_access = read_access(name, (&classes, step), &read, &written, problem.axes().len())?;
         let filter = filter_params(problem, rows.and_then(|images| images.copy).map(|copy| copy.packed_c));
         let view = View {
             data_type: TmaType::F32,
@@ -448,7 +437,7 @@ impl FilterMap {
 impl Product {
     /// The product of a problem that [`Gather`] takes.
     pub(in crate::ops::conv) fn new(problem: &ConvProblem, config: Config, context: &Context) -> Result<Self, Error> {
-        let view = PartsView::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let view = PartsView::of(problem).map_err(|refusal| refusal.into_error(NAME, problem))?;
         Product::of(view, FilterRead::Parts, (config.0, tile_of(config)), context)
     }
 
@@ -480,9 +469,8 @@ impl Product {
         [read, filter, written]: [u64; 3],
         [alpha, beta]: [f64; 2],
     ) -> Result<(), Error> {
-        let (Some(gpu_stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
+        let gpu_stream = stream.gpu_stream_for(self.function.name())?;
+        let context = gpu_stream.context();
         let view = &self.view;
         let b_map = match &self.filter {
             FilterRead::Parts => Some(view.filter_map(context, filter, self.tile)?),
@@ -512,7 +500,7 @@ impl Product {
                     launch(&self.function, &part.config, gpu_stream, &params)
                 }
             };
-            launched.map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
+            launched?;
         }
         Ok(())
     }

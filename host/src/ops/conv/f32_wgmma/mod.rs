@@ -27,7 +27,7 @@ pub(super) use wgrad::Wgrad;
 use super::{ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch, linear_grid};
-use crate::select::Refusal;
+use crate::select::{Refusal, check_hopper};
 use crate::{Context, DType, Error, Problem, Stream};
 
 macro_rules! symbols {
@@ -52,7 +52,7 @@ const LAUNCH_US: f64 = 2.5;
 
 /// Refuses what the kernels of neither pass take.
 fn check(problem: &ConvProblem, context: &Context) -> Result<(), Refusal> {
-    super::im2col_wgmma::check_device(context)?;
+    check_hopper(context)?;
     check_problem(problem)
 }
 
@@ -103,12 +103,9 @@ fn launch_linear<T: crate::launch::KernelParams>(
     n: i64,
     params: &T,
 ) -> Result<(), Error> {
-    let Some(stream) = stream.gpu_stream() else {
-        return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", function.name()) });
-    };
+    let stream = stream.gpu_stream_for(function.name())?;
     let config = LaunchConfig { programmatic: true, ..linear_grid(n, 256) };
     launch(function, &config, stream, params)
-        .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
 }
 
 /// Refuses an address that a tensor map cannot hold.

@@ -3,7 +3,7 @@
 use super::images::Images;
 use super::{check, check_groups, check_problem, side, taps_in_a_row};
 use crate::driver::{Function, TmaType};
-use crate::ops::conv::im2col_wgmma::{Filter, SplitSum, WgradView, Window, check_window, five, unsupported};
+use crate::ops::conv::im2col_wgmma::{Filter, SplitSum, WgradView, Window, check_window, five};
 use crate::ops::conv::{ConvMode, ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal};
@@ -60,7 +60,7 @@ impl Algorithm<ConvProblem> for Wgrad {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let Sides { x, dy, view } = Sides::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let Sides { x, dy, view } = Sides::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let tile = tile_of(config);
         let cut = view.cut(tile);
         let sum = SplitSum::new(view, (tile, cut), [config.0, side("sum")], context)?;
@@ -117,8 +117,7 @@ impl Sides {
             && window.first == [0; 3]
             && window.step == [1; 3]
             && x.positions.extents == dy.positions.extents;
-        let im2col = if problem.axes().len() < 3 { access::IM2COL_2D } else { access::IM2COL_3D };
-        let x_access = if same_place && x.positions.linear_stride().is_some() { access::LINEAR } else { im2col };
+        let x_access = x.positions.access(same_place, problem.axes().len());
         if x_access != access::LINEAR {
             let last_offset = std::array::from_fn(|i| (taps[i] - 1) * shape.axes[i].dilation);
             check_window("x", &x.positions, &window, last_offset, x_access)?;

@@ -18,9 +18,7 @@ pub(super) struct Step {
 
 impl Step {
     fn queue<P: KernelParams>(&self, blocks: u64, stream: &Stream, params: &P) -> Result<(), Error> {
-        let Some(stream) = stream.gpu_stream() else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
+        let stream = stream.gpu_stream_for(self.function.name())?;
         // At most 2³¹, see `Geometry::of`.
         let config = LaunchConfig {
             grid: [blocks as u32, 1, 1],
@@ -29,7 +27,6 @@ impl Step {
             ..Default::default()
         };
         launch(&self.function, &config, stream, params)
-            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
     }
 }
 
@@ -57,12 +54,8 @@ impl FftLaunch {
 
 impl Launch for FftLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let RegionMut::Device(workspace) = &call.workspace else {
-            return Err(Error::NoDevice {
-                reason: format!("{} needs a GPU's stream", self.tiles_forward.function.name()),
-            });
-        };
-        let (workspace, geometry) = (*workspace, &self.geometry);
+        let workspace = call.gpu_workspace(self.tiles_forward.function.name())?;
+        let geometry = &self.geometry;
         let [a_end, b_end, c_end] = geometry.ends;
         let start = workspace.address();
         let (a, b, c) = (start, start + a_end, start + b_end);

@@ -15,10 +15,9 @@ mod geometry;
 mod launch;
 
 use super::ConvProblem;
-use super::im2col_wgmma::unsupported;
 use crate::plan::Launch;
 use crate::select::cost::{LAUNCH_US, UNTIMED};
-use crate::select::{Algorithm, Cheapest, Config, Refusal};
+use crate::select::{Algorithm, Cheapest, Config, Refusal, check_gpu};
 use crate::{Context, Error};
 pub(super) use geometry::Cut;
 use geometry::Geometry;
@@ -80,9 +79,7 @@ impl Algorithm<ConvProblem> for Fft {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         let mut configs = Vec::new();
         let mut reason = None;
         for size in self.0.sizes(problem)? {
@@ -124,9 +121,10 @@ impl Algorithm<ConvProblem> for Fft {
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let size = size_of(config);
-        let geometry = Geometry::of(problem, self.0, size).map_err(|refusal| unsupported(problem, refusal))?;
+        let geometry =
+            Geometry::of(problem, self.0, size).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let Some(Cheapest { algorithm, config, .. }) = geometry.product(context) else {
-            return Err(unsupported(problem, Refusal::new("needs an algorithm for its product")));
+            return Err(Refusal::new("needs an algorithm for its product").into_error(self.name(), problem));
         };
         let step = |what: &str| -> Result<Step, Error> {
             let row = kernel(what, size);

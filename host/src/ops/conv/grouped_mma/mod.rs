@@ -13,7 +13,7 @@ use super::{ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem, Stream};
 use geometry::{Device, Geometry};
 use kernel_abi::ops::conv::grouped_mma::{
@@ -58,9 +58,7 @@ impl Algorithm<ConvProblem> for GroupedMma {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         let geometry = Geometry::of(problem, device(context)).map_err(Refusal::new)?;
         let dtype = problem.x().dtype();
         KERNELS
@@ -165,9 +163,7 @@ struct GroupedLaunch {
 
 impl Launch for GroupedLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let Some(gpu_stream) = stream.gpu_stream() else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
+        let gpu_stream = stream.gpu_stream_for(self.function.name())?;
         let names = match self.pass {
             ConvPass::Fprop => ["x", "w", "y"],
             ConvPass::Dgrad => ["dy", "w", "dx"],
@@ -196,8 +192,7 @@ impl Launch for GroupedLaunch {
                 params.target = call.address(2);
             }
         }
-        launch(&self.function, &self.config, gpu_stream, &params)
-            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
+        launch(&self.function, &self.config, gpu_stream, &params)?;
         match &self.partials {
             Some(partials) => partials.launch(stream, call),
             None => Ok(()),
@@ -238,14 +233,11 @@ impl Partials {
 
     /// Queues it, for a call of `wgrad`.
     pub(super) fn launch(&self, stream: &Stream, call: &Call<'_>) -> Result<(), Error> {
-        let Some(stream) = stream.gpu_stream() else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
+        let stream = stream.gpu_stream_for(self.function.name())?;
         let mut params = self.params;
         params.partials = call.workspace.range().0;
         params.target = call.address(2);
         (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
         launch(&self.function, &self.config, stream, &params)
-            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
     }
 }

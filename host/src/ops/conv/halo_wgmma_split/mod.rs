@@ -10,12 +10,12 @@ mod cut;
 #[cfg(test)]
 mod tests;
 
-use super::im2col_wgmma::{Filter, Positions, check_addresses, check_device, tma_type, unsupported};
+use super::im2col_wgmma::{Filter, Positions, check_addresses, tma_type};
 use super::{ConvMode, ConvPass, ConvProblem};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Stream};
 use cut::{Cut, Plane};
 use kernel_abi::division::Divisor;
@@ -52,7 +52,7 @@ impl Algorithm<ConvProblem> for HaloWgmmaSplit {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        check_device(context)?;
+        check_hopper(context)?;
         View::of(problem)?;
         let dtype = problem.x().dtype();
         Ok(KERNELS.iter().filter(|row| row.1 == dtype).map(|row| Config(row.0)).collect())
@@ -68,7 +68,7 @@ impl Algorithm<ConvProblem> for HaloWgmmaSplit {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let view = View::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let view = View::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let params = view.params();
         let function = context.function(config.0)?;
         // Not this problem's size: plans share the function.
@@ -283,9 +283,8 @@ struct SplitLaunch {
 impl Launch for SplitLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         check_addresses(["x", "dy", "dw"], call)?;
-        let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
+        let stream = stream.gpu_stream_for(self.function.name())?;
+        let context = stream.context();
         let [x, dy, dw] = [0, 1, 2].map(|operand| call.address(operand));
         let (view, [dy_rows, x_rows]) = (&self.view, self.params.stage.rows);
         let mut params = self.params;
@@ -297,8 +296,7 @@ impl Launch for SplitLaunch {
         params.partials = call.workspace_address();
         (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
         for (function, config) in [(&self.function, &self.config), (&self.sum, &self.sum_config)] {
-            launch(function, config, stream, &params)
-                .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })?;
+            launch(function, config, stream, &params)?;
         }
         Ok(())
     }

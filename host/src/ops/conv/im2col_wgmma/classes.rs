@@ -1,7 +1,9 @@
 //! Which taps each position of the written tensor meets.
 
-use super::tensors::{Positions, Window};
+use super::tensors::{Positions, Window, check_window};
 use crate::ops::conv::{ConvAxis, ConvMode, ConvPass, ConvProblem};
+use crate::select::Refusal;
+use kernel_abi::ops::conv::im2col_wgmma::access;
 
 /// Positions of the written tensor that meet the same taps, along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +80,33 @@ pub(in crate::ops::conv) fn classes(problem: &ConvProblem) -> (Vec<Class>, [i64;
     // Long sums first: short ones fill the gaps at the end.
     classes.sort_by_key(|class| -class.n_taps());
     (classes, [1; 3])
+}
+
+/// How the copy engine reads the positions of a `fprop` or `dgrad`, `name`: one behind the other where one tap reads where
+/// it writes, a plain product, else in windows, which must be such as it takes.
+pub(in crate::ops::conv) fn read_access(
+    name: &str,
+    (classes, step): (&[Class], [i64; 3]),
+    read: &Positions,
+    written: &Positions,
+    n_axes: usize,
+) -> Result<u32, Refusal> {
+    let same_place = match classes {
+        [one] => {
+            one.n_taps() == 1
+                && step == [1; 3]
+                && one.axes.iter().all(|axis| axis.base == 0)
+                && read.extents == written.extents
+        }
+        _ => false,
+    };
+    let access = read.access(same_place, n_axes);
+    if access != access::LINEAR {
+        for class in classes.iter().filter(|class| class.n_taps() > 0) {
+            check_window(name, read, &class.window(step), class.last_offset(), access)?;
+        }
+    }
+    Ok(access)
 }
 
 fn fprop(axis: ConvAxis, filter: i64, output: i64, flip: bool) -> AxisClass {

@@ -1,17 +1,17 @@
 //! `fprop` and `dgrad`.
 
-use super::classes::{Class, classes};
+use super::classes::{Class, classes, read_access};
 use super::epilogue::Fused;
 use super::split_sum::tag;
 use super::stream_k;
-use super::tensors::{Filter, Planes, Positions, Window, check_window};
-use super::{ELEMENT_BYTES, NAME, check_address, check_device, tma_type, unsupported};
+use super::tensors::{Filter, Planes, Positions, Window};
+use super::{ELEMENT_BYTES, NAME, check_address, tma_type};
 use crate::driver::{Function, GpuContext, TmaType};
 use crate::epilogue::bind_fused;
 use crate::launch::{LaunchConfig, launch};
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Problem, Stream};
 use kernel_abi::division::Divisor;
 use kernel_abi::epilogue::FusedEpilogueParam;
@@ -56,7 +56,7 @@ impl Algorithm<ConvProblem> for Gather {
         if problem.conv_pass() == ConvPass::Wgrad {
             return Err(Refusal::new("computes fprop and dgrad, the pass is wgrad"));
         }
-        check_device(context)?;
+        check_hopper(context)?;
         let view = View::of(problem)?;
         let fuses = Fused::of(problem)?.is_some();
         let dtype = problem.x().dtype();
@@ -84,12 +84,12 @@ impl Algorithm<ConvProblem> for Gather {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let view = View::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let view = View::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let tile = row(config).tile;
         let function = context.function(config.0)?;
         function.allow_dynamic_shared(tile.smem_bytes() as usize)?;
         let mut product = Product::new(view, function, tile, context);
-        product.epilogue = Fused::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        product.epilogue = Fused::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         Ok(Box::new(GatherLaunch { product, pass: problem.conv_pass() }))
     }
 }
@@ -193,15 +193,8 @@ impl View {
         };
         let filter = Filter::of("w", problem.w())?;
         let (classes, step) = classes(problem);
-        let im2col = if problem.axes().len() < 3 { access::IM2COL_2D } else { access::IM2COL_3D };
-        let one = &classes[0];
-        // One tap that reads where it writes: a plain product.
-        let same_place = classes.len() == 1
-            && one.n_taps() == 1
-            && step == [1; 3]
-            && one.axes.iter().all(|axis| axis.base == 0)
-            && read.extents == written.extents;
-        let a_access = if same_place && read.linear_stride().is_some() { access::LINEAR } else { im2col };
+        let read_name = if problem.conv_pass() == ConvPass::Fprop { "x" } else { "dy" };
+        let a_access = read_access(read_name, (&classes, step), &read, &written, problem.axes().len())?;
         let by_threads = planes.map(|planes| planes.access());
         if by_threads == Some(access::PLANES) && classes.len() > 1 {
             // Positions of a class are apart: runs of 2 bytes, in sectors that other classes write too.
@@ -210,13 +203,7 @@ impl View {
                 "writes dx with contiguous channels where there is a stride, given {n} steps"
             )));
         }
-        let out_access = if let Some(by_threads) = by_threads {
-            by_threads
-        } else if classes.len() == 1 && written.linear_stride().is_some() {
-            access::LINEAR
-        } else {
-            im2col
-        };
+        let out_access = by_threads.unwrap_or_else(|| written.access(classes.len() == 1, problem.axes().len()));
         let view = View {
             data_type,
             read,
@@ -233,12 +220,6 @@ impl View {
             spread: None,
             planes,
         };
-        let read_name = if problem.conv_pass() == ConvPass::Fprop { "x" } else { "dy" };
-        if a_access != access::LINEAR {
-            for class in view.classes.iter().filter(|class| class.n_taps() > 0) {
-                check_window(read_name, &view.read, &class.window(step), class.last_offset(), a_access)?;
-            }
-        }
         Ok(view)
     }
 
@@ -440,9 +421,8 @@ impl Product {
         (alpha, beta): (f64, f64),
         epilogue: Option<Fused>,
     ) -> Result<(), Error> {
-        let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
+        let stream = stream.gpu_stream_for(self.function.name())?;
+        let context = stream.context();
         // Rows of the filter's box: of the columns where the sum is contiguous, else of the sum.
         let (rows, columns) = match self.view.sum_is_contiguous {
             true => (self.tile.b_part(), self.tile.panel_k),
@@ -479,7 +459,7 @@ impl Product {
                     launch(&self.function, &part.config, stream, &params)
                 }
             };
-            launched.map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
+            launched?;
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ mod stream_k;
 mod tensors;
 mod wgrad;
 
-pub(super) use classes::{AxisClass, Class, classes};
+pub(super) use classes::{AxisClass, Class, classes, read_access};
 pub(super) use cluster::Cluster;
 pub(super) use cuts::{Cut, MULTIPROCESSORS};
 pub(super) use gather::{Gather, KERNELS, Product, Row, Spread, View, row};
@@ -30,7 +30,7 @@ use super::ConvProblem;
 use crate::driver::TmaType;
 use crate::plan::Call;
 use crate::select::Refusal;
-use crate::{Context, DType, Error, Problem};
+use crate::{DType, Error, Problem};
 use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
 
 /// The algorithm's name in every pass.
@@ -55,24 +55,6 @@ pub(super) fn tma_type(dtype: DType) -> Result<TmaType, Refusal> {
         DType::F16 => Ok(TmaType::F16),
         other => Err(Refusal::new(format!("has kernels for f16 and bf16, the element type is {other}"))),
     }
-}
-
-/// Refuses other devices than those the kernels are made for.
-pub(super) fn check_device(context: &Context) -> Result<(), Refusal> {
-    let info = context.info();
-    if !context.is_gpu() {
-        return Err(Refusal::new(format!("runs on a GPU, the device is {}", info.name)));
-    }
-    if info.compute_capability != (9, 0) {
-        let (major, minor) = info.compute_capability;
-        return Err(Refusal::new(format!("needs compute capability 9.0, the device has {major}.{minor}")));
-    }
-    Ok(())
-}
-
-/// The error of a plan whose refusal should have been found before.
-pub(super) fn unsupported(problem: &ConvProblem, Refusal(reason): Refusal) -> Error {
-    Error::Unsupported { problem: problem.to_string(), reasons: vec![(NAME.to_owned(), reason)] }
 }
 
 /// Refuses operands at addresses that tensor maps cannot hold.

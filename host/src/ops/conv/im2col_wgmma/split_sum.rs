@@ -158,9 +158,8 @@ impl SplitSum {
         alpha: f64,
         beta: f64,
     ) -> Result<(), Error> {
-        let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
+        let stream = stream.gpu_stream_for(self.function.name())?;
+        let context = stream.context();
         let mut params = self.params;
         [params.dy_map, params.x_map] = self.view.maps(context, x, dy)?;
         (params.alpha, params.beta) = (alpha as f32, beta as f32);
@@ -182,7 +181,6 @@ impl SplitSum {
                     sharers: *sharers,
                 };
                 launch(function, config, stream, &sum)
-                    .map_err(|source| Error::Launch { kernel: function.name().to_owned(), source })
             }
         }
     }
@@ -190,6 +188,5 @@ impl SplitSum {
     /// Queues the first kernel.
     fn queue<P: KernelParams>(&self, stream: &GpuStream, params: &P) -> Result<(), Error> {
         launch(&self.function, &self.config, stream, params)
-            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
     }
 }

@@ -4,10 +4,9 @@
 use super::cuts::MULTIPROCESSORS;
 use super::epilogue::Fused;
 use super::gather::{GatherLaunch, Product, View};
-use super::{check_device, unsupported};
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Problem};
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, FIXUP_FLAGS};
 
@@ -62,7 +61,7 @@ impl Algorithm<ConvProblem> for StreamK {
         if problem.conv_pass() == ConvPass::Wgrad {
             return Err(Refusal::new("computes fprop and dgrad, the pass is wgrad"));
         }
-        check_device(context)?;
+        check_hopper(context)?;
         Fused::of(problem)?;
         let view = View::of(problem)?;
         let dtype = problem.x().dtype();
@@ -100,7 +99,7 @@ impl Algorithm<ConvProblem> for StreamK {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let refused = |refusal| unsupported(problem, refusal);
+        let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let view = View::of(problem).map_err(refused)?;
         let row = row(config);
         let workers = view.workers(row, config.0).map_err(refused)?;

@@ -220,6 +220,16 @@ impl Positions {
         }
     }
 
+    /// How the copy engine reads them: one behind the other for a plain product, if they lie so, else in windows of so many
+    /// axes.
+    pub(in crate::ops::conv) fn access(&self, plain: bool, n_axes: usize) -> u32 {
+        match n_axes {
+            _ if plain && self.linear_stride().is_some() => access::LINEAR,
+            0..=2 => access::IM2COL_2D,
+            _ => access::IM2COL_3D,
+        }
+    }
+
     /// How rows of so many channels lie in shared memory.
     fn swizzle(&self, columns: u32) -> Swizzle {
         if i64::from(columns) * self.element_bytes == 128 { Swizzle::B128 } else { Swizzle::B64 }

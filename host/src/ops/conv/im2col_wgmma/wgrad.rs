@@ -3,11 +3,11 @@
 use super::cuts::{Cut, Rule};
 use super::split_sum::SplitSum;
 use super::tensors::{Filter, Positions, Window, check_window};
-use super::{check_addresses, check_device, tma_type, unsupported};
+use super::{check_addresses, tma_type};
 use crate::driver::{GpuContext, TmaType};
 use crate::ops::conv::{ConvMode, ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Stream};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ConvWgradParams, PANEL, ROW_BYTES, access};
@@ -69,7 +69,7 @@ impl Algorithm<ConvProblem> for Wgrad {
         if problem.conv_pass() != ConvPass::Wgrad {
             return Err(Refusal::new(format!("computes wgrad, the pass is {}", problem.conv_pass())));
         }
-        check_device(context)?;
+        check_hopper(context)?;
         let view = WgradView::of(problem)?;
         let dtype = problem.x().dtype();
         let fits = |row: &&WgradRow| row.dtype == dtype && view.fits(row.tile);
@@ -94,7 +94,7 @@ impl Algorithm<ConvProblem> for Wgrad {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let view = WgradView::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let view = WgradView::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         Ok(Box::new(WgradLaunch(SplitSum::of(problem, view, config, context)?)))
     }
 }
@@ -193,8 +193,7 @@ impl WgradView {
         };
         let same_place =
             shape.filter == [1; 3] && window.first == [0; 3] && window.step == [1; 3] && x.extents == dy.extents;
-        let im2col = if problem.axes().len() < 3 { access::IM2COL_2D } else { access::IM2COL_3D };
-        let x_access = if same_place && x.linear_stride().is_some() { access::LINEAR } else { im2col };
+        let x_access = x.access(same_place, problem.axes().len());
         if x_access != access::LINEAR {
             let last_offset = std::array::from_fn(|i| (shape.filter[i] - 1) * shape.axes[i].dilation);
             check_window("x", &x, &window, last_offset, x_access)?;

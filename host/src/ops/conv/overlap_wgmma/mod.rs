@@ -9,12 +9,12 @@
 mod geometry;
 
 use super::grouped_mma::Partials;
-use super::im2col_wgmma::{MULTIPROCESSORS, Positions, check_address, check_device, tma_type, unsupported};
+use super::im2col_wgmma::{MULTIPROCESSORS, Positions, check_address, tma_type};
 use super::{ConvPass, ConvProblem};
 use crate::driver::{DriverError, Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Stream};
 use geometry::{Cut, Windows};
 use kernel_abi::ops::conv::overlap_wgmma::{
@@ -148,7 +148,7 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        check_device(context)?;
+        check_hopper(context)?;
         let windows = Windows::of(problem)?;
         let dtype = problem.x().dtype();
         let candidates: Vec<Config> = match problem.conv_pass() {
@@ -221,7 +221,7 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let refused = |refusal| unsupported(problem, refusal);
+        let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let windows = Windows::of(problem).map_err(refused)?;
         let cut = Self::cut(&windows, config, context.info().n_units as u64).map_err(refused)?;
         let function = context.function(config.0)?;
@@ -350,9 +350,8 @@ impl Launch for OverlapLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         /// What a store of 8 channels asks of an address.
         const RUN_BYTES: u64 = 16;
-        let (Some(gpu_stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
+        let gpu_stream = stream.gpu_stream_for(self.function.name())?;
+        let context = gpu_stream.context();
         let mut params = self.params;
         params.x = call.address(0);
         if let Form::Wgrad { dy, .. } = &self.form {
@@ -372,8 +371,7 @@ impl Launch for OverlapLaunch {
             check_address("y", params.y)?;
             params.map = y.strips(context, params.y, params.tile.columns)?.words();
         }
-        launch(&self.function, &self.config, gpu_stream, &params)
-            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })?;
+        launch(&self.function, &self.config, gpu_stream, &params)?;
         match &self.form {
             Form::Wgrad { partials, .. } => partials.launch(stream, call),
             Form::Fprop | Form::Rows { .. } => Ok(()),

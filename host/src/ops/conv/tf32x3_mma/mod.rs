@@ -19,7 +19,7 @@ use super::{ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem, Stream};
 use kernel_abi::ops::conv::cp_async_mma::{CpAsyncMmaParams, CpAsyncTile};
 
@@ -150,9 +150,7 @@ impl Algorithm<ConvProblem> for Tf32x3Mma {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         check(problem)?;
         let hopper = context.info().compute_capability == (9, 0);
         let fits = |variant: &&Variant| {
@@ -275,9 +273,7 @@ impl Launch for Tf32x3Launch {
         let main = elems(&self.main).into_iter().all(|elems| elems >= self.least_elems);
         let kernel = if main { &self.main } else { &self.small };
         let name = kernel.function.name();
-        let Some(gpu_stream) = stream.gpu_stream() else {
-            return Err(Error::NoDevice { reason: format!("{name} needs a GPU's stream") });
-        };
+        let gpu_stream = stream.gpu_stream_for(name)?;
         let [source_elems, other_elems] = elems(kernel);
         let (alpha, beta) = (call.alpha as f32, call.beta as f32);
         let mut params = CpAsyncMmaParams { source, source_elems, other_elems, alpha, beta, ..kernel.params };
@@ -294,8 +290,7 @@ impl Launch for Tf32x3Launch {
             written
         };
         params.wide_stores &= u32::from(to.is_multiple_of(VECTOR_BYTES));
-        launch(&kernel.function, &kernel.config, gpu_stream, &params)
-            .map_err(|source| Error::Launch { kernel: name.to_owned(), source })?;
+        launch(&kernel.function, &kernel.config, gpu_stream, &params)?;
         match &self.partials {
             Some(partials) => partials.launch(stream, call),
             None => Ok(()),

@@ -64,10 +64,8 @@ impl Forward {
 impl Launch for Forward {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         let [read, filter, written] = [0, 1, 2].map(|operand| call.address(operand));
-        let RegionMut::Device(workspace) = &call.workspace else {
-            return Err(Error::NoDevice { reason: "winograd needs a GPU's stream".to_owned() });
-        };
-        let (workspace, start) = (*workspace, workspace.address());
+        let workspace = call.gpu_workspace("winograd")?;
+        let start = workspace.address();
         let [filter_end, images_end, sums_end] = self.geometry.layout(self.chunk);
         let (images, sums) = (start + filter_end, start + images_end);
         let params = WinogradFilterParams { from: filter, to: start, ..self.geometry.filter() };

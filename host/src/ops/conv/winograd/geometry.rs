@@ -213,10 +213,7 @@ impl Geometry {
 
     /// The same of tiles that were counted when configs were offered.
     pub(super) fn counted(&self, tiles: i64) -> Result<ConvProblem, Error> {
-        self.product(tiles).map_err(|Refusal(reason)| Error::Unsupported {
-            problem: format!("{tiles} tiles"),
-            reasons: vec![("winograd".to_owned(), reason)],
-        })
+        self.product(tiles).map_err(|refusal| refusal.into_error("winograd", &format!("{tiles} tiles")))
     }
 
     /// The filter's launch, but for addresses.
@@ -226,40 +223,40 @@ impl Geometry {
 
     /// The images' launch.
     pub(super) fn images(&self, first_tile: i64, tiles: i64, [from, to]: [u64; 2]) -> WinogradImageParams {
-        let pairs = self.packed[0] / 2;
-        WinogradImageParams {
-            from,
-            to,
-            strides: self.read.strides,
-            first_tile: first_tile as u32,
-            n_units: (tiles * pairs) as u32,
-            pairs: Divisor::new(pairs as u32),
-            tiles: self.tiles.map(|tiles| Divisor::new(tiles as u32)),
-            extents: self.read.extents.map(|extent| extent as u32),
-            padding: self.padding.map(|padding| padding as i32),
-            channels: self.channels[0] as u32,
-            packed_channels: self.packed[0] as u32,
-            pairwise: self.read.is_pairwise(self.channels[0], from).into(),
-            unused: 0,
-        }
+        let padding = self.padding.map(|padding| padding as i32);
+        self.transformed(0, padding, first_tile, tiles, [from, to])
     }
 
     /// The launch for gradients of results.
     pub(super) fn gradients(&self, first_tile: i64, tiles: i64, [from, to]: [u64; 2]) -> WinogradImageParams {
-        let pairs = self.packed[1] / 2;
+        self.transformed(1, [0; 2], first_tile, tiles, [from, to])
+    }
+
+    /// The launch for images that have the channels of one side of the product.
+    fn transformed(
+        &self,
+        side: usize,
+        padding: [i32; 2],
+        first_tile: i64,
+        tiles: i64,
+        [from, to]: [u64; 2],
+    ) -> WinogradImageParams {
+        let images = if side == 0 { &self.read } else { &self.written };
+        let (channels, packed) = (self.channels[side], self.packed[side]);
+        let pairs = packed / 2;
         WinogradImageParams {
             from,
             to,
-            strides: self.written.strides,
+            strides: images.strides,
             first_tile: first_tile as u32,
             n_units: (tiles * pairs) as u32,
             pairs: Divisor::new(pairs as u32),
             tiles: self.tiles.map(|tiles| Divisor::new(tiles as u32)),
-            extents: self.written.extents.map(|extent| extent as u32),
-            padding: [0; 2],
-            channels: self.channels[1] as u32,
-            packed_channels: self.packed[1] as u32,
-            pairwise: self.written.is_pairwise(self.channels[1], from).into(),
+            extents: images.extents.map(|extent| extent as u32),
+            padding,
+            channels: channels as u32,
+            packed_channels: packed as u32,
+            pairwise: images.is_pairwise(channels, from).into(),
             unused: 0,
         }
     }

@@ -15,12 +15,11 @@ pub(super) use variants::{NCHW_NAMES, Tile};
 
 use super::f32_wgmma::{Gather, Product};
 use super::ffma::Ffma;
-use super::im2col_wgmma::{check_device, unsupported};
 use super::{ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{KernelParams, LaunchConfig, launch, linear_grid};
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_gpu, check_hopper};
 use crate::{Context, Error, Math, Stream};
 use forward::Forward;
 use geometry::Geometry;
@@ -55,12 +54,10 @@ impl Algorithm<ConvProblem> for Winograd {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", context.info().name)));
-        }
+        check_gpu(context)?;
         let scalar = Geometry::of(problem, self.0, Method::Ffma)?;
         check_math(problem, self.0)?;
-        let hopper = check_device(context).is_ok();
+        let hopper = check_hopper(context).is_ok();
         let mut configs = Vec::new();
         if hopper {
             let geometry = Geometry::of(problem, self.0, Method::Parts)?;
@@ -91,7 +88,7 @@ impl Algorithm<ConvProblem> for Winograd {
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let variant = variants::chosen(config);
         let geometry = Geometry::of(problem, variant.tile, variant.method);
-        let geometry = geometry.map_err(|refusal| unsupported(problem, refusal))?;
+        let geometry = geometry.map_err(|refusal| refusal.into_error(self.name(), problem))?;
         Ok(if geometry.wgrad {
             Box::new(Gradient::new(geometry, variant, context)?)
         } else {
@@ -140,12 +137,9 @@ impl Transform {
 
     /// Queues it for so many pairs of channels.
     fn queue<P: KernelParams>(&self, n: u32, stream: &Stream, params: &P) -> Result<(), Error> {
-        let Some(stream) = stream.gpu_stream() else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.function.name()) });
-        };
+        let stream = stream.gpu_stream_for(self.function.name())?;
         let config = LaunchConfig { programmatic: self.chained, ..linear_grid(n.into(), BLOCK) };
         launch(&self.function, &config, stream, params)
-            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
     }
 }
 

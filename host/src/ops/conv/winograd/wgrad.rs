@@ -65,10 +65,8 @@ impl Gradient {
 impl Launch for Gradient {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         let [x, dy, dw] = [0, 1, 2].map(|operand| call.address(operand));
-        let RegionMut::Device(workspace) = &call.workspace else {
-            return Err(Error::NoDevice { reason: "winograd needs a GPU's stream".to_owned() });
-        };
-        let (workspace, start) = (*workspace, workspace.address());
+        let workspace = call.gpu_workspace("winograd")?;
+        let start = workspace.address();
         let [sums_end, images_end, gradients_end] = self.geometry.layout(self.chunk);
         let (mut first, all) = (0, self.geometry.n_tiles());
         while first < all {

@@ -20,7 +20,6 @@ pub(in crate::ops::matmul) struct Step {
 impl Step {
     pub(in crate::ops::matmul) fn launch<P: KernelParams>(&self, stream: &GpuStream, params: &P) -> Result<(), Error> {
         launch(&self.function, &self.config, stream, params)
-            .map_err(|source| Error::Launch { kernel: self.function.name().to_owned(), source })
     }
 }
 
@@ -101,9 +100,8 @@ impl TmaLaunch {
         (alpha, beta): (f64, f64),
         epilogue: FusedEpilogueParam,
     ) -> Result<(), Error> {
-        let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
-            return Err(Error::NoDevice { reason: format!("{} needs a GPU's stream", self.step.function.name()) });
-        };
+        let stream = stream.gpu_stream_for(self.step.function.name())?;
+        let context = stream.context();
         let maps = &self.maps;
         let operands = if maps.exchanged { [1, 0] } else { [0, 1] };
         let layout = Layout::of(maps, 0);

@@ -23,7 +23,7 @@ use super::MatmulProblem;
 use crate::epilogue::Epilogue;
 use crate::launch::{LaunchConfig, linear_grid};
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Problem};
 use kernel_abi::epilogue::FusedEpilogueParam;
 use kernel_abi::ops::matmul::{
@@ -52,14 +52,7 @@ impl Algorithm<MatmulProblem> for TmaWgmma {
     }
 
     fn configs(&self, problem: &MatmulProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        let info = context.info();
-        if !context.is_gpu() {
-            return Err(Refusal::new(format!("runs on a GPU, the device is {}", info.name)));
-        }
-        if info.compute_capability != (9, 0) {
-            let (major, minor) = info.compute_capability;
-            return Err(Refusal::new(format!("needs compute capability 9.0, the device has {major}.{minor}")));
-        }
+        check_hopper(context)?;
         let product = Product::of(problem)?;
         product.check_epilogue()?;
         Ok(product.configs(context))
@@ -74,10 +67,7 @@ impl Algorithm<MatmulProblem> for TmaWgmma {
     }
 
     fn prepare(&self, problem: &MatmulProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let product = Product::of(problem).map_err(|Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        })?;
+        let product = Product::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         Ok(Box::new(product.prepare(config, context)?))
     }
 }

@@ -94,10 +94,7 @@ impl Algorithm<NormProblem> for Channelwise {
     }
 
     fn prepare(&self, problem: &NormProblem, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let refused = |Refusal(reason)| Error::Unsupported {
-            problem: problem.to_string(),
-            reasons: vec![(self.name().to_owned(), reason)],
-        };
+        let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let layout = Layout::of(problem, context).map_err(refused)?;
         let steps = steps(problem, layout.whole).map_err(refused)?;
         let dtype = problem.x().dtype();

@@ -29,14 +29,6 @@ fn config(variant: &Variant, tiles: &[(u64, u64)]) -> LaunchConfig {
     }
 }
 
-fn no_device(function: &Function) -> Error {
-    Error::NoDevice { reason: format!("{} needs a GPU's stream", function.name()) }
-}
-
-fn failed(function: &Function) -> impl FnOnce(crate::driver::DriverError) -> Error {
-    |source| Error::Launch { kernel: function.name().to_owned(), source }
-}
-
 /// `fprop` or `dgrad`.
 pub(super) struct GatherLaunch {
     function: Function,
@@ -61,9 +53,8 @@ impl GatherLaunch {
 
 impl Launch for GatherLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
-            return Err(no_device(&self.function));
-        };
+        let stream = stream.gpu_stream_for(self.function.name())?;
+        let context = stream.context();
         check_addresses(if self.fprop { ["x", "w", "y"] } else { ["dy", "w", "dx"] }, call)?;
         let [read, filter, written] = [0, 1, 2].map(|operand| call.address(operand));
         let tile = self.variant.tile;
@@ -77,7 +68,7 @@ impl Launch for GatherLaunch {
             for (map, class) in params.a_maps.iter_mut().zip(classes) {
                 *map = self.view.a_map(context, class, tile, read)?;
             }
-            launch(&self.function, config, stream, &params).map_err(failed(&self.function))?;
+            launch(&self.function, config, stream, &params)?;
         }
         Ok(())
     }
@@ -101,14 +92,13 @@ impl WgradLaunch {
 
 impl Launch for WgradLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let (Some(stream), Some(context)) = (stream.gpu_stream(), stream.context().gpu_context()) else {
-            return Err(no_device(&self.function));
-        };
+        let stream = stream.gpu_stream_for(self.function.name())?;
+        let context = stream.context();
         check_addresses(["x", "dy", "dw"], call)?;
         let [x, dy, dw] = [0, 1, 2].map(|operand| call.address(operand));
         let [dy_map, x_map] = self.view.maps(context, x, dy)?;
         let (alpha, beta) = (call.alpha as f32, call.beta as f32);
         let params = ConvWgradParams { dy_map, x_map, dw, alpha, beta, ..self.params };
-        launch(&self.function, &self.config, stream, &params).map_err(failed(&self.function))
+        launch(&self.function, &self.config, stream, &params)
     }
 }

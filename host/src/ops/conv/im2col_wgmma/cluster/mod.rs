@@ -3,13 +3,13 @@
 mod cost;
 mod launch;
 
+use super::ELEMENT_BYTES;
 use super::gather::View;
 use super::tensors::Positions;
 use super::wgrad::WgradView;
-use super::{ELEMENT_BYTES, check_device, unsupported};
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Problem};
 use cost::{Room, Shape, Work, misaligned};
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, access};
@@ -82,7 +82,7 @@ impl Algorithm<ConvProblem> for Cluster {
     }
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        check_device(context)?;
+        check_hopper(context)?;
         let operation = Operation::of(problem)?;
         let (n_units, dtype) = (context.info().n_units as u64, problem.x().dtype());
         let of_pass = |variant: &&Variant| variant.pass == problem.pass() && variant.dtype == dtype;
@@ -118,7 +118,7 @@ impl Algorithm<ConvProblem> for Cluster {
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let operation = Operation::of(problem).map_err(|refusal| unsupported(problem, refusal))?;
+        let operation = Operation::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let variant = variant(config);
         let function = context.function(variant.symbol)?;
         function.allow_dynamic_shared(variant.tile.cluster_smem_bytes(variant.tile.stages) as usize)?;
