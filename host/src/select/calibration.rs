@@ -38,7 +38,8 @@ struct Measured {
 /// Everything that was measured.
 #[derive(Default)]
 struct Table {
-    candidates: HashMap<(&'static str, &'static str), u32>,
+    /// By names without their type.
+    candidates: HashMap<String, u32>,
     /// Median error of each candidate.
     common: Vec<f64>,
     kinds: HashMap<String, Vec<Measured>>,
@@ -76,7 +77,7 @@ impl Table {
                 continue;
             };
             let next = table.candidates.len() as u32;
-            let candidate = *table.candidates.entry((algorithm, config)).or_insert(next);
+            let candidate = *table.candidates.entry(of_type(&format!("{algorithm}\t{config}"))).or_insert(next);
             all.resize_with(table.candidates.len(), Vec::new);
             let error = (time / estimate).ln();
             if let (Some(measured), true) = (last.as_mut(), error.is_finite()) {
@@ -94,14 +95,21 @@ impl Table {
 
     /// A candidate's number and its median error, if it was ever measured.
     fn common_error(&self, algorithm: &str, config: &str) -> Option<(u32, f64)> {
-        let candidate = *self.candidates.get(&(algorithm, config))?;
+        let candidate = *self.candidates.get(&of_type(&format!("{algorithm}\t{config}")))?;
         Some((candidate, self.common[candidate as usize]))
     }
 }
 
-/// What must be equal for problems to be compared (operator, pass, types, layouts, words), and where among its like a
-/// problem stands: logarithms of its extents and of its whole numbers.
+/// The text with the two types of 16 bits as one: their kernels take the same steps, so what one takes tells of the other.
+fn of_type(text: &str) -> String {
+    text.replace("bf16", "f16")
+}
+
+/// What must be equal for problems to be compared (operator, pass, types but for those of 16 bits, layouts, words), and
+/// where among its like a problem stands: logarithms of its extents and of its whole numbers, and the type.
 fn kind_and_place(problem: &str) -> (String, Vec<f64>) {
+    /// How far the other type of 16 bits is: as far as extents that differ by a fifth.
+    const OTHER_TYPE: f64 = 0.25;
     let (mut kind, mut place) = (String::new(), Vec::new());
     for word in problem.split_ascii_whitespace() {
         kind.push(' ');
@@ -125,7 +133,8 @@ fn kind_and_place(problem: &str) -> (String, Vec<f64>) {
             Err(_) => kind.push_str(word),
         }
     }
-    (kind, place)
+    place.push(if kind.contains("bf16") { OTHER_TYPE } else { 0.0 });
+    (of_type(&kind), place)
 }
 
 /// What measurements say of the estimates for one problem.
@@ -188,9 +197,12 @@ mod tests {
         assert_eq!(kind_and_place(near).0, kind_and_place(far).0);
         let (_, place) = kind_and_place(near);
         assert_eq!(place[..5], [1.0, 1.0, 1.0, 3.0, 6.0]);
-        for other in [near.replace("nhwc w", "nchw w"), near.replace("bf16", "f16"), near.replace("fprop", "dgrad")] {
+        for other in [near.replace("nhwc w", "nchw w"), near.replace("bf16", "f32"), near.replace("fprop", "dgrad")] {
             assert_ne!(kind_and_place(near).0, kind_and_place(&other).0);
         }
+        let half = kind_and_place(&near.replace("bf16", "f16"));
+        assert_eq!(half.0, kind_and_place(near).0);
+        assert_ne!(half.1, place);
         let norm = |eps: &str, mode: &str| kind_and_place(&format!("norm:forward mode={mode} eps={eps} x=4x5:f32"));
         assert_eq!(norm("0.001", "rms"), norm("0.1", "rms"));
         assert_ne!(norm("0.001", "rms").0, norm("0.001", "layer").0);
