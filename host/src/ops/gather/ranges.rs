@@ -88,7 +88,7 @@ impl Algorithm<GatherProblem> for Ranges {
         let searches = 2.0 * ranges + grid.blocks() as f64 / ranges;
         let searched = searches * problem.indices().data_bytes() as f64;
         let bytes = crate::Problem::bytes(problem) / MEMORY_SHARE + searched / SEARCH_SHARE;
-        cost::UNTIMED * (3.0 * cost::LAUNCH_US + bytes / context.info().bytes_per_us)
+        3.0 * cost::LAUNCH_US + bytes / context.info().bytes_per_us
     }
 
     fn prepare(&self, problem: &GatherProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {

@@ -9,6 +9,7 @@ mod rows;
 
 pub use kernel_abi::ops::pad::{PadMode, PadPass, PadProblem};
 
+use crate::launch::ACCESS_BYTES;
 use crate::plan::{Call, Launch};
 use crate::select::{Config, Refusal, check_gpu};
 use crate::tensor::scatter;
@@ -51,6 +52,13 @@ struct Geometry {
 }
 
 impl Geometry {
+    /// Whether pieces of 16 bytes of y are pieces of x too.
+    fn lies_alike(&self, problem: &PadProblem) -> bool {
+        let elems = ACCESS_BYTES as i64 / problem.x().dtype().size_bytes() as i64;
+        let row_begins = self.around.iter().all(|level| level.x % elems == 0 && level.y % elems == 0);
+        row_begins && self.row.axis.before % elems == 0
+    }
+
     /// The padding that a problem is: forward, and backward in `constant`, where dx is a window of dy and dy stands for x.
     fn forward(problem: &PadProblem) -> Result<Self, Refusal> {
         let (x, y) = (problem.x(), problem.y());

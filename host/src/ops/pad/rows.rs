@@ -6,13 +6,16 @@ use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Problem};
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::pad::PadRowsParams;
+use kernel_abi::ops::pad::{PadMode, PadRowsParams};
 
 const BLOCK: u32 = 256;
 /// Share of the memory's rate.
-const MEMORY_SHARE: f64 = 0.7;
-/// The same where elements are moved one by one, since rows do not lie alike to 16 bytes.
-const APART_SHARE: f64 = 0.2;
+const MEMORY_SHARE: f64 = 0.95;
+/// The same where what is outside is read again.
+const MIRRORED_SHARE: f64 = 0.45;
+/// Both where elements are moved one by one, since rows do not lie alike to 16 bytes.
+const APART_SHARE: f64 = 0.42;
+const MIRRORED_APART_SHARE: f64 = 0.35;
 
 const KERNELS: &[CopyRow] = kernel_abi::pad_row_kernels!(copy_rows);
 
@@ -35,8 +38,13 @@ impl Algorithm<PadProblem> for Rows {
     }
 
     fn estimate_us(&self, problem: &PadProblem, _: Config, context: &Context) -> f64 {
-        let alike = Geometry::forward(problem).is_ok_and(|geometry| lie_alike(problem, &geometry));
-        let share = if alike { MEMORY_SHARE } else { APART_SHARE };
+        let alike = Geometry::forward(problem).is_ok_and(|geometry| geometry.lies_alike(problem));
+        let share = match (alike, problem.mode()) {
+            (true, PadMode::Constant) => MEMORY_SHARE,
+            (true, _) => MIRRORED_SHARE,
+            (false, PadMode::Constant) => APART_SHARE,
+            (false, _) => MIRRORED_APART_SHARE,
+        };
         crate::select::cost::LAUNCH_US + problem.bytes() / (share * context.info().bytes_per_us)
     }
 
@@ -50,13 +58,6 @@ impl Algorithm<PadProblem> for Rows {
         };
         Ok(Box::new(CopyOrNaive { fast, general: Box::new(naive::launch(problem, context)?) }))
     }
-}
-
-/// Whether pieces of 16 bytes of y are pieces of x too.
-fn lie_alike(problem: &PadProblem, geometry: &Geometry) -> bool {
-    let elems = ACCESS_BYTES as i64 / problem.x().dtype().size_bytes() as i64;
-    let row_begins = geometry.around.iter().all(|level| level.x % elems == 0 && level.y % elems == 0);
-    row_begins && geometry.row.axis.before % elems == 0
 }
 
 /// The launch parameters but for addresses.

@@ -44,7 +44,11 @@ impl Algorithm<ResampleProblem> for GivenTables {
     fn estimate_us(&self, problem: &ResampleProblem, _: Config, context: &Context) -> f64 {
         /// What others take to compute weights before their first access, part of what a launch is taken to be.
         const WEIGHTS_US: f64 = 1.0;
-        cost::LAUNCH_US - WEIGHTS_US + cost::UNTIMED * problem.bytes() / context.info().bytes_per_us
+        /// How much longer than memory's time it takes, with several channels an access and with one.
+        const LONGER: [f64; 2] = [1.3, 16.0];
+        let singly = Geometry::of(problem).is_ok_and(|geometry| geometry.layout.vec == 1);
+        let longer = LONGER[usize::from(singly)];
+        cost::LAUNCH_US - WEIGHTS_US + longer * problem.bytes() / context.info().bytes_per_us
     }
 
     fn prepare(&self, problem: &ResampleProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {

@@ -85,9 +85,10 @@ impl Algorithm<SoftmaxProblem> for ClusterRows {
         let (kernel, i) = kernel(config);
         let blocks = 1i64 << i;
         let params = naive::params(problem);
-        // Threads without elements cost a little, and so do blocks that wait for each other.
+        // Threads without elements cost a little, blocks that wait for each other more.
         let held = blocks * i64::from(THREADS * kernel.pieces) * lanes(problem);
-        let share = 1.0 + 0.02 * held as f64 / params.row_elems as f64 + 0.01 * i as f64;
+        let share =
+            1.0 + 0.02 * held as f64 / params.row_elems as f64 + if i > 0 { 0.15 + 0.03 * i as f64 } else { 0.0 };
         cost::blocks_us(problem.bytes() * share, params.n_rows * blocks, context)
     }
 

@@ -69,11 +69,17 @@ impl Algorithm<SoftmaxProblem> for RegisterRows {
     }
 
     fn estimate_us(&self, problem: &SoftmaxProblem, config: Config, context: &Context) -> f64 {
-        let kernel = kernel(config);
-        let blocks = blocks(kernel, &naive::params(problem));
-        // Threads without elements cost a little.
-        let idle = f64::from(kernel.threads * kernel.elems) / problem.rows().row_elems as f64;
-        cost::blocks_us(problem.bytes() * (1.0 + 0.02 * idle), blocks, context)
+        /// Elements that a multiprocessor takes in a microsecond, forward and backward, where a row is a warp's at the
+        /// most, and where its threads wait for others.
+        const ELEMENTS_PER_US: [[f64; 2]; 2] = [[6200.0, 5100.0], [4900.0, 4600.0]];
+        let (kernel, params) = (kernel(config), naive::params(problem));
+        let blocks = blocks(kernel, &params);
+        let [of_warp, of_warps] = ELEMENTS_PER_US[usize::from(problem.dy().is_some())];
+        let rate = if kernel.threads > 32 { of_warps } else { of_warp };
+        // Threads do as much for elements that a row lacks as for others.
+        let held = params.n_rows as f64 * f64::from(kernel.threads * kernel.elems);
+        let computed_us = held / (rate * (blocks.min(context.info().n_units as i64)) as f64);
+        cost::blocks_us(problem.bytes(), blocks, context).max(cost::LAUNCH_US + computed_us)
     }
 
     fn prepare(&self, problem: &SoftmaxProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {

@@ -161,10 +161,10 @@ impl WgradView {
 
     /// Time until all parts are there, when sums of 64 rows and columns take so long to be written.
     fn parts_us(&self, tile: ConvTile, cut: Cut, out_us: f64) -> f64 {
-        /// Bytes of operands that stay in the second-level cache while workers at unlike places of the sum come by, and
-        /// the bytes of others in a microsecond.
-        const CACHED: f64 = 30e6;
-        const UNSHARED: f64 = 4e6;
+        /// Bytes in a microsecond of operands that no other worker reads at the same time, and how much longer stages take
+        /// without those: fitted to 700 times.
+        const UNSHARED: f64 = 8e6;
+        const AT_UNLIKE_PLACES: f64 = 1.1;
         let (m, n) = (f64::from(tile.gemm_m), f64::from(tile.gemm_n));
         let rows = |extent: f64, positions: &Positions| {
             extent * (1.0 + positions.misalignment(wgrad::ACROSS_LINES, wgrad::ACROSS_SECTORS))
@@ -190,8 +190,8 @@ impl WgradView {
                 // Every worker ends one tile and begins another; tiles that read the same do so at other times.
                 let parts = 1.0 + (tiles as f64 / workers as f64).max(1.0);
                 let each = f64::from(tile.a_bytes() * tile.cluster + tile.b_bytes());
-                let unshared = if bytes > CACHED { each * (tiles * self.k_blocks()) as f64 } else { 0.0 };
-                (stages * stage + parts * out).max(unshared / UNSHARED)
+                let unshared = each * (tiles * self.k_blocks()) as f64;
+                (AT_UNLIKE_PLACES * stages * stage + parts * out).max(unshared / UNSHARED)
             }
         };
         wgrad::ENDS_US + (sums + bytes / wgrad::MEMORY).max(bytes / wgrad::ALL_MEMORY)
