@@ -1,7 +1,7 @@
 //! What launcher and kernels of `fprop` and `dgrad` agree on where workers share the stages of all tiles evenly: who has
 //! the first part of a tile's sum adds the others, which their workers leave in the workspace.
 
-use super::{ConvGatherParams, ConvTile, Evenly};
+use super::{ConvGatherParams, Evenly};
 use crate::division::Divisor;
 
 crate::abi_struct! {
@@ -49,12 +49,5 @@ impl ConvStreamKParams {
     #[inline(always)]
     pub const fn parts_of(&self, tile: u32) -> (u32, u32) {
         self.evenly.sharing(tile * self.tile_stages.divisor, self.tile_stages.divisor)
-    }
-}
-
-impl ConvTile {
-    /// Threads that hold a tile's sums.
-    pub const fn holders(self) -> u32 {
-        128 * self.sharers()
     }
 }

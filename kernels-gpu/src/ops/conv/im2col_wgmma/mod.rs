@@ -13,6 +13,7 @@ mod entry;
 mod epilogue;
 mod fixup;
 pub(super) mod gather;
+mod left_sums;
 mod quads;
 mod stream_k;
 pub(super) mod sum;
