@@ -20,10 +20,11 @@ pub fn absolute(storage: DType) -> f64 {
     if storage.is_integer() { 1.0 } else { 0.0 }
 }
 
-/// What is expected of a storage type that saturates; of integers also what was `got`, where that is near enough.
+/// What is expected of a storage type that saturates, and of integers 0 for what is no number; of these also what was
+/// `got`, where that is near enough.
 pub fn as_stored(storage: DType, expected: f64, got: f64) -> f64 {
     let integer = |low: f64, high: f64| {
-        let rounded = expected.round_ties_even().clamp(low, high);
+        let rounded = if expected.is_nan() { 0.0 } else { expected.round_ties_even().clamp(low, high) };
         if (got - rounded).abs() <= absolute(storage) { got } else { rounded }
     };
     match storage {

@@ -46,9 +46,10 @@ impl Fill {
     }
 }
 
-/// What the element type stores for `value`.
+/// What the element type stores for `value`; of what is no number, integers store 0.
 pub fn round(value: f64, dtype: DType) -> f64 {
     match dtype {
+        DType::I8 | DType::I32 | DType::U8 | DType::I64 if value.is_nan() => 0.0,
         DType::F64 => value,
         DType::F32 => f64::from(value as f32),
         DType::F16 => Element::to_f64(<f16 as Element>::from_f64(value)),

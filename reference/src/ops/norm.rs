@@ -17,12 +17,17 @@ impl Judge for NormProblem {
         }
     }
 
-    /// Variances are positive, and sums of squares those of numbers with the given sums.
+    /// Variances are positive, and sums of squares those of numbers with the given sums. Statistics of x are never far
+    /// from it: the gradient has cubes of `inv_std`, so that of others a few elements would be made of numbers that are
+    /// hundreds of times those of the rest.
     fn make_admissible(&self, operands: &mut [Vec<f64>]) {
         let names: Vec<&str> = self.operands().iter().map(|operand| operand.name).collect();
         for (name, values) in names.iter().zip(operands.iter_mut()) {
-            if matches!(*name, "running_var" | "inv_std") {
-                values.iter_mut().for_each(|v| *v = v.abs().max(0.125));
+            match *name {
+                "running_var" => values.iter_mut().for_each(|v| *v = v.abs().max(0.125)),
+                "inv_std" => values.iter_mut().for_each(|v| *v = v.abs().clamp(0.125, 2.0)),
+                "mean" => values.iter_mut().for_each(|v| *v = v.clamp(-2.0, 2.0)),
+                _ => {}
             }
         }
         if self.norm_pass() == NormPass::Finalize {
