@@ -208,19 +208,28 @@ macro_rules! conv_im2col_gather_kernels {
     };
 }
 
-/// Convolution for Hopper whose workers share the stages of all tiles evenly: symbol, pass, element type, tile.
+/// Convolution for Hopper whose workers share the stages of all tiles evenly: symbol, pass, element type, tile, blocks of
+/// a cluster.
 #[macro_export]
 macro_rules! conv_stream_k_kernels {
     ($callback:ident) => {
         $callback! {
-            (convstreamk_fprop_wgmma_bf16_128x128_sm90, fprop, bf16, STREAM_128X128),
-            (convstreamk_fprop_wgmma_bf16_128x256_sm90, fprop, bf16, GATHER_128X256),
-            (convstreamk_fprop_wgmma_f16_128x128_sm90, fprop, f16, STREAM_128X128),
-            (convstreamk_fprop_wgmma_f16_128x256_sm90, fprop, f16, GATHER_128X256),
-            (convstreamk_dgrad_wgmma_bf16_128x128_sm90, dgrad, bf16, STREAM_128X128),
-            (convstreamk_dgrad_wgmma_bf16_128x256_sm90, dgrad, bf16, GATHER_128X256),
-            (convstreamk_dgrad_wgmma_f16_128x128_sm90, dgrad, f16, STREAM_128X128),
-            (convstreamk_dgrad_wgmma_f16_128x256_sm90, dgrad, f16, GATHER_128X256),
+            (convstreamk_fprop_wgmma_bf16_128x128_c2_sm90, fprop, bf16, STREAM_128X128_C2, 2),
+            (convstreamk_fprop_wgmma_bf16_128x128_sm90, fprop, bf16, STREAM_128X128, 1),
+            (convstreamk_fprop_wgmma_bf16_128x256_c2_sm90, fprop, bf16, GATHER_128X256_C2, 2),
+            (convstreamk_fprop_wgmma_bf16_128x256_sm90, fprop, bf16, GATHER_128X256, 1),
+            (convstreamk_fprop_wgmma_f16_128x128_c2_sm90, fprop, f16, STREAM_128X128_C2, 2),
+            (convstreamk_fprop_wgmma_f16_128x128_sm90, fprop, f16, STREAM_128X128, 1),
+            (convstreamk_fprop_wgmma_f16_128x256_c2_sm90, fprop, f16, GATHER_128X256_C2, 2),
+            (convstreamk_fprop_wgmma_f16_128x256_sm90, fprop, f16, GATHER_128X256, 1),
+            (convstreamk_dgrad_wgmma_bf16_128x128_c2_sm90, dgrad, bf16, STREAM_128X128_C2, 2),
+            (convstreamk_dgrad_wgmma_bf16_128x128_sm90, dgrad, bf16, STREAM_128X128, 1),
+            (convstreamk_dgrad_wgmma_bf16_128x256_c2_sm90, dgrad, bf16, GATHER_128X256_C2, 2),
+            (convstreamk_dgrad_wgmma_bf16_128x256_sm90, dgrad, bf16, GATHER_128X256, 1),
+            (convstreamk_dgrad_wgmma_f16_128x128_c2_sm90, dgrad, f16, STREAM_128X128_C2, 2),
+            (convstreamk_dgrad_wgmma_f16_128x128_sm90, dgrad, f16, STREAM_128X128, 1),
+            (convstreamk_dgrad_wgmma_f16_128x256_c2_sm90, dgrad, f16, GATHER_128X256_C2, 2),
+            (convstreamk_dgrad_wgmma_f16_128x256_sm90, dgrad, f16, GATHER_128X256, 1),
         }
     };
 }

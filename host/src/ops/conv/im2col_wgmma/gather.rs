@@ -129,7 +129,7 @@ impl Product {
         let (tiles, tile_stages) = view.tiles_of(&view.classes[0], tile);
         let mut product = Product::new(view, function, tile, context);
         for part in &mut product.parts {
-            part.config.grid = [workers as u32, 1, 1];
+            part.config.grid = [workers as u32 * tile.cluster, 1, 1];
         }
         product.shared = Some(Shared {
             tile_stages: Divisor::new(tile_stages as u32),

@@ -21,7 +21,7 @@ struct Row {
 }
 
 macro_rules! rows {
-    ($(($symbol:ident, $pass:ident, $dtype:ident, $tile:ident)),* $(,)?) => {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $tile:ident, $cluster:tt)),* $(,)?) => {
         &[$(Row {
             symbol: stringify!($symbol),
             equal: concat!(stringify!($symbol), "+equal"),
@@ -37,12 +37,17 @@ const KERNELS: &[Row] = kernel_abi::conv_stream_k_kernels!(rows);
 /// Stages of a worker, at least.
 const STAGES: u64 = 4;
 
-/// Tiles, at most: of more rounds, the last one is no great part.
-const MOST_TILES: u64 = 4 * MULTIPROCESSORS;
+/// Rounds of tiles, at most: of more, the last one is no great part.
+const MOST_ROUNDS: u64 = 4;
 
-/// Bytes of the parts that workers leave, all but the first.
+/// Parts that workers leave, all but the first: one of each block.
+fn slots(tile: ConvTile, workers: u64) -> u64 {
+    (workers - 1) * u64::from(tile.cluster)
+}
+
+/// Bytes of these.
 pub(super) fn partials_bytes(tile: ConvTile, workers: u64) -> u64 {
-    (workers - 1) * u64::from(tile.gemm_m * tile.gemm_n * 4)
+    slots(tile, workers) * u64::from(tile.gemm_m * tile.gemm_n * 4)
 }
 
 /// `fprop` and `dgrad` of channels-last tensors of 16-bit types, stages shared evenly.
@@ -88,7 +93,7 @@ impl Algorithm<ConvProblem> for StreamK {
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
         let row = row(config);
         let workers = View::of(problem).and_then(|view| view.workers(row, config.0)).unwrap_or(1);
-        partials_bytes(row.tile, workers) + (workers - 1) * u64::from(FIXUP_FLAGS) * 8
+        partials_bytes(row.tile, workers) + slots(row.tile, workers) * u64::from(FIXUP_FLAGS) * 8
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, _: &Context) -> f64 {
@@ -117,27 +122,28 @@ fn row(config: Config) -> &'static Row {
 }
 
 impl View {
-    /// The workers of a config.
+    /// The workers of a config: blocks, or clusters of them.
     fn workers(&self, row: &Row, name: &str) -> Result<u64, Refusal> {
         let [class] = &self.classes[..] else {
             let n = self.classes.len();
             return Err(Refusal::new(format!("shares the stages of one class of positions, given {n}")));
         };
         let (tiles, stages) = self.tiles_of(class, row.tile);
-        let (given, least) = (tiles * stages, STAGES * MULTIPROCESSORS);
-        if tiles > MOST_TILES || given > u64::from(u32::MAX) {
-            return Err(Refusal::new(format!("shares the stages of up to {MOST_TILES} tiles, given {tiles}")));
+        let most = MULTIPROCESSORS / u64::from(row.tile.cluster);
+        let (given, least, most_tiles) = (tiles * stages, STAGES * most, MOST_ROUNDS * most);
+        if tiles > most_tiles || given > u64::from(u32::MAX) {
+            return Err(Refusal::new(format!("shares the stages of up to {most_tiles} tiles, given {tiles}")));
         }
         if name == row.symbol {
             return match given < least {
                 true => Err(Refusal::new(format!("shares at least {least} stages, given {given}"))),
-                false => Ok(MULTIPROCESSORS),
+                false => Ok(most),
             };
         }
-        let parts = (MULTIPROCESSORS / tiles).min(stages / STAGES);
-        if parts < 2 || parts * tiles == MULTIPROCESSORS && given >= least {
+        let parts = (most / tiles).min(stages / STAGES);
+        if parts < 2 || parts * tiles == most && given >= least {
             return Err(Refusal::new(format!(
-                "shares {MULTIPROCESSORS} blocks of {STAGES} stages, given {tiles} tiles of {stages}"
+                "shares {STAGES} stages each of {most}, given {tiles} tiles of {stages}"
             )));
         }
         Ok(parts * tiles)
@@ -164,10 +170,11 @@ mod tests {
         let names = configs(dgrad).unwrap();
         assert!(names.contains(&"convstreamk_dgrad_wgmma_bf16_128x128_sm90"), "{names:?}");
         assert!(names.contains(&"convstreamk_dgrad_wgmma_bf16_128x128_sm90+equal"), "{names:?}");
-        // 20 tiles in 6 parts each: 119 of them are left in the workspace.
+        // 20 tiles in 6 parts each, or 10 of two blocks in 6: all but the first are left in the workspace.
         let problem: ConvProblem = dgrad.parse().unwrap();
-        let bytes = StreamK.workspace_bytes(&problem, Config("convstreamk_dgrad_wgmma_bf16_128x128_sm90+equal"));
-        assert_eq!(bytes, 119 * (128 * 128 * 4 + 64));
+        let bytes = |name| StreamK.workspace_bytes(&problem, Config(name));
+        assert_eq!(bytes("convstreamk_dgrad_wgmma_bf16_128x128_sm90+equal"), 119 * (128 * 128 * 4 + 64));
+        assert_eq!(bytes("convstreamk_dgrad_wgmma_bf16_128x128_c2_sm90+equal"), 118 * (128 * 128 * 4 + 64));
     }
 
     #[test]

@@ -100,8 +100,11 @@ tiles! {
     GATHER_128X128_P32 = [128 x 128, panel_k 32, stages 5, cluster 1, out_panels 4, in_turns true];
     /// [`GATHER_256X64`] where at most 32 channels are read.
     GATHER_256X64_P32 = [256 x 64, panel_k 32, stages 4, cluster 1, out_panels 2, in_turns false];
-    /// For few tiles, whose stages are shared out; of more columns it is [`GATHER_128X256`] that they are shared out of.
+    /// For few tiles, whose stages are shared out; of more columns it is [`GATHER_128X256`] that they are shared out
+    /// of, or [`GATHER_128X256_C2`].
     STREAM_128X128 = [128 x 128, panel_k 64, stages 6, cluster 1, out_panels 2, in_turns false];
+    /// The same for two blocks of one after the other's positions: each loads half of the filter's stage for both.
+    STREAM_128X128_C2 = [128 x 128, panel_k 64, stages 6, cluster 2, out_panels 2, in_turns false];
     /// `wgrad`, many channels.
     WGRAD_128X256 = [128 x 256, panel_k 64, stages 4, cluster 1, out_panels 0, in_turns false];
     /// The same for more than 128 rows: both blocks of a cluster need the same part of x, and each loads half of it.

@@ -41,14 +41,25 @@ macro_rules! gather_entries {
 }
 
 macro_rules! stream_k_entries {
-    ($(($symbol:ident, $pass:ident, $dtype:ident, $tile:ident)),* $(,)?) => { $(
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $tile:ident, $cluster:tt)),* $(,)?) => { $(
+        stream_k_entries!(@cluster $cluster, $symbol, $pass, $dtype, $tile);
+    )* };
+    (@cluster 1, $symbol:ident, $($row:ident),*) => {
         /// # Safety
         /// The host passes maps and extents of live tensors in `params`.
         #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, tensor_maps = 17)]
         pub unsafe fn $symbol(params: ConvStreamKParams) {
-            gather_entries!(@body $symbol, params, $pass, $dtype, $tile)
+            gather_entries!(@body $symbol, params, $($row),*)
         }
-    )* };
+    };
+    (@cluster 2, $symbol:ident, $($row:ident),*) => {
+        /// # Safety
+        /// The host passes maps and extents of live tensors in `params`.
+        #[kernel(arch = "sm_90a", threads = 384, min_blocks = 1, cluster = 2, tensor_maps = 17)]
+        pub unsafe fn $symbol(params: ConvStreamKParams) {
+            gather_entries!(@body $symbol, params, $($row),*)
+        }
+    };
 }
 
 macro_rules! wgrad_entries {
@@ -164,6 +175,9 @@ macro_rules! product {
     };
     ($this:ident, $pass:ident, $dtype:ident, STREAM_128X128) => {
         product!(@pass $pass, $this, $dtype, STREAM_128X128, 128, 64, 1);
+    };
+    ($this:ident, $pass:ident, $dtype:ident, STREAM_128X128_C2) => {
+        product!(@pass $pass, $this, $dtype, STREAM_128X128_C2, 128, 64, 1);
     };
     ($this:ident, $pass:ident, $dtype:ident, GATHER_256X64) => {
         product!(@pass $pass, $this, $dtype, GATHER_256X64, 64, 32, 2);

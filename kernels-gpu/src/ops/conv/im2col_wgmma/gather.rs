@@ -199,7 +199,7 @@ const fn reads_ahead(tile: ConvTile) -> bool {
 
 /// This block's rank in its cluster.
 #[inline(always)]
-fn rank(tile: ConvTile) -> u32 {
+pub(super) fn rank(tile: ConvTile) -> u32 {
     if tile.cluster > 1 { cluster::rank() } else { 0 }
 }
 

@@ -2,7 +2,7 @@
 //! tiles evenly, and the worker with the first part of a tile's sum adds the others (stream-K: Osama et al., "Stream-K",
 //! PPoPP 2023; see [`left_sums`](super::left_sums)).
 
-use super::gather::{Address, Form, Panels};
+use super::gather::{Address, Form, Panels, rank};
 use super::left_sums::{Arriving, LeftSums, QUADS, group_of, has_room};
 use super::{Product, WARPGROUP};
 use crate::math::vector;
@@ -27,8 +27,8 @@ impl Form for ConvStreamKParams {
     }
 
     #[inline(always)]
-    fn work(&self, _: ConvTile) -> Stages {
-        let (at, end) = self.evenly.of(worker());
+    fn work(&self, tile: ConvTile) -> Stages {
+        let (at, end) = self.evenly.of(worker(tile));
         Stages { at: warp::uniform(at), end: warp::uniform(end) }
     }
 
@@ -42,7 +42,8 @@ impl Form for ConvStreamKParams {
         let part = self.part(left.at, left.end);
         let (begin, end) = (warp::uniform(part.begin), warp::uniform(part.end));
         left.at += end - begin;
-        let place = GatherPlace::new(&self.gather, tile, 0, part.tile);
+        let mut place = GatherPlace::new(&self.gather, tile, 0, part.tile);
+        place.m += rank(tile) * tile.gemm_m;
         (place, at.class(0), Panels { tile: part.tile, begin, end })
     }
 
@@ -68,15 +69,16 @@ impl Form for ConvStreamKParams {
             flags: self.flags,
             tag: self.tag,
             slot_quads: P::TILE.partials() / 4,
-            // A worker leaves sums of one tile at most, that in which it begins, which the first worker does not.
-            first: 0,
-            step: 1,
+            // A worker leaves sums of one tile at most, that in which it begins, which the first worker does not; each of
+            // its blocks has a slot.
+            first: rank(P::TILE),
+            step: P::TILE.cluster,
             thread,
         };
         let groups = (self.gather.gemm_n - place.n).div_ceil(PANEL) as usize;
         let d = d.get_unchecked_mut(0);
         if panels.begin > 0 {
-            left.leave(schedule::opaque(worker()), d, groups);
+            left.leave(schedule::opaque(worker(P::TILE)), d, groups);
             return false;
         }
         if panels.end < self.tile_stages.divisor {
@@ -99,10 +101,10 @@ impl Form for ConvStreamKParams {
     }
 }
 
-/// The worker that this block is.
+/// The worker that this block's cluster is.
 #[inline(always)]
-fn worker() -> u32 {
-    Evenly::worker(block_idx_x(), grid_dim_x())
+fn worker(tile: ConvTile) -> u32 {
+    Evenly::worker(block_idx_x() / tile.cluster, grid_dim_x() / tile.cluster)
 }
 
 /// Adds the other parts to a thread's sums of group `GROUP`, unless nobody has columns there.
