@@ -50,6 +50,7 @@ im2col_wgmma | conv:fprop pad=1x1 x=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
 im2col_wgmma_cluster | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=64x256x3x3:bf16:nhwc
 im2col_wgmma_stream_k | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=128x256x3x3:bf16:nhwc
 im2col_wgmma_stream_k | conv:dgrad pad=1x1 dx=2x256x7x7:bf16:nhwc w=256x256x3x3:bf16:nhwc
+convstreamk_dgrad_wgmma_bf16_128x128_c2_sm90+equal | conv:dgrad pad=1x1 dx=2x256x7x7:bf16:nhwc w=256x256x3x3:bf16:nhwc
 im2col_wgmma_split | conv:wgrad pad=1x1 x=2x72x12x11:bf16:nhwc dw=72x72x3x3:bf16:nhwc
 wgrad_im2col_fixup_bf16_128x64_sm90 | conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc dw=136x64x3x3:bf16:nhwc
 pointwise_matmul | conv:fprop x=2x72x12x11:bf16:nhwc w=72x72x1x1:bf16:nhwc
