@@ -5,8 +5,8 @@
 //! engine wants them, the product copies them first; reading several planes as one row does not help, since copies of its
 //! later parts would begin between such multiples (an H200 was seen to fault on them).
 //!
-//! Channels last: y is x times wᵀ, positions by channels, and dx is dy times w. The positions of all images are the rows
-//! of one matrix where they lie evenly. dw is left to `im2col_wgmma_split`, whose parts add up faster.
+//! Channels last: y is x times wᵀ, positions by channels, and dx is dy times w; dw is dyᵀ times x. The positions of all
+//! images are the rows of one matrix where they lie evenly.
 
 use super::im2col_wgmma::{check_address, tma_type};
 use super::{ConvPass, ConvProblem};
@@ -74,9 +74,7 @@ impl Matrices {
             match pass {
                 ConvPass::Fprop => Self::rows(problem, &x, &y)?,
                 ConvPass::Dgrad => Self::rows(problem, &y, &x)?,
-                ConvPass::Wgrad => {
-                    return Err(Refusal::new("computes wgrad of channels before the image, given channels last"));
-                }
+                ConvPass::Wgrad => Self::filter_of_rows(problem, &x, &y)?,
             }
         } else {
             let (x, y) = (Image::of("x", x)?, Image::of("y", y)?);
@@ -134,6 +132,32 @@ impl Matrices {
         let a = tensor(&[read.count, groups, m, k], &[0, group_stride, strides[0], strides[1]])?;
         let problem = MatmulProblem::new(&a, &images(read)?, &images(written)?).map_err(Refusal::from)?;
         Ok(Matrices { product: Product::of(&problem)?, factors: [1, 0] })
+    }
+
+    /// `wgrad`, channels last.
+    fn filter_of_rows(problem: &ConvProblem, x: &Rows, dy: &Rows) -> Result<Self, Refusal> {
+        let (groups, dw) = (problem.groups(), problem.w());
+        let [x, dy] = Rows::together([x, dy]);
+        if groups != 1 && x.count > 1 {
+            let reason = format!("computes wgrad of one group where images lie apart, given {groups}");
+            return Err(Refusal::new(reason));
+        }
+        let (c, k) = (x.channels / groups, dy.channels / groups);
+        let tensor =
+            |dims: &[i64], strides: &[i64]| TensorDesc::strided(dw.dtype(), dims, strides).map_err(Refusal::from);
+        // The matrices that are multiplied are groups, or images whose products are added up.
+        let [n_matrices, x_stride, dy_stride] =
+            if x.count > 1 { [x.count, x.stride, dy.stride] } else { [groups, c, k] };
+        let a = tensor(&[n_matrices, k, dy.positions], &[dy_stride, 1, dy.position_stride])?;
+        let b = tensor(&[n_matrices, x.positions, c], &[x_stride, x.position_stride, 1])?;
+        let product = if x.count > 1 {
+            Product::summed(&a, &b, &tensor(&[k, c], &dw.strides()[..2])?)?
+        } else {
+            let group_stride = k.saturating_mul(dw.strides()[0]);
+            let dw = tensor(&[groups, k, c], &[group_stride, dw.strides()[0], dw.strides()[1]])?;
+            Product::of(&MatmulProblem::new(&a, &b, &dw).map_err(Refusal::from)?)?
+        };
+        Ok(Matrices { product, factors: [1, 0] })
     }
 
     /// `wgrad`, channels before the image.
@@ -265,7 +289,8 @@ mod tests {
             refusal("conv:fprop x=2x64x8x8:bf16:nhwc w=64x64x1x1:bf16 y=2x64x8x8:bf16:nchw").contains("needs x with")
         );
         assert!(refusal("conv:fprop x=2x64x8x8:f32 w=64x64x1x1:f32").contains("element type is f32"));
-        assert!(refusal("conv:wgrad x=2x64x8x8:bf16:nhwc dw=64x64x1x1:bf16").contains("channels last"));
+        let apart = "conv:wgrad groups=2 x=2x64x8x8:bf16:s8192x1x512x64 dy=2x64x8x8:bf16:nhwc dw=64x32x1x1:bf16";
+        assert!(refusal(apart).contains("images lie apart, given 2"), "{}", refusal(apart));
         assert!(refusal("conv:wgrad groups=2 x=2x64x8x8:bf16 dw=64x32x1x1:bf16").contains("one group, given 2"));
         assert!(refusal("conv:wgrad x=2x64x7x7:bf16 dw=64x64x1x1:bf16").contains("multiples of 16 bytes"));
     }

@@ -51,10 +51,16 @@ pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps) 
     let mut configs = vec![Config(row.symbol)];
     if row.tile.forms_clusters() {
         configs.extend(best(|way| way.sharers_log2 == 0 && matches!(way.split, Split::Cluster(_)), OFFERED_CLUSTERS));
-        configs.extend(best(|way| way.sharers_log2 > 0, OFFERED_SHARES));
+        configs.extend(best(|way| way.sharers_log2 > 0 && !is_in_workspace(way), OFFERED_SHARES));
+        configs.extend(best(|way| way.sharers_log2 > 0 && is_in_workspace(way), OFFERED_SPLITS));
     }
-    configs.extend(best(|way| matches!(way.split, Split::Workspace(_)), OFFERED_SPLITS));
+    configs.extend(best(|way| way.sharers_log2 == 0 && is_in_workspace(way), OFFERED_SPLITS));
     configs
+}
+
+/// Whether slices' sums go through the workspace.
+fn is_in_workspace(way: Way) -> bool {
+    matches!(way.split, Split::Workspace(_))
 }
 
 #[cfg(test)]

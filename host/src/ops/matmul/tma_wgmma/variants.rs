@@ -81,7 +81,7 @@ macro_rules! rows {
             b: major!($b),
             variants: variants!(
                 $symbol; 2 3 4 5 6 7 8; 2 3 4 5 6 7 8 10 12 16 20 24 28 32 40 48 64;
-                (2, 1; 2 3 4) (4, 2; 2)
+                (2, 1; 2 3 4; 2 3 4 5 6 7 8 10 12 16 20 24 28 32) (4, 2; 2; 2 3 4 5 6 7 8 10 12 16 20 24 28 32)
             ),
         }),*]
     };
@@ -97,7 +97,7 @@ macro_rules! major {
 }
 
 macro_rules! variants {
-    ($symbol:ident; $($cluster:literal)*; $($slices:literal)*; $(($sharers:literal, $log2:literal; $($both:literal)*))*) => {
+    ($symbol:ident; $($cluster:literal)*; $($slices:literal)*; $(($sharers:literal, $log2:literal; $($both:literal)*; $($parts:literal)*))*) => {
         &[
             Variant { name: stringify!($symbol), way: Way::PLAIN },
             $(Variant {
@@ -116,6 +116,10 @@ macro_rules! variants {
                 $(Variant {
                     name: concat!(stringify!($symbol), "+share", $sharers, "+cluster", $both),
                     way: Way { split: Split::Cluster($both), sharers_log2: $log2 },
+                },)*
+                $(Variant {
+                    name: concat!(stringify!($symbol), "+share", $sharers, "+split", $parts),
+                    way: Way { split: Split::Workspace($parts), sharers_log2: $log2 },
                 },)*
             )*
         ]
