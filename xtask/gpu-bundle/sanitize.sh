@@ -48,11 +48,16 @@ halo_wgmma_split | conv:wgrad pad=1x1 x=2x64x28x28:bf16:nhwc dw=64x64x3x3:bf16:n
 im2col_wgmma | conv:dgrad pad=1x1 stride=2x2 dx=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
 im2col_wgmma | conv:fprop pad=1x1 x=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
 im2col_wgmma_cluster | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=64x256x3x3:bf16:nhwc
+convcluster_fprop_wgmma_bf16_64x64_s12_sm90 | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=64x256x3x3:bf16:nhwc
+convcluster_dgrad_wgmma_f16_128x64_s8_sm90+cluster2 | conv:dgrad pad=1x1 dx=2x256x7x7:f16:nhwc w=256x256x3x3:f16:nhwc
 im2col_wgmma_stream_k | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=128x256x3x3:bf16:nhwc
+convstreamk_fprop_wgmma_bf16_128x128_sm90+last | conv:fprop pad=1x2 groups=170 x=1x10880x2x5:bf16:nhwc w=12240x64x3x5:bf16:nhwc
 im2col_wgmma_stream_k | conv:dgrad pad=1x1 dx=2x256x7x7:bf16:nhwc w=256x256x3x3:bf16:nhwc
 convstreamk_dgrad_wgmma_bf16_128x128_c2_sm90+equal | conv:dgrad pad=1x1 dx=2x256x7x7:bf16:nhwc w=256x256x3x3:bf16:nhwc
 im2col_wgmma_split | conv:wgrad pad=1x1 x=2x72x12x11:bf16:nhwc dw=72x72x3x3:bf16:nhwc
 wgrad_im2col_fixup_bf16_128x64_sm90 | conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc dw=136x64x3x3:bf16:nhwc
+pointwise_matmul | conv:wgrad x=2x72x12x11:bf16:nhwc dw=136x72x1x1:bf16:nhwc
+matmul64_forward_tma_wgmma_bf16f32bf16_64x64x64_s12_tn_sm90+share2+split2 | conv:wgrad x=2x72x12x11:bf16:nhwc dw=136x72x1x1:bf16:nhwc
 pointwise_matmul | conv:fprop x=2x72x12x11:bf16:nhwc w=72x72x1x1:bf16:nhwc
 merged_groups | conv:fprop pad=1x1 groups=4 x=2x128x12x11:bf16:nhwc w=128x32x3x3:bf16:nhwc
 overlap_fprop_rows_bf16_n112_i14_sm90 | conv:fprop pad=3x3 stride=2x2 x=1x3x9x228:bf16:nhwc w=64x3x7x7:bf16:nhwc

@@ -1,5 +1,5 @@
-//! `wgrad` with sums in parts, which a second kernel or the workers add: every cut, whatever the workspace held, run after
-//! run.
+//! Sums in parts, which a second kernel or the workers add: every cut of `wgrad`, and the tiles of the last round of `fprop`
+//! and `dgrad`; whatever the workspace held, run after run.
 
 use kernel_abi::ops::conv::ConvProblem;
 use oxidnn::driver::Graph;
@@ -8,12 +8,17 @@ use oxidnn::{Args, Context, Error, Plan, Policy, Stream, Tensor, Verdict, Worksp
 use oxidnn_reference::Judge;
 use oxidnn_tests::{Fill, gpu};
 
-/// The configs of both forms for a problem.
+/// The configs of both forms of `wgrad` for a problem.
 fn configs(context: &Context, problem: &ConvProblem) -> Vec<&'static str> {
+    configs_of(context, problem, "wgrad_im2col_")
+}
+
+/// The configs for a problem whose names begin so.
+fn configs_of(context: &Context, problem: &ConvProblem, kind: &str) -> Vec<&'static str> {
     let candidates = AnyProblem::candidates(problem, context);
     let able = candidates.iter().filter(|candidate| matches!(candidate.verdict, Verdict::Able { .. }));
     let mut configs: Vec<_> = able.map(|candidate| candidate.config).collect();
-    configs.retain(|config| config.starts_with("wgrad_im2col_"));
+    configs.retain(|config| config.starts_with(kind));
     configs.dedup();
     configs
 }
@@ -142,6 +147,49 @@ fn parts_are_added_in_the_same_order_in_every_run() {
                 // The last part's flags, which its worker has raised.
                 let flags = workspace.to_bytes(&stream).unwrap().split_off(plan.workspace_bytes() as usize - 64);
                 assert_eq!(flags, [0; 64], "{config}");
+            }
+        }
+    }
+}
+
+/// Whole tiles and shared ones, in equal parts and not: a tile that is left out, or computed twice, shows.
+#[test]
+fn tiles_of_the_last_round_are_shared() {
+    let Some(context) = gpu("tiles_of_the_last_round_are_shared") else { return };
+    if context.info().compute_capability != (9, 0) {
+        return;
+    }
+    // As many tiles as groups: 38 are left of a round of 132 blocks, or of two rounds of 66 pairs of blocks.
+    for text in [
+        "conv:fprop pad=1x2 groups=170 x=1x10880x2x5:bf16:nhwc w=12240x64x3x5:bf16:nhwc",
+        "conv:dgrad pad=1x2 groups=170 dy=1x10880x2x5:f16:nhwc w=10880x72x3x5:f16:nhwc dx=1x12240x2x5:f16:nhwc",
+    ] {
+        let problem: ConvProblem = text.parse().unwrap();
+        let fprop = text.contains("fprop");
+        let (read, written) = if fprop { (problem.x(), problem.y()) } else { (problem.y(), problem.x()) };
+        let fill = |i: u64, n: i64| Fill::Integers { max: 1 }.values(n as usize, read.dtype(), i);
+        let (values, w) = (fill(1, read.n_elems()), fill(2, problem.w().n_elems()));
+        let sums = problem.judge(&[values.clone(), w.clone(), vec![]]).remove(0);
+        let stream = context.stream().unwrap();
+        let [mut input, mut filter, mut output] =
+            [read, problem.w(), written].map(|desc| context.tensor(desc).unwrap());
+        input.write(&stream, &values).unwrap();
+        filter.write(&stream, &w).unwrap();
+        let configs = configs_of(&context, &problem, "convstreamk_");
+        for tile in ["128x128_sm90+last", "128x128_c2_sm90+last"] {
+            assert!(configs.iter().any(|config| config.ends_with(tile)), "{tile} {text}");
+        }
+        for (i, config) in configs.into_iter().enumerate() {
+            let plan = context.plan(&problem, Policy::fixed(config)).unwrap();
+            let mut workspace = garbage(&context, &stream, &plan, i as u8);
+            for run in 0..2 {
+                output.write(&stream, &vec![f64::from(run); sums.len()]).unwrap();
+                let names = if fprop { ["x", "y"] } else { ["dy", "dx"] };
+                let args = Args::new().input(names[0], &input).input("w", &filter).output(names[1], &mut output);
+                plan.run(&stream, args, &mut workspace).unwrap();
+                let got = output.to_vec::<f64>(&stream).unwrap();
+                let wrong = got.iter().zip(&sums).enumerate().find(|(_, (got, expected))| got != expected);
+                assert_eq!(wrong, None, "{config} run {run} {text}");
             }
         }
     }

@@ -22,7 +22,7 @@ const BARRIER_BYTES: u32 = 1024;
 const ALIGN: u32 = 1024;
 
 macro_rules! tiles {
-    ($($(#[$meta:meta])* $name:ident = [$m:literal x $n:literal, stages $s:literal];)*) => { $(
+    ($($(#[$meta:meta])* $name:ident = [$m:literal x $n:literal, stages $s:literal, blocks $b:literal];)*) => { $(
         $(#[$meta])*
         pub const $name: ConvTile = ConvTile {
             gemm_m: $m,
@@ -35,29 +35,38 @@ macro_rules! tiles {
             parts: 1,
             converted: 0,
         };
-        // A second block, of this kernel or the next, starts beside the first.
-        const _: () = assert!($name.cluster_smem_bytes($name.stages) <= MULTIPROCESSOR_BYTES / 2 - 1024);
+        // So many blocks fit a multiprocessor. Of two the second, of this kernel or the next, starts beside the first.
+        const _: () = assert!($name.cluster_smem_bytes($name.stages) <= MULTIPROCESSOR_BYTES / $b - 1024);
         const _: () = assert!($name.exchange_barrier_at() + 8 <= BARRIER_BYTES);
     )* };
 }
 
 tiles! {
     /// `fprop` and `dgrad`.
-    CLUSTER_64X64 = [64 x 64, stages 5];
+    CLUSTER_64X64 = [64 x 64, stages 5, blocks 2];
     /// For long sums and few tiles.
-    CLUSTER_64X32 = [64 x 32, stages 7];
+    CLUSTER_64X32 = [64 x 32, stages 7, blocks 2];
     /// For more positions: fewer bytes a product.
-    CLUSTER_128X64 = [128 x 64, stages 3];
+    CLUSTER_128X64 = [128 x 64, stages 3, blocks 2];
+    /// For long sums and as many blocks as multiprocessors, or fewer: all of the shared memory for what is on its way.
+    CLUSTER_64X64_S12 = [64 x 64, stages 12, blocks 1];
+    /// The same with fewer bytes a product.
+    CLUSTER_128X64_S8 = [128 x 64, stages 8, blocks 1];
     /// `wgrad`.
-    CLUSTER_WGRAD_64X64 = [64 x 64, stages 5];
+    CLUSTER_WGRAD_64X64 = [64 x 64, stages 5, blocks 2];
     /// For more columns: fewer bytes a product.
-    CLUSTER_WGRAD_64X128 = [64 x 128, stages 3];
+    CLUSTER_WGRAD_64X128 = [64 x 128, stages 3, blocks 2];
 }
 
 /// Shared memory of a multiprocessor, of which each block costs 1024 bytes more than it asks for.
 pub const MULTIPROCESSOR_BYTES: u32 = 228 * 1024;
 
 impl ConvTile {
+    /// Whether a block has a multiprocessor's shared memory for itself, if it has as many stages as it may have.
+    pub const fn is_alone(self) -> bool {
+        self.cluster_smem_bytes(self.stages) > MULTIPROCESSOR_BYTES / 2 - 1024
+    }
+
     /// Bytes of a tile's sums.
     pub const fn sums_bytes(self) -> u32 {
         self.gemm_m * self.gemm_n * 4

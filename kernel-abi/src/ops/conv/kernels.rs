@@ -243,15 +243,23 @@ macro_rules! conv_cluster_gather_kernels {
             (convcluster_fprop_wgmma_bf16_64x64_sm90, fprop, bf16, CLUSTER_64X64),
             (convcluster_fprop_wgmma_bf16_64x32_sm90, fprop, bf16, CLUSTER_64X32),
             (convcluster_fprop_wgmma_bf16_128x64_sm90, fprop, bf16, CLUSTER_128X64),
+            (convcluster_fprop_wgmma_bf16_64x64_s12_sm90, fprop, bf16, CLUSTER_64X64_S12),
+            (convcluster_fprop_wgmma_bf16_128x64_s8_sm90, fprop, bf16, CLUSTER_128X64_S8),
             (convcluster_fprop_wgmma_f16_64x64_sm90, fprop, f16, CLUSTER_64X64),
             (convcluster_fprop_wgmma_f16_64x32_sm90, fprop, f16, CLUSTER_64X32),
             (convcluster_fprop_wgmma_f16_128x64_sm90, fprop, f16, CLUSTER_128X64),
+            (convcluster_fprop_wgmma_f16_64x64_s12_sm90, fprop, f16, CLUSTER_64X64_S12),
+            (convcluster_fprop_wgmma_f16_128x64_s8_sm90, fprop, f16, CLUSTER_128X64_S8),
             (convcluster_dgrad_wgmma_bf16_64x64_sm90, dgrad, bf16, CLUSTER_64X64),
             (convcluster_dgrad_wgmma_bf16_64x32_sm90, dgrad, bf16, CLUSTER_64X32),
             (convcluster_dgrad_wgmma_bf16_128x64_sm90, dgrad, bf16, CLUSTER_128X64),
+            (convcluster_dgrad_wgmma_bf16_64x64_s12_sm90, dgrad, bf16, CLUSTER_64X64_S12),
+            (convcluster_dgrad_wgmma_bf16_128x64_s8_sm90, dgrad, bf16, CLUSTER_128X64_S8),
             (convcluster_dgrad_wgmma_f16_64x64_sm90, dgrad, f16, CLUSTER_64X64),
             (convcluster_dgrad_wgmma_f16_64x32_sm90, dgrad, f16, CLUSTER_64X32),
             (convcluster_dgrad_wgmma_f16_128x64_sm90, dgrad, f16, CLUSTER_128X64),
+            (convcluster_dgrad_wgmma_f16_64x64_s12_sm90, dgrad, f16, CLUSTER_64X64_S12),
+            (convcluster_dgrad_wgmma_f16_128x64_s8_sm90, dgrad, f16, CLUSTER_128X64_S8),
         }
     };
 }

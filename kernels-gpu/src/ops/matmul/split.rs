@@ -2,7 +2,8 @@
 
 use crate::math::element::{Element, blend};
 use crate::math::index::{div_rem, for_each_index};
-use cuda_std::memory::X4;
+use crate::math::vector;
+use cuda_std::memory::{X2, X4};
 use cuda_std::schedule;
 use kernel_abi::ops::matmul::MatmulPartialsParams;
 
@@ -28,19 +29,16 @@ pub(super) unsafe fn add_up<T: Element<Acc = f32>, const BESIDE: bool>(p: &Matmu
         let mut sums = [0.0f32; 4];
         let mut left = p.n_slices;
         // Several loads under way at a time; the order of the additions stays that of the slices.
-        while left >= 4 {
-            let parts =
-                [part(from, 0), part(from, slice_elems), part(from, 2 * slice_elems), part(from, 3 * slice_elems)];
-            add(&mut sums, parts[0]);
-            add(&mut sums, parts[1]);
-            add(&mut sums, parts[2]);
-            add(&mut sums, parts[3]);
-            from = from.offset(4 * slice_elems as isize);
+        while left >= 8 {
+            add_some::<8>(&mut sums, &mut from, slice_elems);
+            left -= 8;
+        }
+        if left >= 4 {
+            add_some::<4>(&mut sums, &mut from, slice_elems);
             left -= 4;
         }
         while left > 0 {
-            add(&mut sums, part(from, 0));
-            from = from.offset(slice_elems as isize);
+            add_some::<1>(&mut sums, &mut from, slice_elems);
             left -= 1;
         }
         let (row, group) = div_rem(index, groups);
@@ -49,9 +47,21 @@ pub(super) unsafe fn add_up<T: Element<Acc = f32>, const BESIDE: bool>(p: &Matmu
         let (outer, middle) = div_rem(rest, i64::from(p.batch_dims[1]));
         let [s0, s1, s2] = p.c.batch_strides;
         let first = outer * s0 + middle * s1 + inner * s2 + row * p.c.row_stride;
+        let col = group * COLUMNS;
+        let to = p.c.address.wrapping_add((first + col) as u64 * size_of::<T>() as u64);
+        let together = p.c.col_stride == 1 && to % (COLUMNS as u64 * size_of::<T>() as u64) == 0;
+        if together && p.beta == 0.0 && col + COLUMNS <= gemm_n {
+            let words = vector::narrowed::<T, 4>(&sums.map(|sum| p.alpha * sum));
+            if size_of::<T>() == 2 {
+                *(to as *mut X2<u32>) = X2([words[0], words[1]]);
+            } else {
+                *(to as *mut X4<u32>) = X4(words);
+            }
+            return;
+        }
         let mut i = 0;
         while i < COLUMNS {
-            let col = group * COLUMNS + i;
+            let col = col + i;
             if col < gemm_n {
                 let sum = *sums.get_unchecked(i as usize);
                 blend::<T>(p.c.address, first + col * p.c.col_stride, sum, f64::from(p.alpha), f64::from(p.beta));
@@ -61,13 +71,16 @@ pub(super) unsafe fn add_up<T: Element<Acc = f32>, const BESIDE: bool>(p: &Matmu
     });
 }
 
-/// Four neighbouring sums of a part.
+/// Adds `N` parts, which are loaded together.
 ///
 /// # Safety
 /// As [`add_up`].
 #[inline(always)]
-unsafe fn part(from: *const f32, offset: i64) -> [f32; 4] {
-    (*from.offset(offset as isize).cast::<X4<f32>>()).0
+unsafe fn add_some<const N: usize>(sums: &mut [f32; 4], from: &mut *const f32, slice_elems: i64) {
+    let mut parts = [[0.0f32; 4]; N];
+    vector::for_each!(I < N, { parts[I] = (*from.offset(I as isize * slice_elems as isize).cast::<X4<f32>>()).0 });
+    vector::for_each!(I < N, { add(sums, parts[I]) });
+    *from = from.offset(N as isize * slice_elems as isize);
 }
 
 #[inline(always)]

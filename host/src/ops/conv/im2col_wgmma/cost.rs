@@ -5,6 +5,7 @@
 
 use super::cuts::{Cut, MULTIPROCESSORS};
 use super::gather::View;
+use super::stream_k::Sharing;
 use super::tensors::Positions;
 use super::wgrad::WgradView;
 use crate::Context;
@@ -71,13 +72,15 @@ impl View {
         ENDS_US + rounds + if tile.in_turns { out } else { 0.0 }
     }
 
-    /// Time of a run with so many bytes of operands, where workers share the stages of all tiles evenly.
-    pub(super) fn stream_k_us(&self, tile: ConvTile, workers: u64, bytes: f64) -> f64 {
+    /// Time of a run with so many bytes of operands, where workers share the stages of tiles.
+    pub(super) fn stream_k_us(&self, tile: ConvTile, sharing: Sharing, bytes: f64) -> f64 {
         let (tiles, panels) = self.tiles_of(&self.classes[0], tile);
-        let stages = (tiles * panels).div_ceil(workers) as f64 * self.stage_us(tile, workers);
-        // Every worker ends one tile and begins another.
-        let out = (1.0 + (tiles as f64 / workers as f64).ceil()) * self.out_us(tile);
-        let others = workers.div_ceil(tiles) as f64 * f64::from(tile.gemm_m * tile.gemm_n * 4);
+        let Sharing { workers, whole_tiles, sharers } = sharing;
+        let (rounds, shared) = (whole_tiles / workers, tiles - whole_tiles);
+        let stages = (rounds * panels + (shared * panels).div_ceil(sharers)) as f64 * self.stage_us(tile, workers);
+        // Every worker ends one shared tile and begins another.
+        let out = (rounds as f64 + 1.0 + (shared as f64 / sharers as f64).ceil()) * self.out_us(tile);
+        let others = sharers.div_ceil(shared) as f64 * f64::from(tile.gemm_m * tile.gemm_n * 4);
         let added = wgrad::FIXUP_US + others / wgrad::FIXUP_READS;
         ENDS_US + stages + out + added + bytes / MEMORY
     }

@@ -3,7 +3,7 @@
 use super::classes::{Class, classes, read_access};
 use super::epilogue::Fused;
 use super::split_sum::tag;
-use super::stream_k;
+use super::stream_k::{self, Sharing};
 use super::tensors::{Filter, Planes, Positions, Window};
 use super::{ELEMENT_BYTES, NAME, check_address, tma_type};
 use crate::driver::{Function, GpuContext, TmaType};
@@ -124,17 +124,26 @@ impl Product {
 }
 
 impl Product {
-    /// The launch of a view of one class, whose stages so many workers share: they leave parts of sums in the workspace.
-    pub(super) fn stream_k(view: View, function: Function, tile: ConvTile, workers: u64, context: &Context) -> Self {
+    /// The launch of a view of one class, whose stages workers share: they leave parts of sums in the workspace.
+    pub(super) fn stream_k(
+        view: View,
+        function: Function,
+        tile: ConvTile,
+        sharing: Sharing,
+        context: &Context,
+    ) -> Self {
         let (tiles, tile_stages) = view.tiles_of(&view.classes[0], tile);
+        let Sharing { workers, whole_tiles, sharers } = sharing;
         let mut product = Product::new(view, function, tile, context);
         for part in &mut product.parts {
             part.config.grid = [workers as u32 * tile.cluster, 1, 1];
         }
         product.shared = Some(Shared {
             tile_stages: Divisor::new(tile_stages as u32),
-            evenly: Evenly::new((tiles * tile_stages) as u32, workers as u32),
-            flags_at: stream_k::partials_bytes(tile, workers),
+            whole_tiles: whole_tiles as u32,
+            sharers: sharers as u32,
+            evenly: Evenly::new(((tiles - whole_tiles) * tile_stages) as u32, sharers as u32),
+            flags_at: stream_k::partials_bytes(tile, sharers),
             tag: tag(),
         });
         product
@@ -389,6 +398,8 @@ pub(in crate::ops::conv) struct Product {
 #[derive(Clone, Copy)]
 struct Shared {
     tile_stages: Divisor,
+    whole_tiles: u32,
+    sharers: u32,
     evenly: Evenly,
     /// How far behind the workspace's begin flags lie.
     flags_at: u64,
@@ -452,10 +463,17 @@ impl Product {
             }
             let launched = match self.shared {
                 None => launch(&self.function, &part.config, stream, &params),
-                Some(Shared { tile_stages, evenly, flags_at, tag }) => {
-                    let flags = workspace + flags_at;
-                    let gather = params;
-                    let params = ConvStreamKParams { gather, partials: workspace, flags, tag, tile_stages, evenly };
+                Some(Shared { tile_stages, whole_tiles, sharers, evenly, flags_at, tag }) => {
+                    let params = ConvStreamKParams {
+                        gather: params,
+                        partials: workspace,
+                        flags: workspace + flags_at,
+                        tag,
+                        tile_stages,
+                        whole_tiles,
+                        sharers,
+                        evenly,
+                    };
                     launch(&self.function, &part.config, stream, &params)
                 }
             };

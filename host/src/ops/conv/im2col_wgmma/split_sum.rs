@@ -48,11 +48,10 @@ pub(in crate::ops::conv) struct SplitSum {
     view: WgradView,
 }
 
-/// Threads that share the parts of a sum: each has a few, since what a part takes is its way from memory.
+/// Threads that share the parts of a sum: as many as there are parts, since what a part takes is its way from memory.
 fn sharers(parts: u64) -> u32 {
-    const EACH: u64 = 2;
     const MOST: u64 = 32;
-    1 << (parts / EACH).clamp(1, MOST).ilog2()
+    1 << parts.clamp(1, MOST).ilog2()
 }
 
 /// Whether the first kernel may be launched while what is before it still runs. Fewer blocks than multiprocessors are

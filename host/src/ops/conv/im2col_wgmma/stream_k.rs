@@ -1,5 +1,9 @@
-//! `fprop` and `dgrad` whose workers share the stages of all tiles evenly, and add what others have of a tile (stream-K:
-//! Osama et al., "Stream-K", PPoPP 2023): for sums that are long where tiles are few, or leave the last round short.
+//! `fprop` and `dgrad` whose workers share the stages of tiles, and add what others have of a tile (stream-K: Osama et al.,
+//! "Stream-K", PPoPP 2023): for sums that are long where tiles are few, or leave the last round short.
+//!
+//! Workers that are at the same stage of their tiles read the same part of the filter, whose requests become one on the way
+//! to the second-level cache. So `+equal` gives every tile as many parts, and `+last` shares the tiles of the last round
+//! alone: with more than a round of tiles, stages shared evenly among all workers took up to half as long again on an H200.
 
 use super::cuts::MULTIPROCESSORS;
 use super::epilogue::Fused;
@@ -15,6 +19,8 @@ struct Row {
     symbol: &'static str,
     /// Its name where all parts of a tile have the same number of stages, or one more.
     equal: &'static str,
+    /// Its name where only the tiles of the last round are shared.
+    last: &'static str,
     pass: &'static str,
     dtype: DType,
     tile: ConvTile,
@@ -25,6 +31,7 @@ macro_rules! rows {
         &[$(Row {
             symbol: stringify!($symbol),
             equal: concat!(stringify!($symbol), "+equal"),
+            last: concat!(stringify!($symbol), "+last"),
             pass: stringify!($pass),
             dtype: kernel_abi::dtype_of!($dtype),
             tile: kernel_abi::ops::conv::im2col_wgmma::$tile,
@@ -37,17 +44,29 @@ const KERNELS: &[Row] = kernel_abi::conv_stream_k_kernels!(rows);
 /// Stages of a worker, at least.
 const STAGES: u64 = 4;
 
-/// Rounds of tiles, at most: of more, the last one is no great part.
+/// Rounds of tiles, at most, that are all shared, and of which the last one is: of more, it is no great part.
 const MOST_ROUNDS: u64 = 4;
+const MOST_ROUNDS_OF_LAST: u64 = 8;
 
-/// Parts that workers leave, all but the first: one of each block.
-fn slots(tile: ConvTile, workers: u64) -> u64 {
-    (workers - 1) * u64::from(tile.cluster)
+/// Who has which tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sharing {
+    /// Blocks, or clusters of them.
+    pub(super) workers: u64,
+    /// Tiles that are not shared: as many of each worker.
+    pub(super) whole_tiles: u64,
+    /// How many workers share the others.
+    pub(super) sharers: u64,
+}
+
+/// Parts that sharers leave, all but the first: one of each block.
+fn slots(tile: ConvTile, sharers: u64) -> u64 {
+    (sharers - 1) * u64::from(tile.cluster)
 }
 
 /// Bytes of these.
-pub(super) fn partials_bytes(tile: ConvTile, workers: u64) -> u64 {
-    slots(tile, workers) * u64::from(tile.gemm_m * tile.gemm_n * 4)
+pub(super) fn partials_bytes(tile: ConvTile, sharers: u64) -> u64 {
+    slots(tile, sharers) * u64::from(tile.gemm_m * tile.gemm_n * 4)
 }
 
 /// `fprop` and `dgrad` of channels-last tensors of 16-bit types, stages shared evenly.
@@ -73,8 +92,8 @@ impl Algorithm<ConvProblem> for StreamK {
         let fits = |row: &&Row| row.pass == problem.pass() && row.dtype == dtype && view.fits(row.tile);
         let (mut configs, mut reason) = (Vec::new(), None);
         for row in KERNELS.iter().filter(fits) {
-            for name in [row.symbol, row.equal] {
-                match view.workers(row, name) {
+            for name in [row.symbol, row.equal, row.last] {
+                match view.sharing(row, name) {
                     Ok(_) => configs.push(Config(name)),
                     Err(refusal) => reason = Some(refusal),
                 }
@@ -92,53 +111,67 @@ impl Algorithm<ConvProblem> for StreamK {
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
         let row = row(config);
-        let workers = View::of(problem).and_then(|view| view.workers(row, config.0)).unwrap_or(1);
-        partials_bytes(row.tile, workers) + slots(row.tile, workers) * u64::from(FIXUP_FLAGS) * 8
+        let sharing = View::of(problem).and_then(|view| view.sharing(row, config.0));
+        let sharers = sharing.map_or(1, |sharing| sharing.sharers);
+        partials_bytes(row.tile, sharers) + slots(row.tile, sharers) * u64::from(FIXUP_FLAGS) * 8
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, _: &Context) -> f64 {
         let Ok(view) = View::of(problem) else { return f64::INFINITY };
         let row = row(config);
-        let Ok(workers) = view.workers(row, config.0) else { return f64::INFINITY };
-        view.stream_k_us(row.tile, workers, problem.bytes())
+        let Ok(sharing) = view.sharing(row, config.0) else { return f64::INFINITY };
+        view.stream_k_us(row.tile, sharing, problem.bytes())
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let view = View::of(problem).map_err(refused)?;
         let row = row(config);
-        let workers = view.workers(row, config.0).map_err(refused)?;
+        let sharing = view.sharing(row, config.0).map_err(refused)?;
         let function = context.function(row.symbol)?;
         function.allow_dynamic_shared(row.tile.smem_bytes() as usize)?;
-        let mut product = Product::stream_k(view, function, row.tile, workers, context);
+        let mut product = Product::stream_k(view, function, row.tile, sharing, context);
         product.epilogue = Fused::of(problem).map_err(refused)?;
         Ok(Box::new(GatherLaunch { product, pass: problem.conv_pass() }))
     }
 }
 
 fn row(config: Config) -> &'static Row {
-    let names = |row: &&Row| row.symbol == config.0 || row.equal == config.0;
+    let names = |row: &&Row| [row.symbol, row.equal, row.last].contains(&config.0);
     KERNELS.iter().find(names).expect("configs come from the kernel list")
 }
 
 impl View {
-    /// The workers of a config: blocks, or clusters of them.
-    fn workers(&self, row: &Row, name: &str) -> Result<u64, Refusal> {
+    /// Who has which tiles in a config.
+    fn sharing(&self, row: &Row, name: &str) -> Result<Sharing, Refusal> {
         let [class] = &self.classes[..] else {
             let n = self.classes.len();
             return Err(Refusal::new(format!("shares the stages of one class of positions, given {n}")));
         };
         let (tiles, stages) = self.tiles_of(class, row.tile);
         let most = MULTIPROCESSORS / u64::from(row.tile.cluster);
-        let (given, least, most_tiles) = (tiles * stages, STAGES * most, MOST_ROUNDS * most);
+        let rounds = if name == row.last { MOST_ROUNDS_OF_LAST } else { MOST_ROUNDS };
+        let (given, least, most_tiles) = (tiles * stages, STAGES * most, rounds * most);
         if tiles > most_tiles || given > u64::from(u32::MAX) {
             return Err(Refusal::new(format!("shares the stages of up to {most_tiles} tiles, given {tiles}")));
         }
         if name == row.symbol {
             return match given < least {
                 true => Err(Refusal::new(format!("shares at least {least} stages, given {given}"))),
-                false => Ok(most),
+                false => Ok(Sharing { workers: most, whole_tiles: 0, sharers: most }),
             };
+        }
+        if name == row.last {
+            let (whole_tiles, rest) = (tiles - tiles % most, tiles % most);
+            if whole_tiles == 0 || rest == 0 || rest * stages < least {
+                return Err(Refusal::new(format!(
+                    "shares at least {least} stages behind full rounds of {most} tiles, given {tiles} tiles of {stages}"
+                )));
+            }
+            // Parts of the same length, unless too many workers would have none.
+            let parts = (most / rest).min(stages / STAGES);
+            let sharers = if 4 * parts * rest >= 3 * most { parts * rest } else { most };
+            return Ok(Sharing { workers: most, whole_tiles, sharers });
         }
         let parts = (most / tiles).min(stages / STAGES);
         if parts < 2 || parts * tiles == most && given >= least {
@@ -146,7 +179,7 @@ impl View {
                 "shares {STAGES} stages each of {most}, given {tiles} tiles of {stages}"
             )));
         }
-        Ok(parts * tiles)
+        Ok(Sharing { workers: parts * tiles, whole_tiles: 0, sharers: parts * tiles })
     }
 }
 
@@ -182,7 +215,7 @@ mod tests {
         let short = configs("conv:fprop x=1x64x7x7:bf16:nhwc w=128x64x1x1:bf16:nhwc").unwrap_err();
         assert!(short.contains("given 1 tiles of 1"), "{short}");
         let many = configs("conv:fprop x=256x64x56x56:bf16:nhwc w=256x64x1x1:bf16:nhwc").unwrap_err();
-        assert!(many.contains("up to 528 tiles, given 6272"), "{many}");
+        assert!(many.contains("tiles, given 6272"), "{many}");
         let strided =
             "conv:dgrad pad=1x1 stride=2x2 dy=8x128x7x7:bf16:nhwc w=128x128x3x3:bf16:nhwc dx=8x128x14x14:bf16:nhwc";
         let strided = configs(strided).unwrap_err();
@@ -196,29 +229,42 @@ mod tests {
         let problem: ConvProblem = "conv:fprop x=1x64x8x8:bf16:nhwc w=128x64x1x1:bf16:nhwc".parse().unwrap();
         let view = View::of(&problem).map_err(|Refusal(reason)| reason).unwrap();
         let gather = view.params(&view.classes, KERNELS[0].tile, 1);
-        for (tiles, stages, workers) in [(20, 216, 132), (20, 216, 120), (1, 9, 2), (196, 72, 132), (33, 5, 37)] {
+        for (tiles, stages, workers, whole_tiles, sharers) in [
+            (20, 216, 132, 0, 132),
+            (20, 216, 120, 0, 120),
+            (1, 9, 2, 0, 2),
+            (196, 72, 132, 0, 132),
+            (33, 5, 37, 0, 37),
+            (160, 108, 132, 132, 112),
+            (160, 108, 132, 132, 132),
+            (7, 9, 3, 6, 3),
+            (8, 5, 3, 6, 2),
+        ] {
             let tile_stages = Divisor::new(stages);
-            let evenly = Evenly::new(tiles * stages, workers);
-            let p = ConvStreamKParams { gather, partials: 0, flags: 0, tag: 1, tile_stages, evenly };
+            let evenly = Evenly::new((tiles - whole_tiles) * stages, sharers);
+            let p =
+                ConvStreamKParams { gather, partials: 0, flags: 0, tag: 1, tile_stages, whole_tiles, sharers, evenly };
             let (mut left, mut done) = (HashMap::new(), vec![0; tiles as usize]);
             for block in 0..workers {
                 let worker = Evenly::worker(block, workers);
-                let (mut at, end) = p.evenly.of(worker);
-                let begin = at;
-                while at < end {
-                    let part = p.part(at, end);
+                let mut work = p.work(worker, workers);
+                let mut is_first = true;
+                while p.is_left(&work) {
+                    let part = p.next(&mut work);
                     assert!(part.begin < part.end);
                     done[part.tile as usize] += part.end - part.begin;
                     if part.begin > 0 {
-                        assert!(at == begin && worker > 0 && left.insert(worker, part.tile).is_none());
+                        assert!(is_first && worker > 0 && left.insert(worker, part.tile).is_none());
                     } else if part.end < stages {
+                        // What arrives takes the place of stages.
+                        assert!(!p.is_left(&work));
                         let (first, last) = p.parts_of(part.tile);
                         assert_eq!(first, worker);
                         for other in first + 1..last {
                             assert_eq!(left.remove(&other), Some(part.tile), "{tiles} {stages} {workers}");
                         }
                     }
-                    at += part.end - part.begin;
+                    is_first = false;
                 }
             }
             assert!(left.is_empty() && done.iter().all(|&done| done == stages), "{tiles} {stages} {workers}");

@@ -34,6 +34,7 @@ use launch::{Layout, Step, TmaLaunch, partial_bytes};
 use maps::{InputMap, Maps};
 use model::Work;
 use offer::{offered, suits};
+use std::cmp::Ordering;
 use variants::{KERNELS, Split, Way};
 
 /// Warp-specialized and persistent, for 16-bit types.
@@ -99,14 +100,19 @@ impl Product {
         })
     }
 
-    /// What a tile computes: narrow ones, and those of few rows, take the shorter side of c as their columns, others that
-    /// along which c is contiguous.
+    /// What a tile computes: narrow ones, and those of few rows, take that side of c as their columns with which there are
+    /// fewer of them, and otherwise, as the others, that along which c is contiguous.
     fn maps(&self, tile: MatmulTile) -> Option<&Maps> {
         let Some(transpose) = &self.transpose else {
             return Some(&self.maps).filter(|_| !takes_shorter_side(tile));
         };
         let (m, n) = (self.maps.gemm_m, self.maps.gemm_n);
-        let exchanges = if takes_shorter_side(tile) && m != n { m < n } else { self.transpose_is_contiguous };
+        let n_tiles = |m: u32, n: u32| tile.n_tiles(0, [m.into(), n.into(), 1]);
+        let exchanges = match n_tiles(m, n).cmp(&n_tiles(n, m)) {
+            Ordering::Less if takes_shorter_side(tile) => false,
+            Ordering::Greater if takes_shorter_side(tile) => true,
+            _ => self.transpose_is_contiguous,
+        };
         Some(if exchanges { transpose } else { &self.maps })
     }
 

@@ -11,7 +11,7 @@ mod stream_k;
 mod wgrad;
 
 pub use evenly::Evenly;
-pub use stream_k::{ConvStreamKParams, StreamKPart};
+pub use stream_k::{ConvStreamKParams, StreamKPart, StreamKWork};
 pub use wgrad::{
     ConvWgradFixupParams, ConvWgradParams, ConvWgradSumParams, FIXUP_FLAGS, SUM_RUN, SUM_THREADS, WgradPart,
     WgradPlace, WgradWork,

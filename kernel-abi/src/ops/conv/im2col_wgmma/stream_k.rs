@@ -1,5 +1,7 @@
-//! What launcher and kernels of `fprop` and `dgrad` agree on where workers share the stages of all tiles evenly: who has
-//! the first part of a tile's sum adds the others, which their workers leave in the workspace.
+//! What launcher and kernels of `fprop` and `dgrad` agree on where workers share the stages of tiles: who has the first
+//! part of a tile's sum adds the others, which their workers leave in the workspace.
+//!
+//! All tiles are shared, or those that are left over when every worker has had as many whole ones.
 
 use super::{ConvGatherParams, Evenly};
 use crate::division::Divisor;
@@ -11,13 +13,17 @@ crate::abi_struct! {
         pub gather: ConvGatherParams,
         /// Parts of sums, as the threads hold them.
         pub partials: u64,
-        /// Flags that say that parts are there: [`FIXUP_FLAGS`](super::FIXUP_FLAGS) of each worker but the first.
+        /// Flags that say that parts are there: [`FIXUP_FLAGS`](super::FIXUP_FLAGS) of each sharer but the first.
         pub flags: u64,
         /// What a flag is when the sums are there.
         pub tag: u64,
         /// Stages of a tile.
         pub tile_stages: Divisor,
-        /// Who has which of all stages: workers are the blocks of the grid.
+        /// Tiles that are not shared: those before the others. Workers, the clusters of the grid, take them in turn.
+        pub whole_tiles: u32,
+        /// How many workers share the others: those with the first numbers.
+        pub sharers: u32,
+        /// Who has which of their stages.
         pub evenly: Evenly,
     }
 }
@@ -35,19 +41,54 @@ pub struct StreamKPart {
     pub end: u32,
 }
 
+/// What a worker has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamKWork {
+    /// The next whole tile, and how far it is to the one after it.
+    pub tile: u32,
+    /// From one to the next.
+    pub step: u32,
+    /// Its stages of the shared tiles, counted from the first of these: the next, and one behind the last.
+    pub at: u32,
+    /// One behind the last.
+    pub end: u32,
+}
+
 impl ConvStreamKParams {
-    /// The first part of the stages `at..end` of a worker.
+    /// The work of worker `worker` of `n`.
     #[inline(always)]
-    pub const fn part(&self, at: u32, end: u32) -> StreamKPart {
-        let (tile, begin) = self.tile_stages.div_rem(at);
-        let (stages, left) = (self.tile_stages.divisor, end - at);
-        let end = if stages - begin < left { stages } else { begin + left };
-        StreamKPart { tile, begin, end }
+    pub const fn work(&self, worker: u32, n: u32) -> StreamKWork {
+        let (at, end) = if worker < self.sharers { self.evenly.of(worker) } else { (0, 0) };
+        StreamKWork { tile: worker, step: n, at, end }
     }
 
-    /// Who has parts of a tile: the first, and one behind the last.
+    /// Whether there is any left.
+    #[inline(always)]
+    pub const fn is_left(&self, work: &StreamKWork) -> bool {
+        work.tile < self.whole_tiles || work.at < work.end
+    }
+
+    /// The next part of what a worker has left: first what it leaves to others, so that it is there when they come for it;
+    /// then whole tiles; and last the first part of a tile, whose others it adds.
+    #[inline(always)]
+    pub const fn next(&self, work: &mut StreamKWork) -> StreamKPart {
+        let stages = self.tile_stages.divisor;
+        let (tile, begin) = self.tile_stages.div_rem(work.at);
+        if work.tile < self.whole_tiles && (begin == 0 || work.at == work.end) {
+            let part = StreamKPart { tile: work.tile, begin: 0, end: stages };
+            work.tile += work.step;
+            return part;
+        }
+        let left = work.end - work.at;
+        let end = if stages - begin < left { stages } else { begin + left };
+        work.at += end - begin;
+        StreamKPart { tile: self.whole_tiles + tile, begin, end }
+    }
+
+    /// Who has parts of a shared tile: the first, and one behind the last.
     #[inline(always)]
     pub const fn parts_of(&self, tile: u32) -> (u32, u32) {
-        self.evenly.sharing(tile * self.tile_stages.divisor, self.tile_stages.divisor)
+        let stages = self.tile_stages.divisor;
+        self.evenly.sharing((tile - self.whole_tiles) * stages, stages)
     }
 }

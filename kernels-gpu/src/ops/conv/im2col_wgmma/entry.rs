@@ -6,7 +6,8 @@ use super::{Bf16, F16, Product, cluster, gather, sum, wgrad};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, param_tensor_map};
 use kernel_abi::ops::conv::im2col_cluster::{
-    CLUSTER_64X32, CLUSTER_64X64, CLUSTER_128X64, CLUSTER_WGRAD_64X64, CLUSTER_WGRAD_64X128,
+    CLUSTER_64X32, CLUSTER_64X64, CLUSTER_64X64_S12, CLUSTER_128X64, CLUSTER_128X64_S8, CLUSTER_WGRAD_64X64,
+    CLUSTER_WGRAD_64X128,
 };
 use kernel_abi::ops::conv::im2col_wgmma::*;
 
@@ -233,6 +234,12 @@ macro_rules! product {
     };
     ($this:ident, $pass:ident, $dtype:ident, CLUSTER_128X64) => {
         product!(@pass $pass, $this, $dtype, CLUSTER_128X64, 64, 32, 2);
+    };
+    ($this:ident, $pass:ident, $dtype:ident, CLUSTER_64X64_S12) => {
+        product!(@pass $pass, $this, $dtype, CLUSTER_64X64_S12, 64, 32, 1);
+    };
+    ($this:ident, $pass:ident, $dtype:ident, CLUSTER_128X64_S8) => {
+        product!(@pass $pass, $this, $dtype, CLUSTER_128X64_S8, 64, 32, 2);
     };
     ($this:ident, $pass:ident, $dtype:ident, CLUSTER_WGRAD_64X64) => {
         product!(@pass $pass, $this, $dtype, CLUSTER_WGRAD_64X64, 64, 32, 1);

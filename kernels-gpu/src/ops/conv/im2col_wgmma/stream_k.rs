@@ -1,6 +1,6 @@
 //! `fprop` and `dgrad` where tiles are few, or their number leaves the last round short: workers share the stages of all
-//! tiles evenly, and the worker with the first part of a tile's sum adds the others (stream-K: Osama et al., "Stream-K",
-//! PPoPP 2023; see [`left_sums`](super::left_sums)).
+//! tiles, or of those of the last round, and the worker with the first part of a tile's sum adds the others (stream-K:
+//! Osama et al., "Stream-K", PPoPP 2023; see [`left_sums`](super::left_sums)).
 
 use super::gather::{Address, Form, Panels, rank};
 use super::left_sums::{Arriving, LeftSums, QUADS, group_of, has_room};
@@ -9,17 +9,11 @@ use crate::math::vector;
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
 use cuda_std::{schedule, warp};
 use kernel_abi::ops::conv::im2col_wgmma::{
-    ConvClass, ConvGatherParams, ConvStreamKParams, ConvTile, Evenly, GatherPlace, PANEL,
+    ConvClass, ConvGatherParams, ConvStreamKParams, ConvTile, Evenly, GatherPlace, PANEL, StreamKWork,
 };
 
-/// The stages that a worker has left.
-pub(super) struct Stages {
-    at: u32,
-    end: u32,
-}
-
 impl Form for ConvStreamKParams {
-    type Left = Stages;
+    type Left = StreamKWork;
 
     #[inline(always)]
     fn params(&self) -> &ConvGatherParams {
@@ -27,21 +21,27 @@ impl Form for ConvStreamKParams {
     }
 
     #[inline(always)]
-    fn work(&self, tile: ConvTile) -> Stages {
-        let (at, end) = self.evenly.of(worker(tile));
-        Stages { at: warp::uniform(at), end: warp::uniform(end) }
+    fn work(&self, tile: ConvTile) -> StreamKWork {
+        let StreamKWork { tile, step, at, end } = ConvStreamKParams::work(self, worker(tile), workers(tile));
+        let [tile, at, end] = [tile, at, end].map(warp::uniform);
+        StreamKWork { tile, step, at, end }
     }
 
     #[inline(always)]
-    fn is_left(&self, left: &Stages) -> bool {
-        left.at < left.end
+    fn is_left(&self, left: &StreamKWork) -> bool {
+        ConvStreamKParams::is_left(self, left)
     }
 
     #[inline(always)]
-    unsafe fn next<'a>(&self, left: &mut Stages, at: Address, tile: ConvTile) -> (GatherPlace, &'a ConvClass, Panels) {
-        let part = self.part(left.at, left.end);
-        let (begin, end) = (warp::uniform(part.begin), warp::uniform(part.end));
-        left.at += end - begin;
+    unsafe fn next<'a>(
+        &self,
+        left: &mut StreamKWork,
+        at: Address,
+        tile: ConvTile,
+    ) -> (GatherPlace, &'a ConvClass, Panels) {
+        let part = ConvStreamKParams::next(self, left);
+        let [begin, end] = [part.begin, part.end].map(warp::uniform);
+        [left.tile, left.at] = [left.tile, left.at].map(warp::uniform);
         let mut place = GatherPlace::new(&self.gather, tile, 0, part.tile);
         place.m += rank(tile) * tile.gemm_m;
         (place, at.class(0), Panels { tile: part.tile, begin, end })
@@ -49,7 +49,7 @@ impl Form for ConvStreamKParams {
 
     /// Only of tiles that are never brought ahead.
     #[inline(always)]
-    unsafe fn following_row(&self, _: &Stages, _: Address, _: ConvTile) -> u32 {
+    unsafe fn following_row(&self, _: &StreamKWork, _: Address, _: ConvTile) -> u32 {
         0
     }
 
@@ -104,7 +104,13 @@ impl Form for ConvStreamKParams {
 /// The worker that this block's cluster is.
 #[inline(always)]
 fn worker(tile: ConvTile) -> u32 {
-    Evenly::worker(block_idx_x() / tile.cluster, grid_dim_x() / tile.cluster)
+    Evenly::worker(block_idx_x() / tile.cluster, workers(tile))
+}
+
+/// How many there are.
+#[inline(always)]
+fn workers(tile: ConvTile) -> u32 {
+    grid_dim_x() / tile.cluster
 }
 
 /// Adds the other parts to a thread's sums of group `GROUP`, unless nobody has columns there.

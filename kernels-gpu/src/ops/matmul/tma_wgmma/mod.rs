@@ -25,7 +25,9 @@ use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor, wgmma_wait};
 use cuda_std::{cluster, mbarrier, schedule, shared, warp};
-use kernel_abi::ops::matmul::{MatmulTile, MatmulTmaParams, OUTPUT_CLUSTER, OUTPUT_MAP, Place, Raster, div_rem};
+use kernel_abi::ops::matmul::{
+    MatmulTile, MatmulTmaParams, OUTPUT_CLUSTER, OUTPUT_MAP, OUTPUT_PARTIALS, Place, Raster, div_rem,
+};
 
 /// Where the tensor maps are.
 pub(super) struct Maps {
@@ -194,7 +196,14 @@ impl Units {
     /// The next one; there is one left.
     #[inline(always)]
     pub(super) fn next(&mut self, p: &MatmulTmaParams) -> Unit {
-        let (tile_index, slice) = div_rem(self.index, p.n_slices);
+        let (tile_index, slice) = if p.output == OUTPUT_PARTIALS {
+            // Blocks that start together read the same indices of k: requests of neighbours for the same lines become one
+            // on the way to the second-level cache.
+            let (slice, tile_index) = div_rem(self.index, self.raster.n_tiles());
+            (tile_index, slice)
+        } else {
+            div_rem(self.index, p.n_slices)
+        };
         self.index += self.step;
         let mut place = self.raster.place(tile_index);
         place.m += self.first_row;

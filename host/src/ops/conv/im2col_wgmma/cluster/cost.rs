@@ -22,6 +22,8 @@ const COLUMNS_US: f64 = 0.037;
 /// The same of `wgrad`, where the instruction transposes both operands.
 const WGRAD_PANEL_US: f64 = 0.025;
 const WGRAD_COLUMNS_US: f64 = 0.138;
+/// The same for a row of either operand where many stages hide these latencies: some two cycles of the copy engine.
+const COPIED_US: f64 = 0.00114;
 /// Bytes that the second-level cache delivers to all blocks in a microsecond.
 const CACHE: f64 = 20.1e6;
 /// How much more of it rows take that begin inside of a cache line, those that begin inside of a sector too, and how
@@ -103,8 +105,12 @@ impl Work {
         16 * n_units
     }
 
-    /// Whether there are few tiles, and few enough to split their sums where they are split.
+    /// Whether there are few tiles, and few enough to split their sums where they are split. Blocks that take a
+    /// multiprocessor each are for sums that need the room, and all at work at once.
     pub(super) fn is_sensible(&self, n_units: u64) -> bool {
+        if self.tile.is_alone() && (self.longest < u64::from(self.tile.stages) / 2 || self.blocks > n_units) {
+            return false;
+        }
         if self.splits == 1 {
             self.blocks <= Work::most_tiles(n_units)
         } else {
@@ -128,6 +134,8 @@ impl Work {
         let shape = self.shape;
         let products = if shape.wgrad {
             WGRAD_PANEL_US + WGRAD_COLUMNS_US * tiles
+        } else if self.tile.is_alone() {
+            COPIED_US * (m + n)
         } else {
             PANEL_US + ROWS_US * m / 64.0 + COLUMNS_US * tiles
         };

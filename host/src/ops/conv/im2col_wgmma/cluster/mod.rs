@@ -214,7 +214,8 @@ mod tests {
             let found = variant(Config(each.name));
             assert_eq!((found.symbol, found.splits), (each.symbol, each.splits));
             let (m, n) = (each.tile.gemm_m, each.tile.gemm_n);
-            assert_eq!(each.symbol, format!("convcluster_{}_wgmma_{}_{m}x{n}_sm90", each.pass, each.dtype));
+            let deep = if each.tile.is_alone() { format!("_s{}", each.tile.stages) } else { String::new() };
+            assert_eq!(each.symbol, format!("convcluster_{}_wgmma_{}_{m}x{n}{deep}_sm90", each.pass, each.dtype));
             assert!(each.splits <= each.tile.units());
         }
     }
