@@ -161,8 +161,8 @@ fn tiles_of_the_last_round_are_shared() {
     }
     // As many tiles as groups: 38 are left of a round of 132 blocks, or of two rounds of 66 pairs of blocks.
     for text in [
-        "conv:fprop pad=1x2 groups=170 x=1x10880x2x5:bf16:nhwc w=12240x64x3x5:bf16:nhwc",
-        "conv:dgrad pad=1x2 groups=170 dy=1x10880x2x5:f16:nhwc w=10880x72x3x5:f16:nhwc dx=1x12240x2x5:f16:nhwc",
+        "conv:fprop pad=1x2 groups=170 x=1x10880x2x5:bf16:nhwc w=21760x64x3x5:bf16:nhwc",
+        "conv:dgrad pad=1x2 groups=170 dy=1x10880x2x5:f16:nhwc w=10880x128x3x5:f16:nhwc dx=1x21760x2x5:f16:nhwc",
     ] {
         let problem: ConvProblem = text.parse().unwrap();
         let fprop = text.contains("fprop");

@@ -211,6 +211,13 @@ mod tests {
     }
 
     #[test]
+    fn last_rounds_are_shared() {
+        let names = configs("conv:fprop pad=1x2 groups=170 x=1x10880x2x5:bf16:nhwc w=21760x64x3x5:bf16:nhwc").unwrap();
+        assert!(names.contains(&"convstreamk_fprop_wgmma_bf16_128x128_sm90+last"), "{names:?}");
+        assert!(names.contains(&"convstreamk_fprop_wgmma_bf16_128x128_c2_sm90+last"), "{names:?}");
+    }
+
+    #[test]
     fn refusals_name_the_numbers() {
         let short = configs("conv:fprop x=1x64x7x7:bf16:nhwc w=128x64x1x1:bf16:nhwc").unwrap_err();
         assert!(short.contains("given 1 tiles of 1"), "{short}");
