@@ -76,6 +76,13 @@ const SHAPES: &[&str] = &[
     "pad=1x1 stride=1x1 groups=33 x=2x33x9x8:T:L w=33x1x3x3:T",
     "pad=1x1 stride=2x2 groups=74 x=2x74x9x8:T:L w=74x1x3x3:T",
     "pad=2x2 stride=1x1 groups=131 x=1x131x6x9:T:L w=131x1x5x5:T",
+    // Images beside each other in a row whose last ones are missing, channels that fill no slice.
+    "pad=3x3 stride=1x1 groups=40 x=9x40x7x7:T:L w=40x1x7x7:T",
+    "pad=2x2 stride=2x2 groups=72 x=5x72x14x13:T:L w=72x1x5x5:T mode=convolution",
+    // Tiles of columns, of which the last is narrower or begins beyond the image, and bands of few rows.
+    "pad=1x1 stride=1x1 groups=24 x=1x24x6x150:T:L w=24x1x3x3:T",
+    "pad=2x2 stride=2x2 groups=8 x=2x8x9x140:T:L w=8x1x5x5:T",
+    "pad=0x3 stride=1x1 groups=8 x=1x8x40x70:T:L w=8x1x7x7:T",
     // More images than slabs.
     "pad=1x1 stride=1x1 groups=4 x=300x4x3x5:T:L w=4x1x3x3:T",
     // Large filters, and those that are not square or not of one stride.

@@ -274,6 +274,7 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     // Slices of wider tensors, rows with gaps.
     "pad=1x1 stride=1x1 x=2x64x7x5:T:s3360x1x480x96 w=64x64x3x3:T:nhwc",
     "pad=0x0 stride=1x1 x=2x64x7x5:T:s3920x1x560x80 w=64x64x1x1:T:nhwc",
+    "pad=0x0 stride=1x1 x=3x64x7x5:T:s4480x1x320x64 w=72x64x1x1:T:nhwc",
     "pad=1x1 stride=2x1 x=1x136x7x5:T:s5880x1x840x168 w=72x136x3x3:T:nhwc",
 ];
 

@@ -6,8 +6,8 @@
 //! that the result is rounded once.
 
 use super::{
-    ConvPass, ConvProblem, cp_async_mma, grouped_mma, halo_wgmma, halo_wgmma_split, im2col_wgmma, merged_groups,
-    overlap_wgmma, packed_rows, spread_columns, winograd,
+    ConvPass, ConvProblem, cp_async_mma, diagonal_mma, grouped_mma, halo_wgmma, halo_wgmma_split, im2col_wgmma,
+    merged_groups, overlap_wgmma, packed_rows, spread_columns, winograd,
 };
 use crate::ops::transform::Transposition;
 use crate::plan::{Call, Launch};
@@ -119,6 +119,13 @@ const METHODS: &[Method] = &[
     Method {
         algorithm: &grouped_mma::GroupedMma,
         names: &[kernel_abi::conv_grouped_mma_kernels!(names)],
+        takes_any_x_and_w: false,
+        writes_planes: false,
+        takes_padding: false,
+    },
+    Method {
+        algorithm: &diagonal_mma::DiagonalMma,
+        names: &[kernel_abi::conv_diagonal_gather_kernels!(names), kernel_abi::conv_diagonal_wgrad_kernels!(names)],
         takes_any_x_and_w: false,
         writes_planes: false,
         takes_padding: false,

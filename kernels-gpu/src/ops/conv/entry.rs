@@ -2,12 +2,13 @@
 
 use super::explicit_gemm::Vector;
 use super::{
-    cp_async_mma, explicit_gemm, ffma, grouped_mma, merged_groups, naive, packed_rows, padded_channels,
+    cp_async_mma, diagonal_mma, explicit_gemm, ffma, grouped_mma, merged_groups, naive, packed_rows, padded_channels,
     pointwise_strided, spread_columns,
 };
 use crate::math::element::{bf16, f8e4m3, f8e5m2, f16};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::conv::cp_async_mma::CpAsyncMmaParams;
+use kernel_abi::ops::conv::diagonal_mma::ConvDiagonalParams;
 use kernel_abi::ops::conv::ffma::{ConvFfmaParams, ConvFfmaWgradParams, FfmaTile};
 use kernel_abi::ops::conv::grouped_mma::{GroupedMmaParams, SplitReduceParams};
 use kernel_abi::ops::conv::merged_groups::ConvMergeParams;
@@ -68,6 +69,34 @@ macro_rules! grouped_mma_entries {
 }
 
 kernel_abi::conv_grouped_mma_kernels!(grouped_mma_entries);
+
+macro_rules! diagonal_gather_entries {
+    ($(($symbol:ident, $r:literal, $stride:literal, $units:literal, $min_blocks:literal, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`, and shared memory for the rows.
+        #[kernel(threads = 128, min_blocks = $min_blocks)]
+        pub unsafe fn $symbol(params: ConvDiagonalParams) {
+            const HELD: usize = ($r + $stride - 1) / $stride;
+            diagonal_mma::gather::<$dtype, $r, $stride, { ($r + 1) / 2 }, HELD, $units>(&params)
+        }
+    )* };
+}
+
+kernel_abi::conv_diagonal_gather_kernels!(diagonal_gather_entries);
+
+macro_rules! diagonal_wgrad_entries {
+    ($(($symbol:ident, $r:literal, $stride:literal, $min_blocks:literal, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`, partial sums for all slabs, and shared memory for the
+        /// rows.
+        #[kernel(threads = 128, min_blocks = $min_blocks)]
+        pub unsafe fn $symbol(params: ConvDiagonalParams) {
+            diagonal_mma::wgrad::<$dtype, $r, $stride, { ($r + 1) / 2 }>(&params)
+        }
+    )* };
+}
+
+kernel_abi::conv_diagonal_wgrad_kernels!(diagonal_wgrad_entries);
 
 macro_rules! partials_entries {
     ($(($symbol:ident, $dtype:ident)),* $(,)?) => { $(

@@ -201,7 +201,7 @@ impl Launch for GroupedLaunch {
 }
 
 /// What the copies ask of addresses.
-const ALIGN_BYTES: u64 = 16;
+pub(super) const ALIGN_BYTES: u64 = 16;
 
 /// The kernel that adds up slabs of partial sums, from the begin of the workspace, to dw.
 pub(super) struct Partials {
