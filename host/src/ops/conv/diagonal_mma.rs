@@ -1,4 +1,5 @@
-//! One filter a channel on the portable tensor cores: f16 and bf16, channels last, all passes but a strided `dgrad`.
+//! One filter a channel on the portable tensor cores: f16 and bf16, channels last, all passes but a strided `dgrad`;
+//! `fprop` and `dgrad` where that is faster, of 7 × 7 taps, and 5 × 5 with stride 2.
 //!
 //! Scalar sums take longer than memory from 5 × 5 taps on. Tensor cores compute eight times what is needed, the
 //! products of eight channels with each other, and take less. In `fprop` and `dgrad` zeros stand between the filters of
@@ -217,7 +218,7 @@ fn cut(problem: &ConvProblem) -> Result<Cut, String> {
             let resident = row.blocks.min(UNIT_SHARED_BYTES / (bytes + RESERVED_BYTES));
             let most_slabs = (UNITS * resident / params.slices).max(1);
             let groups = params.n.div_ceil(images).saturating_mul(tried.tiles);
-            let most_bands = (most_slabs / groups.min(most_slabs)).clamp(1, params.steps);
+            let most_bands = (most_slabs / groups.min(most_slabs)).max(8).min(params.steps);
             for bands in 1..=most_bands {
                 tried.band_steps = params.steps.div_ceil(bands);
                 tried.bands = params.steps.div_ceil(tried.band_steps);
@@ -247,16 +248,21 @@ fn cut(problem: &ConvProblem) -> Result<Cut, String> {
 
 /// Cycles that a multiprocessor takes where each block does `rounds` items.
 fn cycles(params: &ConvDiagonalParams, taps: DiagonalTaps, pass: ConvPass, rounds: u32) -> f64 {
-    /// Of a product: four warps have a tensor core each.
-    const PRODUCT: f64 = 7.5;
-    /// Of a step, beside other blocks, and the least that it takes from barrier to barrier.
-    const STEP: f64 = 60.0;
-    const LEAST: f64 = 250.0;
+    /// Of a step of a block that has the multiprocessor for itself: from barrier to barrier, for each pair of units, and
+    /// for each of their products. All five are fitted to times of mobilenet's filters on an H200.
+    const ALONE: f64 = 1200.0;
+    const PAIR_ALONE: f64 = 120.0;
+    const PRODUCT_ALONE: f64 = 16.0;
+    /// Of a step beside other blocks, and of its products.
+    const STEP: f64 = 400.0;
+    const PRODUCT: f64 = 11.0;
     /// Of `wgrad`'s second kernel.
     const SECOND: f64 = 2500.0;
-    let resident = (params.slabs * params.slices).div_ceil(UNITS);
-    let products = f64::from(params.row_units() / 2 * taps.extent * taps.pairs());
-    let step = (f64::from(resident) * (PRODUCT * products + STEP)).max(LEAST);
+    let resident = f64::from((params.slabs * params.slices).div_ceil(UNITS));
+    let pairs = f64::from(params.row_units() / 2);
+    let products = pairs * f64::from(taps.extent * taps.pairs());
+    let alone = ALONE + PAIR_ALONE * pairs + PRODUCT_ALONE * products;
+    let step = alone.max(resident * (STEP + PRODUCT * products));
     let more = f64::from(taps.held() - 1);
     // Steps beside a band's: in `wgrad` they bring rows of dy, else they are as any other.
     let (more, second) = match pass {
@@ -301,9 +307,13 @@ fn judge(problem: &ConvProblem) -> Result<(&'static Row, ConvDiagonalParams), St
     let kernels = if pass == ConvPass::Wgrad { WGRAD_KERNELS } else { GATHER_KERNELS };
     let Some(row) = kernels.iter().find(fits) else {
         return Err(format!(
-            "has kernels for f16 and bf16, 3x3, 5x5 and 7x7 taps and stride 1x1 and 2x2, given {dtype}, {r}x{s} and \
-             {}x{}",
-            h.stride, w.stride
+            "has kernels for f16 and bf16, {} and stride 1x1 and 2x2, given {dtype}, {r}x{s} and {}x{}",
+            match pass {
+                ConvPass::Wgrad => "3x3, 5x5 and 7x7 taps",
+                ConvPass::Fprop | ConvPass::Dgrad => "7x7 taps, 5x5 with stride 2x2,",
+            },
+            h.stride,
+            w.stride
         ));
     };
     if let Some(padding) = [h.padding, w.padding].into_iter().find(|&padding| padding >= r) {
@@ -372,9 +382,9 @@ mod tests {
     #[test]
     fn cuts_cover_the_target() {
         for (text, tiles) in [
-            ("conv:fprop pad=1x1 groups=32 x=1x32x112x112:bf16:nhwc w=32x1x3x3:bf16:nhwc", 2..=4),
+            ("conv:fprop pad=2x2 stride=2x2 groups=32 x=1x32x224x224:bf16:nhwc w=32x1x5x5:bf16:nhwc", 2..=4),
             ("conv:fprop pad=3x3 groups=96 x=128x96x56x56:bf16:nhwc w=96x1x7x7:bf16:nhwc", 2..=4),
-            ("conv:dgrad pad=2x2 groups=960 dx=128x960x7x7:bf16:nhwc w=960x1x5x5:bf16:nhwc", 1..=1),
+            ("conv:dgrad pad=3x3 groups=960 dx=128x960x7x7:bf16:nhwc w=960x1x7x7:bf16:nhwc", 1..=1),
             ("conv:wgrad pad=2x2 stride=2x2 groups=72 x=128x72x56x56:bf16:nhwc dw=72x1x5x5:bf16:nhwc", 1..=4),
             ("conv:wgrad pad=3x3 groups=768 x=128x768x7x7:bf16:nhwc dw=768x1x7x7:bf16:nhwc", 1..=1),
             ("conv:wgrad pad=1x1 groups=1024 x=1x1024x7x7:bf16:nhwc dw=1024x1x3x3:bf16:nhwc", 1..=1),

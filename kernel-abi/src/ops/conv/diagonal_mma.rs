@@ -203,19 +203,15 @@ impl ConvDiagonalParams {
 
 /// Calls `$callback!` with one row per kernel of `fprop`, and of `dgrad` with stride 1: symbol, filter extent, stride,
 /// pairs of units that a row may have, blocks of a multiprocessor that its registers allow, element type.
+///
+/// Of smaller filters scalar sums take less time.
 #[macro_export]
 macro_rules! conv_diagonal_gather_kernels {
     ($callback:ident) => {
         $callback! {
-            (convdiagonal_gather_bf16_3x3_s1, 3, 1, 4, 4, bf16),
-            (convdiagonal_gather_bf16_3x3_s2, 3, 2, 4, 4, bf16),
-            (convdiagonal_gather_bf16_5x5_s1, 5, 1, 4, 3, bf16),
             (convdiagonal_gather_bf16_5x5_s2, 5, 2, 4, 3, bf16),
             (convdiagonal_gather_bf16_7x7_s1, 7, 1, 2, 3, bf16),
             (convdiagonal_gather_bf16_7x7_s2, 7, 2, 2, 3, bf16),
-            (convdiagonal_gather_f16_3x3_s1, 3, 1, 4, 4, f16),
-            (convdiagonal_gather_f16_3x3_s2, 3, 2, 4, 4, f16),
-            (convdiagonal_gather_f16_5x5_s1, 5, 1, 4, 3, f16),
             (convdiagonal_gather_f16_5x5_s2, 5, 2, 4, 3, f16),
             (convdiagonal_gather_f16_7x7_s1, 7, 1, 2, 3, f16),
             (convdiagonal_gather_f16_7x7_s2, 7, 2, 2, 3, f16),
