@@ -163,7 +163,7 @@ struct Cut {
     row: &'static Row,
     /// All but addresses and scalars.
     params: ConvDiagonalParams,
-    /// Cycles that a multiprocessor of a large device takes.
+    /// Cycles that a multiprocessor of a large device takes for the first kernel.
     cycles: f64,
 }
 
@@ -186,6 +186,8 @@ const RESERVED_BYTES: u32 = 1024;
 const MAX_SHARED_BYTES: u32 = 99 * 1024;
 /// Images of a row at most: more gain nothing.
 const MAX_IMAGES: u32 = 16;
+/// Cycles of `wgrad`'s second kernel, which problems of several slabs have.
+const SECOND_CYCLES: f64 = 2500.0;
 
 /// How a problem is cut with the least cycles, or why there is no way.
 fn cut(problem: &ConvProblem) -> Result<Cut, String> {
@@ -193,7 +195,7 @@ fn cut(problem: &ConvProblem) -> Result<Cut, String> {
     let (taps, pass) = (row.taps, problem.conv_pass());
     let all_units = params.target_extents[1].div_ceil(DIAGONAL_UNIT);
     let fewest_tiles = all_units.div_ceil(row.most_units);
-    let mut best: Option<Cut> = None;
+    let (mut best, mut least_cycles) = (None, f64::INFINITY);
     for tiles in fewest_tiles..=(2 * fewest_tiles).min(all_units) {
         let mut tried = params;
         tried.units = all_units.div_ceil(tiles);
@@ -227,8 +229,9 @@ fn cut(problem: &ConvProblem) -> Result<Cut, String> {
                 let rounds = items.div_ceil(most_slabs.min(items));
                 tried.slabs = items.div_ceil(rounds);
                 let cycles = cycles(&tried, taps, pass, rounds);
-                if best.as_ref().is_none_or(|best| cycles < best.cycles) {
-                    best = Some(Cut { row, params: tried, cycles });
+                let second = if pass == ConvPass::Wgrad && tried.slabs > 1 { SECOND_CYCLES } else { 0.0 };
+                if cycles + second < least_cycles {
+                    (best, least_cycles) = (Some(Cut { row, params: tried, cycles }), cycles + second);
                 }
             }
         }
@@ -246,7 +249,7 @@ fn cut(problem: &ConvProblem) -> Result<Cut, String> {
     })
 }
 
-/// Cycles that a multiprocessor takes where each block does `rounds` items.
+/// Cycles of the first kernel where each block does `rounds` items.
 fn cycles(params: &ConvDiagonalParams, taps: DiagonalTaps, pass: ConvPass, rounds: u32) -> f64 {
     /// Of a step of a block that has the multiprocessor for itself: from barrier to barrier, for each pair of units, and
     /// for each of their products. All five are fitted to times of mobilenet's filters on an H200.
@@ -256,8 +259,6 @@ fn cycles(params: &ConvDiagonalParams, taps: DiagonalTaps, pass: ConvPass, round
     /// Of a step beside other blocks, and of its products.
     const STEP: f64 = 400.0;
     const PRODUCT: f64 = 11.0;
-    /// Of `wgrad`'s second kernel.
-    const SECOND: f64 = 2500.0;
     let resident = f64::from((params.slabs * params.slices).div_ceil(UNITS));
     let pairs = f64::from(params.row_units() / 2);
     let products = pairs * f64::from(taps.extent * taps.pairs());
@@ -265,12 +266,11 @@ fn cycles(params: &ConvDiagonalParams, taps: DiagonalTaps, pass: ConvPass, round
     let step = alone.max(resident * (STEP + PRODUCT * products));
     let more = f64::from(taps.held() - 1);
     // Steps beside a band's: in `wgrad` they bring rows of dy, else they are as any other.
-    let (more, second) = match pass {
-        ConvPass::Wgrad if params.slabs > 1 => (more * STEP, SECOND),
-        ConvPass::Wgrad => (more * STEP, 0.0),
-        ConvPass::Fprop | ConvPass::Dgrad => (more * step, 0.0),
+    let more = match pass {
+        ConvPass::Wgrad => more * STEP,
+        ConvPass::Fprop | ConvPass::Dgrad => more * step,
     };
-    f64::from(rounds) * (f64::from(params.band_steps) * step + more) + second
+    f64::from(rounds) * (f64::from(params.band_steps) * step + more)
 }
 
 /// The kernel for a problem, and its parameters but for how it is cut.
