@@ -17,9 +17,8 @@ pub fn run(root: &Path, run: bool, args: &[String]) -> Result<()> {
         _ if run => bail!("expected a command after --run"),
         _ => {
             let mut command = process::cargo(root);
-            command
-                .args(["test", "--package", "oxidnn-tests", "--test", "operators", "--test", "units", "--"])
-                .args(args);
+            // Of the workspace, whose features `cargo xtask test` builds with: else all would be built twice.
+            command.args(["test", "--workspace", "--test", "operators", "--test", "units", "--"]).args(args);
             return process::run(on_simulator(&mut command, root, &folder)?);
         }
     };

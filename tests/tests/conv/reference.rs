@@ -2,7 +2,7 @@
 
 use kernel_abi::ops::conv::{ConvPass, ConvProblem};
 use kernel_abi::{DType, Problem};
-use oxidnn_tests::{check, check_exact, problems};
+use oxidnn_tests::{check, check_exact, gpu, problems};
 use proptest::prelude::*;
 
 proptest! {
@@ -328,6 +328,9 @@ const NCHW_SHAPES: &[&str] = &[
 
 #[test]
 fn nchw_shapes_match_the_reference() {
+    if gpu("nchw_shapes_match_the_reference").is_none() {
+        return;
+    }
     for (i, shape) in NCHW_SHAPES.iter().enumerate() {
         for pass in ConvPass::ALL {
             let [first, second] = if i % 2 == 0 { [DType::F16, DType::BF16] } else { [DType::BF16, DType::F16] };
@@ -337,8 +340,12 @@ fn nchw_shapes_match_the_reference() {
     }
 }
 
-/// One test a pass, so that they run beside one another: every shape goes through every algorithm that is able.
+/// One test a pass, so that they run beside one another: every shape goes through every algorithm that is able. What
+/// runs on CPUs has shapes of its own; these take a CPU minutes.
 fn tensor_core_shapes(pass: ConvPass) {
+    if gpu(&format!("tensor_core_shapes_match_the_reference_in_{pass}")).is_none() {
+        return;
+    }
     for (i, shape) in TENSOR_CORE_SHAPES.iter().enumerate() {
         let [first, second] = if i % 2 == 0 { [DType::F16, DType::BF16] } else { [DType::BF16, DType::F16] };
         check(&named(shape, pass, first), i as u64).unwrap_or_else(|e| panic!("{e}"));

@@ -4,7 +4,7 @@ use super::laws::{algorithms, dot, run};
 use super::reference::{any_pass, check_integers};
 use kernel_abi::DType;
 use kernel_abi::ops::conv::{ConvPass, ConvProblem};
-use oxidnn_tests::{Fill, check, contexts, problems};
+use oxidnn_tests::{Fill, check, contexts, gpu, problems};
 use proptest::prelude::*;
 
 proptest! {
@@ -131,6 +131,9 @@ fn passes(shape: &str) -> impl Iterator<Item = ConvProblem> + use<> {
 
 #[test]
 fn named_shapes_match_the_reference() {
+    if gpu("single::named_shapes_match_the_reference").is_none() {
+        return;
+    }
     for (i, shape) in SHAPES.iter().enumerate() {
         for problem in passes(shape) {
             check(&problem, i as u64).unwrap_or_else(|e| panic!("{e}"));

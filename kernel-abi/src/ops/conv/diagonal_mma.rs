@@ -202,8 +202,8 @@ impl ConvDiagonalParams {
 }
 
 /// Calls `$callback!` with one row per kernel of `fprop`, and of `dgrad` with stride 1, where it takes less time than
-/// scalar sums do: symbol, filter extent, stride,
-/// pairs of units that a row may have, blocks of a multiprocessor that its registers allow, element type.
+/// scalar sums do: symbol, filter extent, stride, pairs of units that a row may have, blocks of a multiprocessor that its
+/// registers allow, element type.
 #[macro_export]
 macro_rules! conv_diagonal_gather_kernels {
     ($callback:ident) => {
