@@ -1,5 +1,6 @@
 //! `cargo xtask gpu-bundle`: one folder with everything needed to test and bench where there is only a driver.
 
+use crate::artifact::build;
 use crate::process;
 use anyhow::{Context as _, Result, bail};
 use liblzma::stream::{Check, Filters, LzmaOptions, Stream};
@@ -97,44 +98,4 @@ fn pack(programs: &[(String, PathBuf)], to: &Path) -> Result<()> {
     }
     archive.into_inner()?.finish()?;
     Ok(())
-}
-
-/// An executable that cargo built.
-struct Artifact {
-    package: String,
-    target: String,
-    is_test: bool,
-    executable: PathBuf,
-}
-
-impl Artifact {
-    /// The name of a test executable; None for anything else.
-    fn test_name(&self) -> Option<String> {
-        let name =
-            if self.package == self.target { self.target.clone() } else { format!("{}-{}", self.package, self.target) };
-        self.is_test.then_some(name)
-    }
-}
-
-/// Runs a cargo build and lists the executables it made.
-fn build(root: &Path, verb: &str, args: &[&str]) -> Result<Vec<Artifact>> {
-    let text = process::output(
-        process::cargo(root).arg(verb).args(args).args(["--message-format", "json-render-diagnostics"]),
-    )?;
-    let mut artifacts = Vec::new();
-    for line in text.lines().filter(|line| line.starts_with('{')) {
-        let message: serde_json::Value = serde_json::from_str(line).context("reading cargo's messages")?;
-        if let Some(executable) = message["executable"].as_str() {
-            let manifest = Path::new(message["manifest_path"].as_str().unwrap_or_default());
-            let package =
-                manifest.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
-            artifacts.push(Artifact {
-                package,
-                target: message["target"]["name"].as_str().unwrap_or_default().to_owned(),
-                is_test: message["profile"]["test"].as_bool().unwrap_or(false),
-                executable: PathBuf::from(executable),
-            });
-        }
-    }
-    Ok(artifacts)
 }

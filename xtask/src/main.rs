@@ -1,5 +1,6 @@
 //! The project's chores, as `cargo xtask <chore>`.
 
+mod artifact;
 mod build_ptx;
 mod demo;
 mod gpu_bundle;

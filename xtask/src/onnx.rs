@@ -1,5 +1,6 @@
 //! `cargo xtask onnx`: ONNX's node tests over our operators.
 
+use crate::artifact::build;
 use crate::{process, setup};
 use anyhow::{Context as _, Result};
 use std::fs::File;
@@ -7,17 +8,22 @@ use std::path::Path;
 use std::process::Command;
 use zip::{ZipArchive, ZipWriter};
 
+/// The program that runs the cases.
+const RUNNER: &str = "oxidnn-onnx";
+
 /// Runs the cases on every device and compares with the page that is committed.
 pub fn run(root: &Path, args: &[String]) -> Result<()> {
     process::run(command(root)?.args(args))
 }
 
-/// The runner with everything it needs; the cases are fetched where they are missing.
+/// The runner with everything it needs, built; the cases are fetched where they are missing.
 pub fn command(root: &Path) -> Result<Command> {
     let cases = setup::onnx_cases(root)?;
-    let mut runner = process::cargo(root);
-    runner.args(["run", "--quiet", "--package", "oxidnn-conformance", "--", "--docs", "docs/onnx.md", "--cases"]);
-    runner.arg(cases);
+    // Of the workspace, whose features the tests are built with: else the library would be built once more.
+    let built = build(root, "build", &["--quiet", "--workspace", "--bin", RUNNER])?;
+    let found = built.iter().find(|artifact| artifact.target == RUNNER);
+    let mut runner = Command::new(&found.with_context(|| format!("cargo built no {RUNNER}"))?.executable);
+    runner.current_dir(root).args(["--docs", "docs/onnx.md", "--cases"]).arg(cases);
     Ok(runner)
 }
 
