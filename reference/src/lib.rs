@@ -6,6 +6,7 @@
 
 mod epilogue;
 pub mod ops;
+mod sum;
 pub mod tolerance;
 
 use kernel_abi::{BadDescriptor, DType, Problem};

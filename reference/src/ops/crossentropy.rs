@@ -1,6 +1,7 @@
 //! Cross-entropy, formula in [`kernel_abi::ops::crossentropy`].
 
 use crate::Judge;
+use crate::sum::sum;
 use kernel_abi::ops::crossentropy::{CrossEntropyInput, CrossEntropyProblem, LossReduction};
 
 impl Judge for CrossEntropyProblem {
@@ -48,20 +49,19 @@ pub fn forward(problem: &CrossEntropyProblem, x: &[f64], target: &[f64], weight:
             CrossEntropyInput::LogProbs => 0.0,
             CrossEntropyInput::Logits => {
                 let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                max + values.iter().map(|x| (x - max).exp()).sum::<f64>().ln()
+                max + sum(values.iter().map(|x| (x - max).exp())).ln()
             }
         };
         let (a, row_weight) = coefficients(problem, target, weight, row);
         // What no coefficient asks for does not count, be it infinite.
-        losses.push(values.iter().zip(a).map(|(x, a)| if a == 0.0 { 0.0 } else { a * (lse - x) }).sum::<f64>());
+        losses.push(sum(values.iter().zip(a).map(|(x, a)| if a == 0.0 { 0.0 } else { a * (lse - x) })));
         all_lse.push(lse);
         total += row_weight;
     }
-    let sum: f64 = losses.iter().sum();
     let loss = match problem.reduction() {
         LossReduction::None => losses,
-        LossReduction::Sum => vec![sum],
-        LossReduction::Mean => vec![sum / total],
+        LossReduction::Sum => vec![sum(losses)],
+        LossReduction::Mean => vec![sum(losses) / total],
     };
     (loss, all_lse, total)
 }
@@ -87,12 +87,12 @@ pub fn backward(
             LossReduction::Sum => dloss[0],
             LossReduction::Mean => dloss[0] / total.unwrap_or(problem.n_rows() as f64),
         };
-        let sum: f64 = a.iter().sum();
+        let whole = sum(a.iter().copied());
         for (c, a) in a.iter().enumerate() {
             let i = index(problem, row, c);
             let share = match problem.input() {
                 CrossEntropyInput::LogProbs => 0.0,
-                CrossEntropyInput::Logits => (x[i] - lse[row]).exp() * sum,
+                CrossEntropyInput::Logits => (x[i] - lse[row]).exp() * whole,
             };
             dx[i] = g * (share - a);
         }

@@ -2,6 +2,7 @@
 
 use super::activation::value;
 use crate::Judge;
+use crate::sum::sum;
 use kernel_abi::ops::activation::{Activation, ActivationMode};
 use kernel_abi::ops::norm::{NormMode, NormPass, NormProblem};
 use kernel_abi::{DType, Problem, Role};
@@ -105,8 +106,8 @@ fn statistics(problem: &NormProblem, x: &[f64]) -> Vec<(f64, f64, f64)> {
             let values: Vec<f64> = places.iter().zip(x).filter(|(place, _)| place.0 == row).map(|(_, &x)| x).collect();
             let m = values.len() as f64;
             let centred = !matches!(problem.mode(), NormMode::Rms { .. });
-            let mean = if centred { values.iter().sum::<f64>() / m } else { 0.0 };
-            let variance = values.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / m;
+            let mean = if centred { sum(values.iter().copied()) / m } else { 0.0 };
+            let variance = sum(values.iter().map(|x| (x - mean) * (x - mean))) / m;
             (mean, variance, m)
         })
         .collect()

@@ -1,6 +1,7 @@
 //! Reduction, formulas in [`kernel_abi::ops::reduce`].
 
 use crate::Judge;
+use crate::sum::sum;
 use kernel_abi::DType;
 use kernel_abi::ops::reduce::{ReducePass, ReduceProblem};
 
@@ -34,21 +35,21 @@ pub fn reduce(problem: &ReduceProblem, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
 
 fn of(pass: ReducePass, x: &[f64]) -> (f64, f64) {
     let n = x.len() as f64;
-    let sum = x.iter().sum::<f64>();
-    let squares = x.iter().map(|x| x * x).sum::<f64>();
+    let all = || sum(x.iter().copied());
+    let squares = || sum(x.iter().map(|x| x * x));
     let result = match pass {
-        ReducePass::Add => sum,
-        ReducePass::Avg => sum / n,
+        ReducePass::Add => all(),
+        ReducePass::Avg => all() / n,
         ReducePass::Mul => x.iter().product(),
         ReducePass::MulNoZeros => x.iter().filter(|&&x| x != 0.0).product(),
-        ReducePass::Norm1 => x.iter().map(|x| x.abs()).sum(),
-        ReducePass::Norm2 => squares.sqrt(),
-        ReducePass::SumSquare => squares,
-        ReducePass::LogSum => sum.ln(),
+        ReducePass::Norm1 => sum(x.iter().map(|x| x.abs())),
+        ReducePass::Norm2 => squares().sqrt(),
+        ReducePass::SumSquare => squares(),
+        ReducePass::LogSum => all().ln(),
         ReducePass::LogSumExp => {
             let largest = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let shift = if largest.is_finite() { largest } else { 0.0 };
-            x.iter().map(|x| (x - shift).exp()).sum::<f64>().ln() + shift
+            sum(x.iter().map(|x| (x - shift).exp())).ln() + shift
         }
         ReducePass::Min => return first(x, |x| -x),
         ReducePass::Max => return first(x, |x| x),

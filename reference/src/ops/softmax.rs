@@ -1,6 +1,7 @@
 //! Softmax, formula in [`kernel_abi::ops::softmax`].
 
 use crate::Judge;
+use crate::sum::sum;
 use kernel_abi::ops::softmax::{SoftmaxKind, SoftmaxProblem, SoftmaxRows};
 
 impl Judge for SoftmaxProblem {
@@ -17,12 +18,12 @@ pub fn forward(problem: &SoftmaxProblem, x: &[f64]) -> Vec<f64> {
     let mut y = vec![0.0; x.len()];
     for row in rows(problem.rows()) {
         let max = row.iter().map(|&i| x[i]).fold(f64::NEG_INFINITY, f64::max);
-        let sum: f64 = row.iter().map(|&i| (x[i] - max).exp()).sum();
+        let whole = sum(row.iter().map(|&i| (x[i] - max).exp()));
         for i in row {
             y[i] = match problem.kind() {
                 // Mathematically the same; overflow is what `fast` is allowed, and f64 has room to spare.
-                SoftmaxKind::Fast | SoftmaxKind::Accurate => (x[i] - max).exp() / sum,
-                SoftmaxKind::Log => x[i] - max - sum.ln(),
+                SoftmaxKind::Fast | SoftmaxKind::Accurate => (x[i] - max).exp() / whole,
+                SoftmaxKind::Log => x[i] - max - whole.ln(),
             };
         }
     }

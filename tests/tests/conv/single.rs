@@ -165,7 +165,7 @@ fn bits_repeat() {
 /// f32 in bf16 parts, or in tf32 ones, is as exact as scalar f32, which the naive kernels are, against sums in f64.
 #[test]
 fn parts_are_as_exact_as_scalar_arithmetic() {
-    let Some(context) = oxidnn_tests::gpu("parts_are_as_exact_as_scalar_arithmetic") else { return };
+    let Some(context) = gpu("parts_are_as_exact_as_scalar_arithmetic") else { return };
     if context.info().compute_capability != (9, 0) {
         return;
     }
@@ -209,7 +209,7 @@ fn takes_apart(algorithm: &str) -> bool {
 /// row or column, or does not differ as much.
 #[test]
 fn unlike_magnitudes_keep_their_digits() {
-    let Some(context) = oxidnn_tests::gpu("unlike_magnitudes_keep_their_digits") else { return };
+    let Some(context) = gpu("unlike_magnitudes_keep_their_digits") else { return };
     const OF_FIRST: [i32; 7] = [0, -60, 9, -25, 0, 50, -8];
     const OF_SECOND: [i32; 5] = [0, 20, -40, 0, -13];
     let power = |powers: &[i32], i: usize| 2f64.powi(powers[i % powers.len()]);
@@ -251,7 +251,7 @@ fn unlike_magnitudes_keep_their_digits() {
 /// F(4 × 4) a few times that.
 #[test]
 fn transforms_lose_few_digits() {
-    let Some(context) = oxidnn_tests::gpu("transforms_lose_few_digits") else { return };
+    let Some(context) = gpu("transforms_lose_few_digits") else { return };
     for shape in [
         "pad=1x1 stride=1x1 math=winograd4x4 x=2x64x21x23:f32:nhwc w=72x64x3x3:f32:nhwc",
         "pad=1x1 stride=1x1 math=winograd4x4 x=1x260x15x13:f32:nhwc w=136x260x3x3:f32:nhwc",
@@ -306,7 +306,7 @@ fn transforms_lose_few_digits() {
 /// Infinities, and numbers next to the largest, come out as scalar arithmetic has them.
 #[test]
 fn infinities_are_infinite() {
-    let Some(context) = oxidnn_tests::gpu("infinities_are_infinite") else { return };
+    let Some(context) = gpu("infinities_are_infinite") else { return };
     let fprop: ConvProblem = "conv:fprop x=1x40x4x4:f32:nhwc w=68x40x1x1:f32:nhwc".parse().unwrap();
     for pass in ConvPass::ALL {
         let problem = problems::conv::with_pass(&fprop, *pass);
