@@ -3,7 +3,7 @@
 /// What one block of the Hopper kernel computes at a time, and how deep its pipeline is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatmulTile {
-    /// Rows: 64 of each consumer warpgroup.
+    /// Rows: 64 of each consumer warpgroup, or all of them of each where they take turns.
     pub gemm_m: u32,
     /// Columns.
     pub gemm_n: u32,
@@ -14,14 +14,24 @@ pub struct MatmulTile {
     /// Blocks of a cluster: neighbours along the rows that share b's tile, of which each loads a part for all; 1 where a
     /// launch decides.
     pub cluster: u32,
+    /// Whether two consumers compute whole tiles in turns, so that one's result is on its way out while the other
+    /// computes, instead of sharing each tile.
+    pub in_turns: bool,
 }
 
 macro_rules! tiles {
-    ($($(#[$meta:meta])* $name:ident = [$m:literal x $n:literal, stages $s:literal, cluster $c:literal];)*) => { $(
+    ($($(#[$meta:meta])* $name:ident = [$m:literal x $n:literal, stages $s:literal, cluster $c:literal $(, in_turns $t:literal)?];)*) => { $(
         $(#[$meta])*
-        pub const $name: MatmulTile = MatmulTile { gemm_m: $m, gemm_n: $n, gemm_k: 64, stages: $s, cluster: $c };
+        pub const $name: MatmulTile = MatmulTile {
+            gemm_m: $m,
+            gemm_n: $n,
+            gemm_k: 64,
+            stages: $s,
+            cluster: $c,
+            in_turns: false $(|| $t)?,
+        };
         const _: () = assert!($name.smem_bytes() <= MAX_SHARED_BYTES);
-        const _: () = assert!($name.consumer_rows() == 64);
+        const _: () = assert!($name.gemm_m % MatmulTile::SUBTILE == 0);
         const _: () = assert!(!$name.forms_clusters() || $name.sums_bytes() <= $name.panels_at());
     )* };
 }
@@ -40,6 +50,12 @@ tiles! {
     TILE_256X112 = [256 x 112, stages 4, cluster 1];
     /// For counts of columns of which it leaves fewer over than 128 and 192 do, as DenseNet's 160 and 304.
     TILE_128X160 = [128 x 160, stages 4, cluster 1];
+    /// For large problems with short sums, whose results' way out takes as long as some blocks of k.
+    TURNS_128X160_C2 = [128 x 160, stages 5, cluster 2, in_turns true];
+    /// For the same with fewer columns, or where 160 leave more of them over.
+    TURNS_128X128_C2 = [128 x 128, stages 6, cluster 2, in_turns true];
+    /// The same for one block.
+    TURNS_128X128 = [128 x 128, stages 6, cluster 1, in_turns true];
     /// For problems with few tiles.
     TILE_128X128 = [128 x 128, stages 6, cluster 1];
     /// For products with up to 64 columns, or with few tiles.
@@ -125,14 +141,30 @@ impl MatmulTile {
     pub const PANEL: u32 = 64;
     /// Rows of the result that leave at once where they lie in c as rows: those of a warp.
     pub const OUT_ROWS: u32 = 16;
-    /// Rows of a consumer: those of one product instruction.
-    const CONSUMER_ROWS: u32 = 64;
+    /// Rows of one product instruction: all of a consumer's, or of a part of its tile where consumers take turns.
+    pub const SUBTILE: u32 = 64;
     /// What the shared buffers are aligned to: the period of the 128-byte swizzle.
     const ALIGN: u32 = 1024;
 
     /// Warpgroups that compute.
     pub const fn consumers(self) -> u32 {
-        self.gemm_m / Self::CONSUMER_ROWS
+        if self.in_turns { 2 } else { self.gemm_m / Self::SUBTILE }
+    }
+
+    /// Subtiles of rows that a consumer computes.
+    pub const fn subtiles(self) -> u32 {
+        if self.in_turns { self.gemm_m / Self::SUBTILE } else { 1 }
+    }
+
+    /// Consumers that read each stage.
+    pub const fn readers(self) -> u32 {
+        if self.in_turns { 1 } else { self.consumers() }
+    }
+
+    /// The tile's first row that a consumer computes.
+    #[inline(always)]
+    pub const fn first_row(self, consumer: u32) -> u32 {
+        if self.in_turns { 0 } else { consumer * Self::SUBTILE }
     }
 
     /// Threads of a block: one producer warpgroup and the consumers.
@@ -178,25 +210,21 @@ impl MatmulTile {
         self.a_bytes() + self.b_bytes()
     }
 
-    /// Rows of c that one consumer computes.
-    pub const fn consumer_rows(self) -> u32 {
-        self.gemm_m / self.consumers()
-    }
-
     /// Panels of c that each consumer keeps under way: as many as take turns evenly from tile to tile; there is no room
-    /// for two of three or more consumers.
+    /// for two of three or more consumers, nor for three of those whose results go out beside the other's products.
     pub const fn panel_buffers(self) -> u32 {
         match self.gemm_n.div_ceil(Self::PANEL) {
             1 => 1,
+            3 if self.in_turns => 1,
             _ if self.consumers() > 2 => 1,
             3 => 3,
             _ => 2,
         }
     }
 
-    /// Bytes of one panel of c of one consumer.
+    /// Bytes of one panel of c: 64 rows of one consumer.
     pub const fn panel_bytes(self) -> u32 {
-        self.consumer_rows() * Self::PANEL * Self::ELEMENT_BYTES
+        Self::SUBTILE * Self::PANEL * Self::ELEMENT_BYTES
     }
 
     /// Where the panels of c begin, behind the stages.
@@ -232,10 +260,11 @@ impl MatmulTile {
     }
 
     /// Columns and indices of k that each of the blocks loads which share b's tile: columns where k is contiguous, and
-    /// whole panels of wide tiles; else a part of each panel.
+    /// whole panels where a part has such; else a part of each panel.
     #[inline(always)]
     pub const fn b_part(self, sharers_log2: u32, b_is_mn_major: bool) -> [u32; 2] {
-        if b_is_mn_major && self.forms_clusters() {
+        let has_panels = !self.forms_clusters() && (self.gemm_n >> sharers_log2) % Self::PANEL == 0;
+        if b_is_mn_major && !has_panels {
             [self.gemm_n, self.gemm_k >> sharers_log2]
         } else {
             [self.gemm_n >> sharers_log2, self.gemm_k]
@@ -250,12 +279,13 @@ impl MatmulTile {
     /// Whether a launch may form clusters: of blocks that sum a part of k each and add up through shared memory, and of
     /// blocks that share b's tile. Their clusters must be free for it, and whoever holds many sums has no register left.
     pub const fn forms_clusters(self) -> bool {
-        self.cluster == 1 && self.gemm_n <= 128 && self.consumers() < 4
+        self.cluster == 1 && self.gemm_n <= 128 && self.consumers() < 4 && !self.in_turns
     }
 
-    /// Whether its kernels compute epilogues: three or more consumers have no registers left for what is added.
+    /// Whether its kernels compute epilogues: three or more consumers have no registers left for what is added, nor have
+    /// those with all sums of a tile.
     pub const fn has_epilogues(self) -> bool {
-        self.consumers() < 3
+        self.consumers() < 3 && !self.in_turns
     }
 
     /// Tiles of all blocks that share b's, of all matrices of a product.
@@ -275,7 +305,8 @@ const _: () = assert!(CP_ASYNC_64X64.gemm_m * CP_ASYNC_64X64.gemm_n * 4 <= CP_AS
 mod tests {
     use super::*;
 
-    const TILES: [MatmulTile; 5] = [TILE_128X256_C2, TILE_192X128, TILE_64X128, TILE_64X64, TILE_64X16];
+    const TILES: [MatmulTile; 7] =
+        [TILE_128X256_C2, TURNS_128X160_C2, TURNS_128X128_C2, TILE_192X128, TILE_64X128, TILE_64X64, TILE_64X16];
 
     #[test]
     fn parts_of_b_make_up_the_tile_and_begin_with_the_swizzle() {

@@ -105,7 +105,7 @@ unsafe fn consume<P: Product<R>, const R: usize>(p: &MatmulTmaParams, mut units:
         let mut sums: [f32; R] = core::mem::zeroed();
         let mut block = 0;
         while block < k_blocks {
-            let mut d: [f32; R] = core::mem::zeroed();
+            let mut d: [[f32; R]; 1] = core::mem::zeroed();
             let mut freed = ring.empty();
             let mut pair = 0;
             loop {
@@ -115,7 +115,7 @@ unsafe fn consume<P: Product<R>, const R: usize>(p: &MatmulTmaParams, mut units:
                 let b = descriptor(b, leading(P::B_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
                 P::multiply(&mut d, a, b, u32::from(pair > 0));
                 // One stage's products stay queued; those before are done and have read their stage.
-                wgmma_wait!(d = &mut d, registers = 0, pending = 1);
+                wgmma_wait!(d = &mut d[0], registers = 0, pending = 1);
                 if pair > 0 {
                     release(Sharers::ALONE, freed, lane);
                 }
@@ -130,12 +130,12 @@ unsafe fn consume<P: Product<R>, const R: usize>(p: &MatmulTmaParams, mut units:
             release(Sharers::ALONE, freed, lane);
             let mut i = 0;
             while i < R {
-                *sums.get_unchecked_mut(i) += *d.get_unchecked(i);
+                *sums.get_unchecked_mut(i) += *d[0].get_unchecked(i);
                 i += 1;
             }
             block += 1;
         }
-        let out = Out::new(p, place, consumer * tile.consumer_rows());
+        let out = Out::new(p, place, tile.first_row(consumer));
         out.panel::<R, 0>(p, &sums);
         out.panel::<R, 1>(p, &sums);
     }

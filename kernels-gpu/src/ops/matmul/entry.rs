@@ -1,6 +1,6 @@
 //! Matmul kernels: the rows of the lists in `kernel_abi::ops::matmul`.
 
-use super::tma_wgmma::{Maps, Product, pack, run};
+use super::tma_wgmma::{Maps, PANEL_BYTES, Product, Tiled, pack, run};
 use super::{bf16x3_wgmma, cp_async_mma, ffma, naive, split};
 use crate::math::element::{Factor, bf16, f8e4m3, f8e5m2, f16};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
@@ -9,7 +9,7 @@ use kernel_abi::ops::matmul::{
     CP_ASYNC_64X64, CP_ASYNC_128X128, FFMA_64X64, FFMA_128X128, MatmulBlockParams, MatmulBlockTile, MatmulPackParams,
     MatmulParams, MatmulPartialsParams, MatmulTile, MatmulTmaParams, TILE_64X16, TILE_64X32, TILE_64X64, TILE_64X128,
     TILE_128X16, TILE_128X32, TILE_128X64, TILE_128X128, TILE_128X160, TILE_128X256, TILE_128X256_C2, TILE_192X128,
-    TILE_192X192, TILE_256X112,
+    TILE_192X192, TILE_256X112, TURNS_128X128, TURNS_128X128_C2, TURNS_128X160_C2,
 };
 
 macro_rules! naive_entries {
@@ -117,85 +117,114 @@ macro_rules! tma_wgmma_entries {
             b: cuda_std::param_tensor_map!($symbol, 1),
             c: cuda_std::param_tensor_map!($symbol, 2),
         };
-        run::<This, { ($tile.gemm_n / 2) as usize }>(&$params, maps)
+        run::<This, { ($tile.gemm_n / 2) as usize }, { $tile.subtiles() as usize }>(&$params, maps)
     }};
 }
 
 /// Implements [`Product`]: the instruction's shape, orientations and steps must be literals.
 macro_rules! product {
     ($this:ident, $dtype:ident, TILE_128X256_C2, $a:ident, $b:ident) => {
-        product!($this, $dtype, TILE_128X256_C2, 256, 128, $a, $b);
+        product!($this, $dtype, TILE_128X256_C2, 256, 128, 1, $a, $b);
     };
     ($this:ident, $dtype:ident, TILE_128X256, $a:ident, $b:ident) => {
-        product!($this, $dtype, TILE_128X256, 256, 128, $a, $b);
+        product!($this, $dtype, TILE_128X256, 256, 128, 1, $a, $b);
     };
     ($this:ident, $dtype:ident, TILE_128X160, $a:ident, $b:ident) => {
-        product!($this, $dtype, TILE_128X160, 160, 80, $a, $b);
+        product!($this, $dtype, TILE_128X160, 160, 80, 1, $a, $b);
+    };
+    ($this:ident, $dtype:ident, TURNS_128X160_C2, $a:ident, $b:ident) => {
+        product!($this, $dtype, TURNS_128X160_C2, 160, 80, 2, $a, $b);
+    };
+    ($this:ident, $dtype:ident, TURNS_128X128_C2, $a:ident, $b:ident) => {
+        product!($this, $dtype, TURNS_128X128_C2, 128, 64, 2, $a, $b);
+    };
+    ($this:ident, $dtype:ident, TURNS_128X128, $a:ident, $b:ident) => {
+        product!($this, $dtype, TURNS_128X128, 128, 64, 2, $a, $b);
     };
     ($this:ident, $dtype:ident, TILE_192X192, $a:ident, $b:ident) => {
-        product!($this, $dtype, TILE_192X192, 192, 96, $a, $b);
+        product!($this, $dtype, TILE_192X192, 192, 96, 1, $a, $b);
     };
     ($this:ident, $dtype:ident, TILE_192X128, $a:ident, $b:ident) => {
-        product!($this, $dtype, TILE_192X128, 128, 64, $a, $b);
+        product!($this, $dtype, TILE_192X128, 128, 64, 1, $a, $b);
     };
     ($this:ident, $dtype:ident, TILE_256X112, $a:ident, $b:ident) => {
-        product!($this, $dtype, TILE_256X112, 112, 56, $a, $b);
+        product!($this, $dtype, TILE_256X112, 112, 56, 1, $a, $b);
     };
     ($this:ident, $dtype:ident, TILE_64X128, $a:ident, $b:ident) => {
-        product!($this, $dtype, TILE_64X128, 128, 64, $a, $b);
+        product!($this, $dtype, TILE_64X128, 128, 64, 1, $a, $b);
     };
     ($this:ident, $dtype:ident, TILE_64X64, $a:ident, $b:ident) => {
-        product!($this, $dtype, TILE_64X64, 64, 32, $a, $b);
+        product!($this, $dtype, TILE_64X64, 64, 32, 1, $a, $b);
     };
     ($this:ident, $dtype:ident, TILE_64X32, $a:ident, $b:ident) => {
-        product!($this, $dtype, TILE_64X32, 32, 16, $a, $b);
+        product!($this, $dtype, TILE_64X32, 32, 16, 1, $a, $b);
     };
     ($this:ident, $dtype:ident, TILE_64X16, $a:ident, $b:ident) => {
-        product!($this, $dtype, TILE_64X16, 16, 8, $a, $b);
+        product!($this, $dtype, TILE_64X16, 16, 8, 1, $a, $b);
     };
     ($this:ident, $dtype:ident, TILE_128X128, $a:ident, $b:ident) => {
-        product!($this, $dtype, TILE_128X128, 128, 64, $a, $b);
+        product!($this, $dtype, TILE_128X128, 128, 64, 1, $a, $b);
     };
     ($this:ident, $dtype:ident, TILE_128X64, $a:ident, $b:ident) => {
-        product!($this, $dtype, TILE_128X64, 64, 32, $a, $b);
+        product!($this, $dtype, TILE_128X64, 64, 32, 1, $a, $b);
     };
     ($this:ident, $dtype:ident, TILE_128X32, $a:ident, $b:ident) => {
-        product!($this, $dtype, TILE_128X32, 32, 16, $a, $b);
+        product!($this, $dtype, TILE_128X32, 32, 16, 1, $a, $b);
     };
     ($this:ident, $dtype:ident, TILE_128X16, $a:ident, $b:ident) => {
-        product!($this, $dtype, TILE_128X16, 16, 8, $a, $b);
+        product!($this, $dtype, TILE_128X16, 16, 8, 1, $a, $b);
     };
-    ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, k, k) => {
-        product!($this, $dtype, $tile, $n, $registers, 0, 2, 0, 2);
+    ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, $parts:tt, k, k) => {
+        product!(@both $this, $dtype, $tile, $n, $registers, $parts, 0, 2, 0, 2);
     };
-    ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, k, mn) => {
-        product!($this, $dtype, $tile, $n, $registers, 0, 2, 1, 128);
+    ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, $parts:tt, k, mn) => {
+        product!(@both $this, $dtype, $tile, $n, $registers, $parts, 0, 2, 1, 128);
     };
-    ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, mn, k) => {
-        product!($this, $dtype, $tile, $n, $registers, 1, 128, 0, 2);
+    ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, $parts:tt, mn, k) => {
+        product!(@both $this, $dtype, $tile, $n, $registers, $parts, 1, 128, 0, 2);
     };
-    ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, mn, mn) => {
-        product!($this, $dtype, $tile, $n, $registers, 1, 128, 1, 128);
+    ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, $parts:tt, mn, mn) => {
+        product!(@both $this, $dtype, $tile, $n, $registers, $parts, 1, 128, 1, 128);
     };
-    ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt,
+    (@both $this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, $parts:tt,
         $a_mn:tt, $a_step:tt, $b_mn:tt, $b_step:tt) => {
-        impl Product<$registers> for $this {
+        impl Tiled for $this {
             const TILE: MatmulTile = $tile;
+            product!(@pack $dtype);
+        }
+
+        impl Product<$registers, $parts> for $this {
             const A_IS_MN_MAJOR: bool = $a_mn == 1;
             const B_IS_MN_MAJOR: bool = $b_mn == 1;
+            product!(@parts $parts, $dtype, $n, $registers, $a_mn, $a_step, $b_mn, $b_step);
+        }
+    };
+    (@parts 1, $dtype:ident, $n:tt, $registers:tt, $a_mn:tt, $a_step:tt, $b_mn:tt, $b_step:tt) => {
+        #[inline(always)]
+        unsafe fn multiply(d: &mut [[f32; $registers]; 1], a: u64, b: u64, accumulate: u32) {
+            wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[0], a = a, a_step = $a_step, transpose_a = $a_mn,
+                b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate);
+        }
 
-            #[inline(always)]
-            unsafe fn multiply(d: &mut [f32; $registers], a: u64, b: u64, accumulate: u32) {
-                wgmma!(types = $dtype, n = $n, steps = 4, d = d, a = a, a_step = $a_step, transpose_a = $a_mn,
-                    b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate);
-            }
+        #[inline(always)]
+        unsafe fn finish(d: &mut [[f32; $registers]; 1]) {
+            wgmma_wait!(d = &mut d[0], registers = $registers, pending = 0);
+        }
+    };
+    (@parts 2, $dtype:ident, $n:tt, $registers:tt, $a_mn:tt, $a_step:tt, $b_mn:tt, $b_step:tt) => {
+        #[inline(always)]
+        unsafe fn multiply(d: &mut [[f32; $registers]; 2], a: u64, b: u64, accumulate: u32) {
+            wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[0], a = a, a_step = $a_step, transpose_a = $a_mn,
+                b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate, commit = 0);
+            let a = a + u64::from(PANEL_BYTES / 16);
+            wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[1], a = a, a_step = $a_step, transpose_a = $a_mn,
+                b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate);
+        }
 
-            #[inline(always)]
-            unsafe fn finish(d: &mut [f32; $registers]) {
-                wgmma_wait!(d = d, registers = $registers, pending = 0);
-            }
-
-            product!(@pack $dtype);
+        #[inline(always)]
+        unsafe fn finish(d: &mut [[f32; $registers]; 2]) {
+            wgmma_wait!(d = &mut d[0], registers = $registers, pending = 0);
+            wgmma_wait!(d = &mut d[1], registers = $registers, pending = 0);
         }
     };
     (@pack bf16) => {

@@ -271,7 +271,7 @@ fn params(maps: &Maps, tile: MatmulTile, way: Way, n_clusters: u32) -> MatmulTma
         gemm_k: maps.gemm_k,
         n_batch: maps.n_batch(),
         batch_dims: maps.batch_dims,
-        raster_rows: raster_rows(tile, way.sharers_log2, n_clusters),
+        raster_rows: if keeps_b(maps) { 1 } else { raster_rows(tile, way.sharers_log2, n_clusters) },
         a_batch_steps: maps.a.batch_steps,
         alpha: 1.0,
         b_batch_steps: maps.b.batch_steps,
@@ -335,6 +335,14 @@ fn pack_step(params: &MatmulPackParams, context: &Context) -> Result<Step, Error
     })
 }
 
+/// Whether all of b stays in the second-level cache beside what comes and goes, and a is what is long: then tiles are
+/// walked row by row. Neighbours need the same rows of a at the same time, and have one request between them.
+fn keeps_b(maps: &Maps) -> bool {
+    const KEPT_BYTES: u64 = 16 << 20;
+    let b_bytes = u64::from(maps.gemm_n) * u64::from(maps.gemm_k) * 2;
+    maps.n_batch() == 1 && maps.gemm_m >= maps.gemm_n && b_bytes <= KEPT_BYTES
+}
+
 /// How many rows of tiles, or of so many that share b's, to walk together: the count for which the clusters under way at
 /// once share most.
 pub(super) fn raster_rows(tile: MatmulTile, sharers_log2: u32, n_clusters: u32) -> u32 {
@@ -352,6 +360,16 @@ mod tests {
         assert_eq!(raster_rows(TILE_128X256_C2, 0, 66), 8);
         assert_eq!(raster_rows(TILE_128X256, 0, 132), 16);
         assert_eq!(raster_rows(TILE_128X128, 0, 132), 8);
+    }
+
+    #[test]
+    fn tiles_go_row_by_row_where_b_stays_in_the_cache() {
+        let keeps = |text: &str| keeps_b(&Maps::of(&format!("matmul:forward {text}").parse().unwrap(), false).unwrap());
+        assert!(keeps("a=48000x1024:bf16 b=1024x3072:bf16"));
+        // 32 MiB; the longer side are the columns; and other columns for every matrix.
+        assert!(!keeps("a=8192x4096:bf16 b=4096x4096:bf16"));
+        assert!(!keeps("a=512x1024:bf16 b=1024x784:bf16"));
+        assert!(!keeps("a=4x512x256:bf16 b=4x256x128:bf16"));
     }
 
     #[test]

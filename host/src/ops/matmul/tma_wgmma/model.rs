@@ -109,8 +109,14 @@ impl Work {
             Split::Whole if self.store_bytes == 128 => TILE_US + MAP_US * elements,
             Split::Whole => TILE_US + THREADS_US * elements,
         };
-        let unit = self.k_blocks() as f64 * self.block_us(active) + way_out;
-        let products = units.div_ceil(slots) as f64 * unit;
+        let rounds = units.div_ceil(slots) as f64;
+        let unit = self.k_blocks() as f64 * self.block_us(active);
+        let products = if self.tile.in_turns {
+            // One consumer's results go out beside the other's products.
+            rounds * unit.max((unit + way_out) / 2.0) + way_out
+        } else {
+            rounds * (unit + way_out)
+        };
         let rate = MEMORY.min(1.25 * self.bytes_per_us);
         let mut us = ENDS_US + beside([products, self.operand_bytes / rate], OVERLAP);
         let partials = self.partial_bytes();

@@ -16,13 +16,18 @@ const OFFERED_SPLITS: usize = 2;
 const OFFERED_SHARES: usize = 3;
 
 /// Whether a tile is worth a look: narrow ones for narrow products and for those with few tiles, those of few rows where
-/// all are at work at once or nearly, those of three and four consumers where all have rows, and those of 112
-/// and 160 columns where fewer are left over than with 128, or 192.
+/// all are at work at once or nearly, those of three and four consumers where all have rows, those of 112
+/// and 160 columns where fewer are left over than with 128, or 192, and those whose consumers take turns where blocks have
+/// several tiles; of these, 160 columns may leave some more over than 128, since fewer bytes are loaded a product.
 pub(super) fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     let n_tiles = tile.n_tiles(0, extents(maps));
     let narrow = maps.gemm_n <= 2 * tile.gemm_n;
     // Columns of all tiles when each has so many.
     let fills = |columns: u32| maps.gemm_n.next_multiple_of(columns);
+    if tile.in_turns {
+        let is_filled = tile.gemm_n != 160 || 8 * fills(160) <= 9 * fills(128);
+        return n_tiles * u64::from(tile.cluster) > n_units && maps.gemm_m > tile.gemm_m && is_filled;
+    }
     match tile.consumers() {
         1 => n_tiles <= if narrow { 2 * n_units } else { n_units },
         2 if tile.gemm_n == 160 => fills(160) < fills(128).min(fills(192)),
@@ -49,6 +54,10 @@ pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps) 
         all.into_iter().take(n).map(|variant| Config(variant.name)).collect::<Vec<_>>()
     };
     let mut configs = vec![Config(row.symbol)];
+    if row.tile.in_turns {
+        // Blocks have several tiles each, as `suits` says.
+        return configs;
+    }
     if row.tile.forms_clusters() {
         configs.extend(best(|way| way.sharers_log2 == 0 && matches!(way.split, Split::Cluster(_)), OFFERED_CLUSTERS));
         configs.extend(best(|way| way.sharers_log2 > 0 && !is_in_workspace(way), OFFERED_SHARES));
@@ -66,7 +75,7 @@ fn is_in_workspace(way: Way) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kernel_abi::ops::matmul::{TILE_64X64, TILE_192X192};
+    use kernel_abi::ops::matmul::{TILE_64X64, TILE_192X192, TURNS_128X128, TURNS_128X160_C2};
 
     #[test]
     fn tiles_are_offered_where_their_consumers_have_work() {
@@ -82,5 +91,10 @@ mod tests {
         );
         assert!(is_offered("a=2000x64:bf16 b=64x3000:bf16", TILE_192X192));
         assert!(!is_offered("a=128x64:bf16 b=64x3000:bf16", TILE_192X192));
+        // 375 tiles of 20, and of 7 columns of tiles that have 1120 where there are 1024.
+        assert!(is_offered("a=48000x1024:bf16 b=1024x3072:bf16", TURNS_128X160_C2));
+        assert!(is_offered("a=48000x1024:bf16 b=1024x1024:bf16", TURNS_128X160_C2));
+        assert!(!is_offered("a=48000x1024:bf16 b=1024x512:bf16", TURNS_128X160_C2));
+        assert!(!is_offered("a=1024x1024:bf16 b=1024x1024:bf16", TURNS_128X128));
     }
 }

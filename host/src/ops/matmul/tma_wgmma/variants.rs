@@ -5,7 +5,8 @@ use crate::DType;
 use crate::select::Config;
 use kernel_abi::ops::matmul::{
     MatmulTile, TILE_64X16, TILE_64X32, TILE_64X64, TILE_64X128, TILE_128X16, TILE_128X32, TILE_128X64, TILE_128X128,
-    TILE_128X160, TILE_128X256, TILE_128X256_C2, TILE_192X128, TILE_192X192, TILE_256X112,
+    TILE_128X160, TILE_128X256, TILE_128X256_C2, TILE_192X128, TILE_192X192, TILE_256X112, TURNS_128X128,
+    TURNS_128X128_C2, TURNS_128X160_C2,
 };
 
 /// A row of the kernel list.
@@ -174,17 +175,20 @@ mod tests {
         for dtype in [DType::BF16, DType::F16] {
             for (a, b) in [(Major::K, Major::K), (Major::K, Major::Mn), (Major::Mn, Major::K), (Major::Mn, Major::Mn)] {
                 let wide = [TILE_128X256_C2, TILE_128X256, TILE_192X192, TILE_192X128, TILE_256X112, TILE_128X128];
+                let turns = [TURNS_128X160_C2, TURNS_128X128_C2, TURNS_128X128];
                 let narrow = [TILE_128X64, TILE_128X32, TILE_128X16, TILE_64X128, TILE_64X64, TILE_64X32, TILE_64X16];
-                for tile in wide.into_iter().chain(narrow) {
+                for tile in wide.into_iter().chain(turns).chain(narrow) {
                     let fits = |row: &&Row| row.dtype == dtype && (row.a, row.b) == (a, b) && row.tile == tile;
                     let row = KERNELS.iter().filter(fits).collect::<Vec<_>>();
                     assert_eq!(row.len(), 1);
                     let letter = |major, n| if major == n { 'n' } else { 't' };
                     let (m, n, k, s) = (tile.gemm_m, tile.gemm_n, tile.gemm_k, tile.stages);
                     let c = if tile.cluster > 1 { format!("_c{}", tile.cluster) } else { String::new() };
+                    let turns = if tile.in_turns { "turns" } else { "" };
                     let letters = [letter(a, Major::K), letter(b, Major::Mn)].iter().collect::<String>();
-                    let symbol =
-                        format!("matmul{n}_forward_tma_wgmma_{dtype}f32{dtype}_{m}x{n}x{k}_s{s}{c}_{letters}_sm90");
+                    let symbol = format!(
+                        "matmul{n}{turns}_forward_tma_wgmma_{dtype}f32{dtype}_{m}x{n}x{k}_s{s}{c}_{letters}_sm90"
+                    );
                     assert_eq!(row[0].symbol, symbol);
                 }
             }

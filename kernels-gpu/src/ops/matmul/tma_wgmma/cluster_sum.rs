@@ -1,7 +1,7 @@
 //! The sum of what the blocks of a cluster have of one tile, and its way into c.
 
 use super::epilogue::{Out, element, prior};
-use super::{Product, WARPGROUP};
+use super::{Tiled, WARPGROUP};
 use cuda_std::barrier::sync_named;
 use cuda_std::{cluster, shared, warp};
 use kernel_abi::ops::matmul::MatmulTmaParams;
@@ -20,7 +20,7 @@ const LOADED_SLICES: usize = 4;
 /// # Safety
 /// As `leave`; all blocks of the cluster.
 #[inline(always)]
-pub(super) unsafe fn add_up<P: Product<R>, const R: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out, stages: u32) {
+pub(super) unsafe fn add_up<P: Tiled, const R: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out, stages: u32) {
     let n_groups = R as u32 / 4;
     let threads = P::TILE.consumers() * WARPGROUP;
     let own = stages + (out.consumer * WARPGROUP + out.thread) * 16;
@@ -79,7 +79,7 @@ pub(super) unsafe fn add_up<P: Product<R>, const R: usize>(p: &MatmulTmaParams, 
 /// # Safety
 /// As [`add_up`]; all threads of a warp.
 #[inline(always)]
-unsafe fn store<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, col: u32, sums: [f32; 4]) {
+unsafe fn store<P: Tiled, const R: usize>(p: &MatmulTmaParams, out: &Out, col: u32, sums: [f32; 4]) {
     let mut v = [p.alpha * sums[0], p.alpha * sums[1], p.alpha * sums[2], p.alpha * sums[3]];
     let rows = [out.row(), out.row() + 8];
     if p.beta != 0.0 {

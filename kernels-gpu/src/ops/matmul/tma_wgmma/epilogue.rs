@@ -3,7 +3,7 @@
 //! Register i of thread t (warp w = t / 32, lane l = t % 32) is the sum of row 16 w + l / 4 + 8 ((i / 2) % 2) and column
 //! 8 (i / 4) + 2 (l % 4) + i % 2 of the consumer's 64 rows.
 
-use super::{Product, Sharers, WARPGROUP, cluster_sum, coordinates};
+use super::{Sharers, Tiled, WARPGROUP, cluster_sum, coordinates};
 use crate::math::fused_epilogue::{Added, bias};
 use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::memory::{X2, X4};
@@ -36,10 +36,12 @@ pub(super) struct Out {
 
 impl Out {
     #[inline(always)]
-    pub(super) fn new<P: Product<R>, const R: usize>(
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn new(
         p: &MatmulTmaParams,
         map: MapAddress,
         place: Place,
+        first_row: u32,
         slice: u32,
         sharers: Sharers,
         consumer: u32,
@@ -47,7 +49,7 @@ impl Out {
     ) -> Self {
         let [outer, middle, inner] = place.batch;
         Out {
-            first_row: place.m + consumer * P::TILE.consumer_rows(),
+            first_row: place.m + first_row,
             first_col: place.n,
             matrix: matrix_address(p, place.batch),
             residual: residual_address(p, place.batch),
@@ -60,6 +62,12 @@ impl Out {
             consumer,
             thread: thread_idx_x() % WARPGROUP,
         }
+    }
+
+    /// The same of the 64 rows below.
+    #[inline(always)]
+    pub(super) fn below(&self) -> Self {
+        Out { first_row: self.first_row + MatmulTile::SUBTILE, ..*self }
     }
 
     /// The barrier of this consumer's threads.
@@ -86,12 +94,7 @@ impl Out {
 /// # Safety
 /// As `consume`: all threads of one consumer, or with [`OUTPUT_CLUSTER`] of the cluster's consumers.
 #[inline(always)]
-pub(super) unsafe fn leave<P: Product<R>, const R: usize>(
-    p: &MatmulTmaParams,
-    d: &mut [f32; R],
-    out: &Out,
-    stages: u32,
-) {
+pub(super) unsafe fn leave<P: Tiled, const R: usize>(p: &MatmulTmaParams, d: &mut [f32; R], out: &Out, stages: u32) {
     if p.output == OUTPUT_PARTIALS {
         partials::<R, 0>(p, d, out);
         if R > 32 {
@@ -140,13 +143,13 @@ pub(super) unsafe fn leave<P: Product<R>, const R: usize>(
 
 /// Whether the sums become more than a blend.
 #[inline(always)]
-fn follows<P: Product<R>, const R: usize>(p: &MatmulTmaParams) -> bool {
+fn follows<P: Tiled, const R: usize>(p: &MatmulTmaParams) -> bool {
     P::TILE.has_epilogues() && p.epilogue.follows != 0
 }
 
 /// The buffer of panel `N`.
 #[inline(always)]
-fn buffer<P: Product<R>, const R: usize, const N: usize>(out: &Out) -> u32 {
+fn buffer<P: Tiled, const R: usize, const N: usize>(out: &Out) -> u32 {
     out.panels + (N as u32 % P::TILE.panel_buffers()) * P::TILE.panel_bytes()
 }
 
@@ -156,7 +159,7 @@ fn buffer<P: Product<R>, const R: usize, const N: usize>(out: &Out) -> u32 {
 /// # Safety
 /// As [`leave`].
 #[inline(always)]
-unsafe fn wait_for_buffer<P: Product<R>, const R: usize>() {
+unsafe fn wait_for_buffer<P: Tiled, const R: usize>() {
     match P::TILE.panel_buffers() {
         1 => tma::wait_group_read::<0>(),
         2 => tma::wait_group_read::<1>(),
@@ -170,7 +173,7 @@ unsafe fn wait_for_buffer<P: Product<R>, const R: usize>() {
 /// # Safety
 /// As [`leave`].
 #[inline(always)]
-unsafe fn plain_panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out) {
+unsafe fn plain_panel<P: Tiled, const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out) {
     let col = out.first_col + P::TILE.panel_column(N as u32);
     let warp_row = warp::uniform(out.thread / 32) * MatmulTile::OUT_ROWS;
     let row = out.first_row + warp_row;
@@ -203,7 +206,7 @@ unsafe fn plain_panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulT
 /// # Safety
 /// As [`leave`].
 #[inline(always)]
-unsafe fn plain_chunk<P: Product<R>, const R: usize>(d: &[f32; R], out: &Out, buffer: u32, first: usize, j: usize) {
+unsafe fn plain_chunk<P: Tiled, const R: usize>(d: &[f32; R], out: &Out, buffer: u32, first: usize, j: usize) {
     let pair = |i: usize| {
         let at = 8 * (first + j) + 2 * i;
         P::pack(*d.get_unchecked(at), *d.get_unchecked(at + 1))
@@ -245,7 +248,7 @@ unsafe fn partials<const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32
 /// # Safety
 /// As [`leave`].
 #[inline(always)]
-unsafe fn panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaParams, d: &mut [f32; R], out: &Out) {
+unsafe fn panel<P: Tiled, const R: usize, const N: usize>(p: &MatmulTmaParams, d: &mut [f32; R], out: &Out) {
     let col = out.first_col + P::TILE.panel_column(N as u32);
     if col >= p.gemm_n || out.first_row >= p.gemm_m {
         if out.thread % 32 == 0 {
@@ -296,7 +299,7 @@ unsafe fn panel<P: Product<R>, const R: usize, const N: usize>(p: &MatmulTmaPara
 /// # Safety
 /// As [`leave`].
 #[inline(always)]
-unsafe fn added<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, panel_col: u32) -> (Added, [f32; 2]) {
+unsafe fn added<P: Tiled, const R: usize>(p: &MatmulTmaParams, out: &Out, panel_col: u32) -> (Added, [f32; 2]) {
     let e = &p.epilogue;
     let (row, col) = (out.row(), panel_col + out.thread % 4 * 2);
     let residual_row = |row: u32| {
@@ -317,7 +320,7 @@ unsafe fn added<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, p
 /// # Safety
 /// As [`leave`].
 #[inline(always)]
-unsafe fn chunk<P: Product<R>, const R: usize, const N: usize, const J: usize>(
+unsafe fn chunk<P: Tiled, const R: usize, const N: usize, const J: usize>(
     p: &MatmulTmaParams,
     d: &mut [f32; R],
     out: &Out,
@@ -382,10 +385,10 @@ unsafe fn chunk<P: Product<R>, const R: usize, const N: usize, const J: usize>(
 /// # Safety
 /// As [`leave`].
 #[inline(always)]
-unsafe fn copy_out<P: Product<R>, const R: usize>(p: &MatmulTmaParams, out: &Out, buffer: u32, panel_col: u32) {
+unsafe fn copy_out<P: Tiled, const R: usize>(p: &MatmulTmaParams, out: &Out, buffer: u32, panel_col: u32) {
     let least = |a: u32, b: u32| if a < b { a } else { b };
     let n_cols = least(least(P::TILE.gemm_n, MatmulTile::PANEL), p.gemm_n - panel_col);
-    let n_rows = least(P::TILE.consumer_rows(), p.gemm_m - out.first_row);
+    let n_rows = least(MatmulTile::SUBTILE, p.gemm_m - out.first_row);
     let corner = element(p, out.matrix, out.first_row, panel_col) as u64;
     let (n_outer, n_inner, outer_stride, inner_stride) = if p.transposed != 0 {
         (n_cols, n_rows, p.c.col_stride, p.c.row_stride)
@@ -440,12 +443,7 @@ pub(super) fn element(p: &MatmulTmaParams, matrix: u64, row: u32, col: u32) -> *
 /// # Safety
 /// As [`leave`].
 #[inline(always)]
-pub(super) unsafe fn prior<P: Product<R>, const R: usize>(
-    p: &MatmulTmaParams,
-    out: &Out,
-    row: u32,
-    col: u32,
-) -> [f32; 4] {
+pub(super) unsafe fn prior<P: Tiled, const R: usize>(p: &MatmulTmaParams, out: &Out, row: u32, col: u32) -> [f32; 4] {
     // Columns that are there from this one on.
     let left = if row < p.gemm_m && col < p.gemm_n { p.gemm_n - col } else { 0 };
     let first = element(p, out.matrix, row, col);

@@ -3,7 +3,8 @@
 //! Grid: any number of clusters, which share the units of work round-robin: the slices of tiles, a slice being a part
 //! of the sums. Block: `MatmulTile::threads`. Warpgroup 0 is the producer: one of its warps loads tiles of a and b into a ring
 //! of stages, running ahead into the next unit. The others, one to four, each compute 64 rows of the tile: 64 × N sums
-//! in N/2 registers a thread. Shared memory: dynamic, `MatmulTile::smem_bytes`: the stages, per consumer one or two panels
+//! in N/2 registers a thread; or two of them compute whole tiles in turns, so that the tensor cores have work while one's
+//! results go out. Shared memory: dynamic, `MatmulTile::smem_bytes`: the stages, per consumer one or two panels
 //! of 64 × 64 elements of c on their way out, and a full and an empty barrier a stage.
 //!
 //! Two or four blocks of a cluster may be neighbours along the rows, which need the same tile of b. Each loads a part of
@@ -21,6 +22,7 @@ mod ring;
 
 pub(super) use ring::{Ring, Sharers};
 
+use cuda_std::barrier::{arrive_named, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor, wgmma_wait};
@@ -36,9 +38,20 @@ pub(super) struct Maps {
     pub(super) c: MapAddress,
 }
 
-/// The products of one kernel: types, shape and orientations, in `R` registers a thread.
-pub(super) trait Product<const R: usize> {
+/// The tile of one kernel, and the type of its elements.
+pub(super) trait Tiled {
     const TILE: MatmulTile;
+
+    /// Two sums as elements, the first in the low half.
+    fn pack(low: f32, high: f32) -> u32;
+
+    /// An element as a number.
+    fn unpack(bits: u16) -> f32;
+}
+
+/// The products of one kernel: types, shape and orientations. A thread holds `S` × `R` sums, those of `S` instructions
+/// along the rows.
+pub(super) trait Product<const R: usize, const S: usize = 1>: Tiled {
     const A_IS_MN_MAJOR: bool;
     const B_IS_MN_MAJOR: bool;
 
@@ -48,19 +61,13 @@ pub(super) trait Product<const R: usize> {
     /// All threads of the warpgroup call it with descriptors of loaded tiles; `d` is not touched until [`finish`].
     ///
     /// [`finish`]: Product::finish
-    unsafe fn multiply(d: &mut [f32; R], a: u64, b: u64, accumulate: u32);
+    unsafe fn multiply(d: &mut [[f32; R]; S], a: u64, b: u64, accumulate: u32);
 
     /// Waits for all queued products.
     ///
     /// # Safety
     /// All threads of the warpgroup call it.
-    unsafe fn finish(d: &mut [f32; R]);
-
-    /// Two sums as elements, the first in the low half.
-    fn pack(low: f32, high: f32) -> u32;
-
-    /// An element as a number.
-    fn unpack(bits: u16) -> f32;
+    unsafe fn finish(d: &mut [[f32; R]; S]);
 }
 
 /// Registers of a thread of each role: together what a multiprocessor has. One consumer has enough as it is launched.
@@ -74,6 +81,9 @@ pub(super) const WARPGROUP: u32 = 128;
 /// Bytes that each block brings to the second-level cache while the kernels before end: all together, what the memory
 /// delivers in about a microsecond.
 const EARLY_BYTES: u32 = 32 * 1024;
+/// The named barrier at which the first consumer waits for its turn; the second waits at the next. Before them are those
+/// of the consumers' own.
+const TURN: u32 = 3;
 /// Bytes of one swizzled row.
 const ROW_BYTES: u32 = 128;
 /// Bytes between panels of `[64 k][64 mn]`, and between the halves of a's rows in either orientation.
@@ -102,8 +112,8 @@ pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool, s
         let mut each = ring;
         while each.parity == 0 {
             mbarrier::init(each.full(), 1);
-            // One arrival a warp of the consumers of every block that the stage's loads reach.
-            mbarrier::init(each.empty(), (4 * tile.consumers()) << sharers.log2);
+            // One arrival a warp of the readers in every block that the stage's loads reach.
+            mbarrier::init(each.empty(), (4 * tile.readers()) << sharers.log2);
             each.advance();
         }
         mbarrier::fence_init();
@@ -123,7 +133,7 @@ pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool, s
 /// The host passes maps and extents of live matrices, and launches `TILE.threads()` threads with
 /// `TILE.smem_bytes()` bytes of shared memory.
 #[inline(always)]
-pub(super) unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: Maps) {
+pub(super) unsafe fn run<P: Product<R, S>, const R: usize, const S: usize>(p: &MatmulTmaParams, maps: Maps) {
     let sharers = Sharers::of(P::TILE, p);
     let (ring, warpgroup) = begin(P::TILE, &maps, p.output == OUTPUT_MAP, sharers);
     let units = Units::new(Raster::new(P::TILE, p), P::TILE, sharers);
@@ -133,7 +143,7 @@ pub(super) unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulTmaParams, map
             schedule::release_registers::<PRODUCER_REGISTERS>();
         }
         if warp::uniform(thread_idx_x() / 32) == 0 {
-            produce::<P, R>(p, &maps, units, ring, sharers);
+            produce::<P, R, S>(p, &maps, units, ring, sharers);
         }
         if adds_up {
             // The meeting of all sums.
@@ -147,7 +157,7 @@ pub(super) unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulTmaParams, map
         } else if P::TILE.consumers() == 2 {
             schedule::acquire_registers::<CONSUMER_REGISTERS>();
         }
-        consume::<P, R>(p, &maps, units, ring, sharers, warpgroup - 1);
+        consume::<P, R, S>(p, &maps, units, ring, sharers, warpgroup - 1);
     }
     if adds_up {
         // The other blocks may still read our sums. What was read of theirs is there, and what was written is for others.
@@ -222,7 +232,7 @@ impl Units {
 /// # Safety
 /// As [`run`]; all threads of one warp.
 #[inline(always)]
-unsafe fn produce<P: Product<R>, const R: usize>(
+unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(
     p: &MatmulTmaParams,
     maps: &Maps,
     mut units: Units,
@@ -353,7 +363,7 @@ fn for_each_box(mn_major: bool, width: u32, mn: u32, k: u32, mut f: impl FnMut(u
 /// # Safety
 /// As [`run`]; all threads of one warpgroup.
 #[inline(always)]
-unsafe fn consume<P: Product<R>, const R: usize>(
+unsafe fn consume<P: Product<R, S>, const R: usize, const S: usize>(
     p: &MatmulTmaParams,
     maps: &Maps,
     mut units: Units,
@@ -363,43 +373,81 @@ unsafe fn consume<P: Product<R>, const R: usize>(
 ) {
     // What is in c may be theirs.
     schedule::wait_for_predecessors();
-    // The leading distance is that between panels; where k is contiguous the hardware ignores it.
-    let leading = |mn_major: bool| if mn_major { PANEL_BYTES } else { 16 };
-    let lane = thread_idx_x() % 32;
-    let panels = ring.base + P::TILE.panels_at() + consumer * P::TILE.panel_buffers() * P::TILE.panel_bytes();
+    let mut turn = 0;
+    if P::TILE.in_turns && consumer > 0 {
+        // The first consumer begins.
+        arrive_named(TURN, 2 * WARPGROUP);
+    }
     while units.is_left(p) {
-        let products = |d: &mut [f32; R], ring: &Ring, accumulate: u32| {
-            mbarrier::wait(ring.full(), ring.parity);
-            let a =
-                descriptor(ring.a() + consumer * PANEL_BYTES, leading(P::A_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
-            let b = descriptor(ring.a() + P::TILE.a_bytes(), leading(P::B_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
-            P::multiply(d, a, b, accumulate);
-        };
-        let mut d: [f32; R] = core::mem::zeroed();
-        // The first block apart, which there is: its products overwrite the sums, and nothing else sets them.
-        products(&mut d, &ring, 0);
-        let mut freed = ring.empty();
-        ring.advance();
-        // Beside them: where the unit is takes several divisions.
-        let Unit { place, slice, k_blocks, .. } = units.next(p);
-        let k_blocks = warp::uniform(k_blocks);
-        let mut block = 1;
-        while block < k_blocks {
-            products(&mut d, &ring, 1);
-            // One block of products stays queued; the one before it is done and has read its stage.
-            wgmma_wait!(d = &mut d, registers = 0, pending = 1);
-            release(sharers, freed, lane);
-            freed = ring.empty();
-            ring.advance();
-            block += 1;
+        if P::TILE.in_turns && turn != consumer {
+            ring.skip(units.next(p).k_blocks);
+        } else {
+            compute::<P, R, S>(p, maps, &mut units, &mut ring, sharers, consumer);
         }
-        P::finish(&mut d);
-        release(sharers, freed, lane);
-        let out = epilogue::Out::new::<P, R>(p, maps.c, place, slice, sharers, consumer, panels);
-        epilogue::leave::<P, R>(p, &mut d, &out, ring.base);
+        turn ^= 1;
     }
     // The next kernel's blocks take the shared memory over as soon as this block ends.
     tma::wait_group_read::<0>();
+}
+
+/// Computes the next tile; there is one left.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn compute<P: Product<R, S>, const R: usize, const S: usize>(
+    p: &MatmulTmaParams,
+    maps: &Maps,
+    units: &mut Units,
+    ring: &mut Ring,
+    sharers: Sharers,
+    consumer: u32,
+) {
+    // The leading distance is that between panels; where k is contiguous the hardware ignores it.
+    let leading = |mn_major: bool| if mn_major { PANEL_BYTES } else { 16 };
+    let lane = thread_idx_x() % 32;
+    let first_row = P::TILE.first_row(consumer);
+    let products = |d: &mut [[f32; R]; S], ring: &Ring, accumulate: u32| {
+        mbarrier::wait(ring.full(), ring.parity);
+        // 64 rows are 64 rows of 128 bytes, or a panel of as many.
+        let a = ring.a() + first_row / MatmulTile::SUBTILE * PANEL_BYTES;
+        let a = descriptor(a, leading(P::A_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
+        let b = descriptor(ring.a() + P::TILE.a_bytes(), leading(P::B_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
+        P::multiply(d, a, b, accumulate);
+    };
+    if P::TILE.in_turns {
+        sync_named(TURN + consumer, 2 * WARPGROUP);
+    }
+    let mut d: [[f32; R]; S] = core::mem::zeroed();
+    // The first block apart, which there is: its products overwrite the sums, and nothing else sets them.
+    products(&mut d, ring, 0);
+    let mut freed = ring.empty();
+    ring.advance();
+    // Beside them: where the unit is takes several divisions.
+    let Unit { place, slice, k_blocks, .. } = units.next(p);
+    let k_blocks = warp::uniform(k_blocks);
+    let mut block = 1;
+    while block < k_blocks {
+        products(&mut d, ring, 1);
+        // One block of products stays queued; the one before it is done and has read its stage.
+        wgmma_wait!(d = &mut d[0], registers = 0, pending = 1);
+        release(sharers, freed, lane);
+        freed = ring.empty();
+        ring.advance();
+        block += 1;
+    }
+    if P::TILE.in_turns {
+        // The other one's products may queue behind ours.
+        arrive_named(TURN + 1 - consumer, 2 * WARPGROUP);
+    }
+    P::finish(&mut d);
+    release(sharers, freed, lane);
+    let panels = ring.base + P::TILE.panels_at() + consumer * P::TILE.panel_buffers() * P::TILE.panel_bytes();
+    let out = epilogue::Out::new(p, maps.c, place, first_row, slice, sharers, consumer, panels);
+    epilogue::leave::<P, R>(p, d.get_unchecked_mut(0), &out, ring.base);
+    if S > 1 {
+        epilogue::leave::<P, R>(p, d.get_unchecked_mut(S - 1), &out.below(), ring.base);
+    }
 }
 
 /// Signals that this warp has read a stage, to the producers of all blocks that load into it.

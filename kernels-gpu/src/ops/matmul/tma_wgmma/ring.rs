@@ -79,6 +79,15 @@ impl Ring {
         self.barriers + 8 * (self.tile.stages + self.stage)
     }
 
+    /// Leaves `n` stages to another role.
+    #[inline(always)]
+    pub(super) fn skip(&mut self, n: u32) {
+        let stage = self.stage + n;
+        let rounds = stage / self.tile.stages;
+        self.stage = stage - rounds * self.tile.stages;
+        self.parity ^= rounds & 1;
+    }
+
     #[inline(always)]
     pub(in crate::ops::matmul) fn advance(&mut self) {
         self.stage += 1;
