@@ -22,6 +22,10 @@ cp_async_mma | conv:fprop pad=1x1 x=2x36x12x11:bf16:nhwc w=44x36x3x3:bf16:nhwc
 cp_async_mma | conv:wgrad pad=1x1 x=2x36x12x11:bf16:nhwc dw=44x36x3x3:bf16:nhwc
 depthwise | conv:fprop pad=1x1 groups=64 x=2x64x12x11:bf16:nhwc w=64x1x3x3:bf16:nhwc
 depthwise | conv:wgrad pad=1x1 groups=64 x=2x64x12x11:bf16 dw=64x1x3x3:bf16
+depthwisewindows_gather_nhwc_3x3_s1_bf16 | conv:fprop pad=1x1 groups=66 x=1x66x12x11:bf16:nhwc w=66x1x3x3:bf16
+depthwisewindows_spread_nchw_5x5_s2_f16 | conv:dgrad pad=2x2 stride=2x2 groups=24 dx=2x24x12x11:f16 w=24x1x5x5:f16
+depthwisewindows_wgrad_nhwc_3x3_s1_bf16 | conv:wgrad pad=1x1 groups=66 x=1x66x12x11:bf16:nhwc dw=66x1x3x3:bf16
+depthwisewindows_wgrad_nchw_3x3_s2_bf16 | conv:wgrad pad=1x1 stride=2x2 groups=30 x=2x30x12x11:bf16 dw=30x1x3x3:bf16
 depthwise_toeplitz_nchw_3x3_bf16 | conv:fprop pad=1x1 groups=24 x=3x24x12x14:bf16 w=24x1x3x3:bf16
 depthwise_toeplitz_staged_nchw_3x3_bf16 | conv:dgrad pad=1x1 groups=3 dx=1x3x112x112:bf16 w=3x1x3x3:bf16
 depthwise_toeplitz_wgrad_nchw_5x5_bf16 | conv:wgrad pad=2x2 groups=24 x=3x24x12x14:bf16 dw=24x1x5x5:bf16

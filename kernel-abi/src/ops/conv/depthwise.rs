@@ -3,6 +3,8 @@
 //! Every channel is a convolution of its own: one filter, nothing summed over channels. The kernels speak of a *source*
 //! and a *target*: x and y in `fprop` and `wgrad`, dy and dx in `dgrad`.
 
+use crate::division::Divisor;
+
 crate::abi_struct! {
     /// Launch parameters of the depthwise kernels. Spatial arrays are in the order height, width; numbers within an
     /// image fit 32 bits.
@@ -46,6 +48,9 @@ crate::abi_struct! {
         pub item_rows: i32,
         /// Parts that `wgrad` cuts its sums into.
         pub n_slabs: i32,
+        /// What the kernels whose threads read a window each divide an item's number by, one after the other: groups of
+        /// channels where they are last, strips of a row, rows, and channels where they are first.
+        pub divisors: [Divisor; 3],
         /// Factor of the result.
         pub alpha: f32,
         /// Factor of the output's prior value.
@@ -214,6 +219,72 @@ macro_rules! depthwise_planes_kernels {
             (depthwise_wgrad_nchw_7x7_s2_f32, wgrad, 7, 2, 4, f32),
             (depthwise_wgrad_nchw_7x7_s2_f16, wgrad, 7, 2, 4, f16),
             (depthwise_wgrad_nchw_7x7_s2_bf16, wgrad, 7, 2, 4, bf16),
+        }
+    };
+}
+
+/// Threads of a block of the kernels whose threads read a window each, and of their `wgrad`.
+pub const WINDOWS_THREADS: [u32; 2] = [128, 512];
+
+/// Groups of channels of a block of their `wgrad`.
+pub const WINDOWS_GROUPS: u32 = 8;
+
+/// Calls `$callback!` with one row per kernel whose threads read a window each: symbol, what it does, layout, filter
+/// extent, stride, columns of a strip, element type.
+///
+/// `gather` serves `fprop`, and `dgrad` where the stride is 1; `spread` serves `dgrad`.
+#[macro_export]
+macro_rules! depthwise_windows_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (depthwisewindows_gather_nhwc_3x3_s1_f32, gather, nhwc, 3, 1, 4, f32),
+            (depthwisewindows_gather_nhwc_3x3_s1_f16, gather, nhwc, 3, 1, 4, f16),
+            (depthwisewindows_gather_nhwc_3x3_s1_bf16, gather, nhwc, 3, 1, 4, bf16),
+            (depthwisewindows_gather_nhwc_3x3_s2_f32, gather, nhwc, 3, 2, 2, f32),
+            (depthwisewindows_gather_nhwc_3x3_s2_f16, gather, nhwc, 3, 2, 2, f16),
+            (depthwisewindows_gather_nhwc_3x3_s2_bf16, gather, nhwc, 3, 2, 2, bf16),
+            (depthwisewindows_spread_nhwc_3x3_s2_f32, spread, nhwc, 3, 2, 4, f32),
+            (depthwisewindows_spread_nhwc_3x3_s2_f16, spread, nhwc, 3, 2, 4, f16),
+            (depthwisewindows_spread_nhwc_3x3_s2_bf16, spread, nhwc, 3, 2, 4, bf16),
+            (depthwisewindows_gather_nhwc_5x5_s1_f32, gather, nhwc, 5, 1, 4, f32),
+            (depthwisewindows_gather_nhwc_5x5_s1_f16, gather, nhwc, 5, 1, 4, f16),
+            (depthwisewindows_gather_nhwc_5x5_s1_bf16, gather, nhwc, 5, 1, 4, bf16),
+            (depthwisewindows_gather_nhwc_5x5_s2_f32, gather, nhwc, 5, 2, 2, f32),
+            (depthwisewindows_gather_nhwc_5x5_s2_f16, gather, nhwc, 5, 2, 2, f16),
+            (depthwisewindows_gather_nhwc_5x5_s2_bf16, gather, nhwc, 5, 2, 2, bf16),
+            (depthwisewindows_spread_nhwc_5x5_s2_f32, spread, nhwc, 5, 2, 4, f32),
+            (depthwisewindows_spread_nhwc_5x5_s2_f16, spread, nhwc, 5, 2, 4, f16),
+            (depthwisewindows_spread_nhwc_5x5_s2_bf16, spread, nhwc, 5, 2, 4, bf16),
+            (depthwisewindows_wgrad_nhwc_3x3_s1_f32, wgrad, nhwc, 3, 1, 4, f32),
+            (depthwisewindows_wgrad_nhwc_3x3_s1_f16, wgrad, nhwc, 3, 1, 4, f16),
+            (depthwisewindows_wgrad_nhwc_3x3_s1_bf16, wgrad, nhwc, 3, 1, 4, bf16),
+            (depthwisewindows_wgrad_nhwc_3x3_s2_f32, wgrad, nhwc, 3, 2, 2, f32),
+            (depthwisewindows_wgrad_nhwc_3x3_s2_f16, wgrad, nhwc, 3, 2, 2, f16),
+            (depthwisewindows_wgrad_nhwc_3x3_s2_bf16, wgrad, nhwc, 3, 2, 2, bf16),
+            (depthwisewindows_gather_nchw_3x3_s1_f32, gather, nchw, 3, 1, 4, f32),
+            (depthwisewindows_gather_nchw_3x3_s1_f16, gather, nchw, 3, 1, 4, f16),
+            (depthwisewindows_gather_nchw_3x3_s1_bf16, gather, nchw, 3, 1, 4, bf16),
+            (depthwisewindows_gather_nchw_3x3_s2_f32, gather, nchw, 3, 2, 2, f32),
+            (depthwisewindows_gather_nchw_3x3_s2_f16, gather, nchw, 3, 2, 2, f16),
+            (depthwisewindows_gather_nchw_3x3_s2_bf16, gather, nchw, 3, 2, 2, bf16),
+            (depthwisewindows_spread_nchw_3x3_s2_f32, spread, nchw, 3, 2, 4, f32),
+            (depthwisewindows_spread_nchw_3x3_s2_f16, spread, nchw, 3, 2, 4, f16),
+            (depthwisewindows_spread_nchw_3x3_s2_bf16, spread, nchw, 3, 2, 4, bf16),
+            (depthwisewindows_gather_nchw_5x5_s1_f32, gather, nchw, 5, 1, 4, f32),
+            (depthwisewindows_gather_nchw_5x5_s1_f16, gather, nchw, 5, 1, 4, f16),
+            (depthwisewindows_gather_nchw_5x5_s1_bf16, gather, nchw, 5, 1, 4, bf16),
+            (depthwisewindows_gather_nchw_5x5_s2_f32, gather, nchw, 5, 2, 2, f32),
+            (depthwisewindows_gather_nchw_5x5_s2_f16, gather, nchw, 5, 2, 2, f16),
+            (depthwisewindows_gather_nchw_5x5_s2_bf16, gather, nchw, 5, 2, 2, bf16),
+            (depthwisewindows_spread_nchw_5x5_s2_f32, spread, nchw, 5, 2, 4, f32),
+            (depthwisewindows_spread_nchw_5x5_s2_f16, spread, nchw, 5, 2, 4, f16),
+            (depthwisewindows_spread_nchw_5x5_s2_bf16, spread, nchw, 5, 2, 4, bf16),
+            (depthwisewindows_wgrad_nchw_3x3_s1_f32, wgrad, nchw, 3, 1, 4, f32),
+            (depthwisewindows_wgrad_nchw_3x3_s1_f16, wgrad, nchw, 3, 1, 4, f16),
+            (depthwisewindows_wgrad_nchw_3x3_s1_bf16, wgrad, nchw, 3, 1, 4, bf16),
+            (depthwisewindows_wgrad_nchw_3x3_s2_f32, wgrad, nchw, 3, 2, 2, f32),
+            (depthwisewindows_wgrad_nchw_3x3_s2_f16, wgrad, nchw, 3, 2, 2, f16),
+            (depthwisewindows_wgrad_nchw_3x3_s2_bf16, wgrad, nchw, 3, 2, 2, bf16),
         }
     };
 }

@@ -1,7 +1,8 @@
 //! The kernels, and how each cuts a problem.
 
 use super::geometry::Geometry;
-use super::{channels_last, looped, planes, toeplitz};
+use super::launch::images;
+use super::{channels_last, looped, planes, toeplitz, windows};
 use crate::DType;
 use crate::ops::conv::ConvPass;
 use kernel_abi::ops::conv::DepthwiseParams;
@@ -44,8 +45,9 @@ pub(super) struct Cut {
     pub(super) params: DepthwiseParams,
     pub(super) n_blocks: u64,
     pub(super) block: u32,
-    /// What addresses of images must be multiples of.
+    /// What addresses of the operands in `aligned` must be multiples of.
     pub(super) align_bytes: u64,
+    pub(super) aligned: &'static [usize],
     /// Whether `wgrad` leaves sums of slabs for a second kernel.
     pub(super) leaves_sums: bool,
     /// Share of the device's bandwidth that it reaches.
@@ -68,6 +70,7 @@ impl Cut {
 /// Every kernel able to compute the problem, best first.
 pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
     let wgrad = geometry.pass == ConvPass::Wgrad;
+    let images = images(geometry.pass);
     let fits =
         |row: &&LoopedRow| (row.wgrad, row.channels_last, row.dtype) == (wgrad, geometry.channels_last, geometry.dtype);
     let (params, n_blocks) = looped::cut(geometry);
@@ -77,6 +80,7 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
         n_blocks,
         block: 256,
         align_bytes: 1,
+        aligned: images,
         leaves_sums: wgrad,
         memory_share: 0.13,
         // Many more other instructions than products.
@@ -89,6 +93,7 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
         n_blocks: cut.n_blocks,
         block: channels_last::THREADS,
         align_bytes: cut.row.vec as u64 * geometry.dtype.size_bytes() as u64,
+        aligned: images,
         leaves_sums: wgrad,
         memory_share: 0.8,
         rate_share: 0.45,
@@ -102,6 +107,7 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
             n_blocks,
             block: planes::THREADS,
             align_bytes: planes::ALIGN_BYTES,
+            aligned: images,
             leaves_sums: wgrad && params.n_slabs > 1,
             memory_share: 0.7,
             rate_share: 0.35,
@@ -116,11 +122,35 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
             n_blocks,
             block: row.threads(),
             align_bytes: planes::ALIGN_BYTES,
+            aligned: images,
             leaves_sums: wgrad && params.n_slabs > 1,
             memory_share: 0.95,
             rate_share: 1.0,
             saved_us: if wgrad && params.n_slabs == 1 { 2.7 } else { 1.0 },
         })
     });
-    channels_last.chain(toeplitz).chain(planes).chain(looped).filter(|cut| cut.n_blocks <= MAX_BLOCKS).collect()
+    let windows = windows::row(geometry).and_then(|row| {
+        let (params, n_blocks, block) = windows::cut(geometry, row)?;
+        // Blocks of wgrad are few where channels are.
+        let filled = if wgrad { (n_blocks as f64 / 132.0).min(1.0) } else { 1.0 };
+        Some(Cut {
+            symbol: row.symbol,
+            params,
+            n_blocks,
+            block,
+            align_bytes: row.align_bytes(),
+            aligned: if wgrad { images } else { &[0, 1, 2] },
+            leaves_sums: false,
+            memory_share: 0.5,
+            rate_share: 0.2 * filled,
+            saved_us: if wgrad { 3.5 } else { 1.6 },
+        })
+    });
+    channels_last
+        .chain(toeplitz)
+        .chain(planes)
+        .chain(windows)
+        .chain(looped)
+        .filter(|cut| cut.n_blocks <= MAX_BLOCKS)
+        .collect()
 }

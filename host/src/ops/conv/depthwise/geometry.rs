@@ -12,7 +12,7 @@ const MAX_POSITION: i64 = 1 << 30;
 
 /// What a kernel does.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Action {
+pub(in crate::ops::conv) enum Action {
     /// Each target row takes its source rows.
     Gather,
     /// Each source row gives to its target rows.
@@ -23,16 +23,16 @@ pub(super) enum Action {
 
 /// A depthwise problem over two tensors of one layout.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Geometry {
-    pub(super) pass: ConvPass,
-    pub(super) dtype: DType,
-    pub(super) channels_last: bool,
+pub(in crate::ops::conv) struct Geometry {
+    pub(in crate::ops::conv) pass: ConvPass,
+    pub(in crate::ops::conv) dtype: DType,
+    pub(in crate::ops::conv) channels_last: bool,
     /// R, S.
-    pub(super) filter: [i32; 2],
+    pub(in crate::ops::conv) filter: [i32; 2],
     /// That of the convolution; 1 where an axis has a single output.
-    pub(super) stride: [i32; 2],
+    pub(in crate::ops::conv) stride: [i32; 2],
     /// 1 where an axis has a single tap.
-    pub(super) dilation: [i32; 2],
+    pub(in crate::ops::conv) dilation: [i32; 2],
     padding: [i32; 2],
     flip: bool,
     n: i64,
@@ -46,7 +46,7 @@ pub(super) struct Geometry {
 
 impl Geometry {
     /// Judges the problem.
-    pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+    pub(in crate::ops::conv) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
         let refuse = |reason: String| Err(Refusal::new(reason));
         let (shape, dtype) = (problem.shape(), problem.x().dtype());
         if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
@@ -115,7 +115,7 @@ impl Geometry {
     }
 
     /// What the kernels without loops over taps do for it.
-    pub(super) fn action(&self) -> Action {
+    pub(in crate::ops::conv) fn action(&self) -> Action {
         match self.pass {
             ConvPass::Fprop => Action::Gather,
             ConvPass::Dgrad if self.stride == [1; 2] => Action::Gather,
@@ -131,7 +131,7 @@ impl Geometry {
     }
 
     /// The launch parameters, but for those that say how a kernel cuts the work.
-    pub(super) fn params(&self) -> DepthwiseParams {
+    pub(in crate::ops::conv) fn params(&self) -> DepthwiseParams {
         let Geometry { filter, stride, dilation, padding, .. } = *self;
         let mut params = DepthwiseParams {
             source: 0,
@@ -153,6 +153,7 @@ impl Geometry {
             channel_run: 1,
             item_rows: 1,
             n_slabs: 1,
+            divisors: Default::default(),
             alpha: 1.0,
             beta: 0.0,
         };

@@ -10,10 +10,9 @@ pub(super) struct DepthwiseLaunch {
     pub(super) products: KernelLaunch<DepthwiseParams>,
     /// Adds up what `products` left in the workspace.
     pub(super) reduce: Option<KernelLaunch<DepthwiseParams>>,
-    /// What addresses of images must be multiples of.
+    /// What addresses of the operands in `aligned` must be multiples of.
     pub(super) align_bytes: u64,
-    /// Which two operands are images.
-    pub(super) images: [usize; 2],
+    pub(super) aligned: &'static [usize],
     /// For other addresses.
     pub(super) fallback: Option<Box<DepthwiseLaunch>>,
 }
@@ -21,7 +20,7 @@ pub(super) struct DepthwiseLaunch {
 impl Launch for DepthwiseLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         if let Some(fallback) = &self.fallback
-            && !self.images.iter().all(|&i| call.address(i).is_multiple_of(self.align_bytes))
+            && !self.aligned.iter().all(|&i| call.address(i).is_multiple_of(self.align_bytes))
         {
             return fallback.launch(stream, call);
         }
@@ -31,8 +30,8 @@ impl Launch for DepthwiseLaunch {
 }
 
 /// Which operands of a pass are images.
-pub(super) fn images(pass: ConvPass) -> [usize; 2] {
-    if pass == ConvPass::Wgrad { [0, 1] } else { [0, 2] }
+pub(super) fn images(pass: ConvPass) -> &'static [usize] {
+    if pass == ConvPass::Wgrad { &[0, 1] } else { &[0, 2] }
 }
 
 /// Puts addresses and scalars into the parameters.

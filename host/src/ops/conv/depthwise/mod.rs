@@ -7,6 +7,7 @@ mod launch;
 mod looped;
 mod planes;
 mod toeplitz;
+mod windows;
 
 use super::{ConvPass, ConvProblem};
 use crate::launch::{KernelLaunch, LaunchConfig};
@@ -14,8 +15,9 @@ use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, Error, Problem};
 use cut::{Cut, MAX_BLOCKS, REDUCE, cuts};
-use geometry::Geometry;
-use launch::{DepthwiseLaunch, bind, images};
+use launch::{DepthwiseLaunch, bind};
+
+pub(super) use geometry::{Action, Geometry};
 
 /// Channels-last and packed images, f32, f16 and bf16.
 pub(super) struct Depthwise;
@@ -106,7 +108,7 @@ fn launch_of(geometry: &Geometry, cut: &Cut, early: bool, context: &Context) -> 
         products: kernel(cut.symbol, cut.n_blocks, cut.block)?,
         reduce: reduce.map(|row| kernel(row.0, n_sums.div_ceil(32), 1024)).transpose()?,
         align_bytes: cut.align_bytes,
-        images: images(geometry.pass),
+        aligned: cut.aligned,
         fallback: None,
     })
 }

@@ -1,6 +1,6 @@
 //! Depthwise kernels: the rows of `kernel_abi`'s `depthwise_…_kernels!`.
 
-use super::{channels_last, looped, planes, reduce, toeplitz};
+use super::{channels_last, looped, planes, reduce, toeplitz, windows};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::conv::DepthwiseParams;
@@ -122,3 +122,40 @@ macro_rules! toeplitz_entries {
 }
 
 kernel_abi::depthwise_toeplitz_kernels!(toeplitz_entries);
+
+macro_rules! windows_entries {
+    ($(($symbol:ident, $action:ident, $layout:ident, $r:literal, $stride:literal, $strip:literal,
+        $dtype:ident)),* $(,)?) => {
+        $(windows_entries!(@$action $symbol, $layout, $r, $stride, $strip, $dtype);)*
+    };
+    (@gather $symbol:ident, $layout:ident, $r:literal, $stride:literal, $strip:literal, $dtype:ident) => {
+        windows_entries!(@kernel $symbol, $layout, $r, $stride, 1, $strip, $dtype);
+    };
+    (@spread $symbol:ident, $layout:ident, $r:literal, $stride:literal, $strip:literal, $dtype:ident) => {
+        windows_entries!(@kernel $symbol, $layout, $r, 1, 2, $strip, $dtype);
+    };
+    (@kernel $symbol:ident, $layout:ident, $r:literal, $stride:literal, $spread:literal, $strip:literal,
+        $dtype:ident) => {
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`, at multiples of an access.
+        #[kernel(threads = 128, min_blocks = 4, unroll = 20000)]
+        pub unsafe fn $symbol(params: DepthwiseParams) {
+            const LAST: bool = is_channels_last!($layout);
+            const VEC: usize = windows::channels(LAST);
+            windows::gather::<$dtype, VEC, LAST, $r, $stride, $spread, $strip, { ($strip - 1) * $stride + $r }>(&params)
+        }
+    };
+    (@wgrad $symbol:ident, $layout:ident, $r:literal, $stride:literal, $strip:literal, $dtype:ident) => {
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`, at multiples of an access.
+        #[kernel(threads = 512, min_blocks = 1, unroll = 20000)]
+        pub unsafe fn $symbol(params: DepthwiseParams) {
+            const LAST: bool = is_channels_last!($layout);
+            const VEC: usize = windows::channels(LAST);
+            let sums = shared_array![f32; windows::n_sums(VEC, LAST, $r)];
+            windows::wgrad::<$dtype, VEC, LAST, $r, $stride, $strip, { ($strip - 1) * $stride + $r }>(&params, sums)
+        }
+    };
+}
+
+kernel_abi::depthwise_windows_kernels!(windows_entries);

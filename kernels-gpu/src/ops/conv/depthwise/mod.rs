@@ -8,3 +8,5 @@ mod planes;
 mod products;
 mod reduce;
 mod toeplitz;
+mod windows;
+

@@ -76,12 +76,6 @@ impl<T: Access<1>, const COLUMNS: usize> Columns<T, COLUMNS> {
         Columns { plane, rows, width, at, masks }
     }
 
-    /// The same columns of another plane.
-    #[inline(always)]
-    fn moved(self, plane: *const T, rows: [i32; 2]) -> Self {
-        Columns { plane, rows, ..self }
-    }
-
     #[inline(always)]
     fn has(&self, row: i32) -> bool {
         row >= self.rows[0] && row < self.rows[1]

@@ -51,7 +51,7 @@ pub unsafe fn write_or_leave<T: Element<Acc = f32>>(p: &DepthwiseParams, slab: i
 
 /// Writes an element of dw.
 #[inline(always)]
-unsafe fn write<T: Element<Acc = f32>>(p: &DepthwiseParams, tap: i64, c: i64, total: f32) {
+pub unsafe fn write<T: Element<Acc = f32>>(p: &DepthwiseParams, tap: i64, c: i64, total: f32) {
     let (r, s) = div_rem(tap, p.filter[1] as i64);
     let flip = p.flip != 0;
     let at = c * p.w_strides[0]

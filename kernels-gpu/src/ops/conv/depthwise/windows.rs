@@ -1,0 +1,347 @@
+//! Square filters of 3 or 5 without dilation, each thread by itself: for problems so small that their time is that of one
+//! thread.
+//!
+//! A thread has a strip of a target row, of one channel, or of two neighbours where channels are last. It loads the
+//! strip's window and the taps at once, and nothing passes through shared memory but the sums of `wgrad`, so that there is
+//! one way to memory and back between the launch and the results. Neighbouring strips load the same again, from the
+//! first-level cache.
+//!
+//! Grid: one-dimensional. Block: `WINDOWS_THREADS`.
+
+use super::access::{Access, add_prior};
+use super::products::element;
+use super::reduce;
+use cuda_std::{barrier, thread, warp};
+use kernel_abi::ops::conv::{DepthwiseParams, WINDOWS_GROUPS, WINDOWS_THREADS};
+
+/// A block of `wgrad` has threads for some groups of channels, each with as many slots, which take strips in turns.
+const WGRAD_THREADS: usize = WINDOWS_THREADS[1] as usize;
+const GROUPS: usize = WINDOWS_GROUPS as usize;
+const SLOTS: usize = WGRAD_THREADS / GROUPS;
+const WARPS: usize = WGRAD_THREADS / 32;
+
+/// Channels of a thread.
+pub const fn channels(last: bool) -> usize {
+    if last { 2 } else { 1 }
+}
+
+/// Columns of a source window that lie in memory, and where.
+struct Columns<const COLUMNS: usize> {
+    /// Bytes from the row's beginning to each.
+    at: [i32; COLUMNS],
+    /// Bit i: column i exists.
+    there: u32,
+}
+
+/// Position `at` of a dimension whose elements lie `SPREAD` apart, and whether there is one.
+#[inline(always)]
+fn place<const SPREAD: usize>(at: i32, extent: i32) -> (i32, bool) {
+    if SPREAD == 1 {
+        (at, (at as u32) < extent as u32)
+    } else {
+        let index = at / 2;
+        (index, at >= 0 && at % 2 == 0 && index < extent)
+    }
+}
+
+impl<const COLUMNS: usize> Columns<COLUMNS> {
+    /// Those from `first` on, of `width`, with `bytes` from one to the next.
+    #[inline(always)]
+    fn new<const SPREAD: usize>(first: i32, width: i32, bytes: i32) -> Self {
+        let mut columns = Columns { at: [0; COLUMNS], there: 0 };
+        let mut i = 0;
+        while i < COLUMNS {
+            let (index, there) = place::<SPREAD>(first + i as i32, width);
+            // SAFETY: i is below COLUMNS.
+            unsafe { *columns.at.get_unchecked_mut(i) = index * bytes };
+            columns.there |= u32::from(there) << i;
+            i += 1;
+        }
+        columns
+    }
+}
+
+/// An image, or a plane of it, as a thread sees it.
+struct Plane {
+    first: u64,
+    row_bytes: i32,
+    column_bytes: i32,
+    dims: [i32; 2],
+}
+
+impl Plane {
+    /// Image `n` from channel `c` on, `c` of those of all images where channels are first.
+    #[inline(always)]
+    fn new<T, const LAST: bool>(address: u64, dims: [i32; 2], channels: i32, n: u32, c: u32) -> Self {
+        let size = size_of::<T>() as i32;
+        let column_bytes = if LAST { channels * size } else { size };
+        let row_bytes = dims[1] * column_bytes;
+        let index = if LAST { n } else { c };
+        let offset =
+            i64::from(index) * i64::from(dims[0] * row_bytes) + if LAST { i64::from(c) * i64::from(size) } else { 0 };
+        Plane { first: address.wrapping_add(offset as u64), row_bytes, column_bytes, dims }
+    }
+
+    /// A row's columns, zeros where there are none.
+    #[inline(always)]
+    unsafe fn load<T: Access<VEC>, const VEC: usize, const SPREAD: usize, const COLUMNS: usize>(
+        &self,
+        row: i32,
+        columns: &Columns<COLUMNS>,
+    ) -> [T::Packed; COLUMNS] {
+        let (row, there) = place::<SPREAD>(row, self.dims[0]);
+        let there = if there { columns.there } else { 0 };
+        let first = self.first.wrapping_add(i64::from(row * self.row_bytes) as u64);
+        let mut packed = [T::ZEROS; COLUMNS];
+        let mut i = 0;
+        while i < COLUMNS {
+            let at = first.wrapping_add(i64::from(*columns.at.get_unchecked(i)) as u64);
+            *packed.get_unchecked_mut(i) = T::load(at, there & (1 << i));
+            i += 1;
+        }
+        packed
+    }
+}
+
+/// A window of `R` rows.
+#[inline(always)]
+unsafe fn window<T: Access<VEC>, const VEC: usize, const SPREAD: usize, const R: usize, const COLUMNS: usize>(
+    plane: &Plane,
+    [row, column]: [i32; 2],
+) -> [[T::Packed; COLUMNS]; R] {
+    let columns = Columns::<COLUMNS>::new::<SPREAD>(column, plane.dims[1], plane.column_bytes);
+    let mut packed = [[T::ZEROS; COLUMNS]; R];
+    let mut r = 0;
+    while r < R {
+        *packed.get_unchecked_mut(r) = plane.load::<T, VEC, SPREAD, COLUMNS>(row + r as i32, &columns);
+        r += 1;
+    }
+    packed
+}
+
+/// The taps of `VEC` channels from `c` on, which lie together, loaded `VEC` elements at a time.
+#[inline(always)]
+unsafe fn load_taps<T: Access<VEC>, const VEC: usize, const R: usize>(
+    p: &DepthwiseParams,
+    c: i32,
+) -> [[T::Packed; R]; R] {
+    let mut packed = [[T::ZEROS; R]; R];
+    let size = size_of::<T>();
+    let first = p.w.wrapping_add(c as u64 * (R * R * size) as u64);
+    let mut i = 0;
+    while i < R * R {
+        let at = first.wrapping_add((i * VEC * size) as u64);
+        *packed.get_unchecked_mut(i / R).get_unchecked_mut(i % R) = T::load(at, 1);
+        i += 1;
+    }
+    packed
+}
+
+/// Tap after tap with its channels, of what [`load_taps`] has, which is channel after channel with its taps.
+#[inline(always)]
+unsafe fn unpack_taps<T: Access<VEC>, const VEC: usize, const R: usize>(
+    packed: &[[T::Packed; R]; R],
+    flip: bool,
+) -> [[[f32; VEC]; R]; R] {
+    let mut taps = [[[0.0; VEC]; R]; R];
+    let tap = |v: usize, tap: usize| {
+        let at = v * R * R + tap;
+        let word = at / VEC;
+        *T::unpack(*packed.get_unchecked(word / R).get_unchecked(word % R)).get_unchecked(at % VEC)
+    };
+    let mut i = 0;
+    while i < R * R {
+        let mut v = 0;
+        while v < VEC {
+            // Both are in registers: a choice, where an index would need memory.
+            *element(&mut taps, i / R, i % R, v) = if flip { tap(v, R * R - 1 - i) } else { tap(v, i) };
+            v += 1;
+        }
+        i += 1;
+    }
+    taps
+}
+
+/// target = conv(source, w), where the source may have zeros in between.
+///
+/// `COLUMNS = (STRIP - 1) · STRIDE + R`, zeros counted.
+pub unsafe fn gather<
+    T: Access<VEC>,
+    const VEC: usize,
+    const LAST: bool,
+    const R: usize,
+    const STRIDE: usize,
+    const SPREAD: usize,
+    const STRIP: usize,
+    const COLUMNS: usize,
+>(
+    p: &DepthwiseParams,
+) {
+    let item = thread::block_idx_x() * WINDOWS_THREADS[0] + thread::thread_idx_x();
+    if i64::from(item) >= p.n_items {
+        return;
+    }
+    let [inner, middle, outer] = p.divisors;
+    let (n, c, plane, row, strip) = if LAST {
+        let (rest, group) = inner.div_rem(item);
+        let (rest, strip) = middle.div_rem(rest);
+        let (n, row) = outer.div_rem(rest);
+        let c = group * VEC as u32;
+        (n, c, c, row, strip)
+    } else {
+        let (rest, strip) = inner.div_rem(item);
+        let (plane, row) = middle.div_rem(rest);
+        let (n, c) = outer.div_rem(plane);
+        (n, c, plane, row, strip)
+    };
+    let column = strip as i32 * STRIP as i32;
+    let packed_taps = load_taps::<T, VEC, R>(p, c as i32);
+    let from = Plane::new::<T, LAST>(p.source, p.source_dims, p.c, n, plane);
+    let first = [row as i32 * STRIDE as i32 - p.padding[0], column * STRIDE as i32 - p.padding[1]];
+    let x = window::<T, VEC, SPREAD, R, COLUMNS>(&from, first);
+    let w = unpack_taps::<T, VEC, R>(&packed_taps, p.flip != 0);
+    let mut sums = [[0.0f32; VEC]; STRIP];
+    let mut r = 0;
+    while r < R {
+        let mut s = 0;
+        while s < R {
+            let mut i = 0;
+            while i < STRIP {
+                let x = T::unpack(*x.get_unchecked(r).get_unchecked(i * STRIDE + s));
+                let mut v = 0;
+                while v < VEC {
+                    let tap = *w.get_unchecked(r).get_unchecked(s).get_unchecked(v);
+                    *sums.get_unchecked_mut(i).get_unchecked_mut(v) += *x.get_unchecked(v) * tap;
+                    v += 1;
+                }
+                i += 1;
+            }
+            s += 1;
+        }
+        r += 1;
+    }
+    let to = Plane::new::<T, LAST>(p.target, p.target_dims, p.c, n, plane);
+    let mut at = to.first.wrapping_add(i64::from(row as i32 * to.row_bytes + column * to.column_bytes) as u64);
+    let mut i = 0;
+    while i < STRIP {
+        let mut results = *sums.get_unchecked(i);
+        let mut v = 0;
+        while v < VEC {
+            *results.get_unchecked_mut(v) *= p.alpha;
+            v += 1;
+        }
+        let there = column + (i as i32) < p.target_dims[1];
+        if p.beta == 0.0 {
+            T::store(at, results, u32::from(there));
+        } else if there {
+            add_prior::<T, VEC>(at, results, p.beta);
+        }
+        at = at.wrapping_add(to.column_bytes as u64);
+        i += 1;
+    }
+}
+
+/// Elements of shared memory: the sums of all warps.
+pub const fn n_sums(vec: usize, last: bool, r: usize) -> usize {
+    WARPS * vec * r * r * if last { GROUPS } else { 1 }
+}
+
+/// dw = alpha · Σ x · dy + beta · dw: a block has all of a channel's sums.
+///
+/// Where channels are last, the groups of a block are neighbouring lanes and each warp has four slots; else a group has
+/// two warps. `COLUMNS = (STRIP - 1) · STRIDE + R`.
+pub unsafe fn wgrad<
+    T: Access<VEC>,
+    const VEC: usize,
+    const LAST: bool,
+    const R: usize,
+    const STRIDE: usize,
+    const STRIP: usize,
+    const COLUMNS: usize,
+>(
+    p: &DepthwiseParams,
+    shared: *mut f32,
+) {
+    let me = thread::thread_idx_x() as usize;
+    let (slot, group) = if LAST { (me / GROUPS, me % GROUPS) } else { (me % SLOTS, me / SLOTS) };
+    let first_channel = thread::block_idx_x() * (GROUPS * VEC) as u32;
+    let c = first_channel + (group * VEC) as u32;
+    let mut totals = [[[0.0f32; VEC]; R]; R];
+    let [strips, rows, _] = p.divisors;
+    let mut item = slot as u32;
+    while c < p.c as u32 && i64::from(item) < p.n_items {
+        let (rest, strip) = strips.div_rem(item);
+        let (n, row) = rows.div_rem(rest);
+        let plane = if LAST { c } else { n * p.c as u32 + c };
+        let y_plane = Plane::new::<T, LAST>(p.target, p.target_dims, p.c, n, plane);
+        let x_plane = Plane::new::<T, LAST>(p.source, p.source_dims, p.c, n, plane);
+        let (row, column) = (row as i32, strip as i32 * STRIP as i32);
+        let y_columns = Columns::<STRIP>::new::<1>(column, p.target_dims[1], y_plane.column_bytes);
+        let y = y_plane.load::<T, VEC, 1, STRIP>(row, &y_columns);
+        let first = [row * STRIDE as i32 - p.padding[0], column * STRIDE as i32 - p.padding[1]];
+        let x = window::<T, VEC, 1, R, COLUMNS>(&x_plane, first);
+        let mut r = 0;
+        while r < R {
+            let mut s = 0;
+            while s < R {
+                let mut i = 0;
+                while i < STRIP {
+                    let x = T::unpack(*x.get_unchecked(r).get_unchecked(i * STRIDE + s));
+                    let y = T::unpack(*y.get_unchecked(i));
+                    let mut v = 0;
+                    while v < VEC {
+                        *element(&mut totals, r, s, v) += *x.get_unchecked(v) * *y.get_unchecked(v);
+                        v += 1;
+                    }
+                    i += 1;
+                }
+                s += 1;
+            }
+            r += 1;
+        }
+        item += SLOTS as u32;
+    }
+
+    // The lanes of a warp add up their slots, and leave one sum a group; then the block adds up its warps.
+    let (lane, in_block) = (me % 32, me / 32);
+    let groups = if LAST { GROUPS } else { 1 };
+    let mut tap = 0;
+    while tap < R * R {
+        let mut v = 0;
+        while v < VEC {
+            let mut total = *element(&mut totals, tap / R, tap % R, v);
+            let mut distance = 16;
+            while distance >= groups {
+                total += f32::from_bits(warp::shuffle_xor(total.to_bits(), distance as u32));
+                distance /= 2;
+            }
+            if lane < groups {
+                *shared.add(((in_block * R * R + tap) * VEC + v) * groups + lane) = total;
+            }
+            v += 1;
+        }
+        tap += 1;
+    }
+    barrier::sync_threads();
+    let sums_of_warp = R * R * VEC * groups;
+    // Where channels are first, a group has two warps of its own; where they are last, all.
+    let (n_sums, warps) = if LAST { (sums_of_warp, WARPS) } else { (sums_of_warp * GROUPS, WARPS / GROUPS) };
+    let mut at = me;
+    while at < n_sums {
+        let within = at % sums_of_warp;
+        let first = at / sums_of_warp * warps * sums_of_warp + within;
+        let mut total = 0.0;
+        let mut i = 0;
+        while i < warps {
+            total += *shared.add(first + i * sums_of_warp);
+            i += 1;
+        }
+        let (tap, v) = (within / groups / VEC, within / groups % VEC);
+        let group = if LAST { within % groups } else { at / sums_of_warp };
+        let c = first_channel + (group * VEC + v) as u32;
+        if c < p.c as u32 {
+            reduce::write::<T>(p, tap as i64, i64::from(c), total);
+        }
+        at += WGRAD_THREADS;
+    }
+}
