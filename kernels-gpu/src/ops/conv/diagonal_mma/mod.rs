@@ -43,9 +43,8 @@ struct Walk {
     /// First column of the target.
     column: u32,
     step: u32,
-    /// The band.
+    /// The band's first step.
     first: u32,
-    last: u32,
     /// Behind the item's last step.
     end: u32,
 }
@@ -71,7 +70,6 @@ impl Walk {
             column: tile * p.units * DIAGONAL_UNIT,
             step: first.saturating_sub(margins.before),
             first,
-            last,
             end: last + margins.behind,
         }
     }
