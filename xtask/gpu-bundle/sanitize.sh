@@ -29,6 +29,10 @@ depthwisewindows_wgrad_nchw_3x3_s2_bf16 | conv:wgrad pad=1x1 stride=2x2 groups=3
 depthwise_toeplitz_nchw_3x3_bf16 | conv:fprop pad=1x1 groups=24 x=3x24x12x14:bf16 w=24x1x3x3:bf16
 depthwise_toeplitz_staged_nchw_3x3_bf16 | conv:dgrad pad=1x1 groups=3 dx=1x3x112x112:bf16 w=3x1x3x3:bf16
 depthwise_toeplitz_wgrad_nchw_5x5_bf16 | conv:wgrad pad=2x2 groups=24 x=3x24x12x14:bf16 dw=24x1x5x5:bf16
+depthwise_tma | conv:fprop pad=1x1 groups=72 x=3x72x19x30:bf16:nhwc w=72x1x3x3:bf16:nhwc
+depthwise_tma | conv:fprop pad=2x2 stride=2x2 groups=40 x=2x40x12x150:f16:nhwc w=40x1x5x5:f16:nhwc
+depthwise_tma | conv:dgrad pad=2x2 groups=40 dx=3x40x7x7:bf16:nhwc w=40x1x5x5:bf16:nhwc
+depthwise_tma | conv:dgrad pad=1x1 stride=2x2 groups=40 dx=3x40x9x30:f16:nhwc w=40x1x3x3:f16:nhwc
 diagonal_mma | conv:fprop pad=2x2 stride=2x2 groups=40 x=2x40x12x150:f16:nhwc w=40x1x5x5:f16:nhwc
 diagonal_mma | conv:dgrad pad=3x3 groups=40 dx=3x40x7x7:bf16:nhwc w=40x1x7x7:bf16:nhwc
 diagonal_mma | conv:wgrad pad=2x2 stride=2x2 groups=40 x=3x40x12x11:bf16:nhwc dw=40x1x5x5:bf16:nhwc

@@ -534,3 +534,54 @@ pub fn depthwise(
         },
     )
 }
+
+/// Depthwise convolutions as the kernels take them that copy rows: 16-bit channels-last images of multiples of 8
+/// channels, square filters of 3 and 5 with stride 1 or 2, any padding.
+pub fn depthwise_rows(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    /// Products that the reference may be asked for.
+    const MAX_PRODUCTS: i64 = 400_000;
+    let extent = || prop_oneof![3 => 1i64..=30, 1 => 31i64..=90];
+    let padding = || [0i64..=7, 0i64..=7, 0i64..=7, 0i64..=7];
+    let images = (1i64..=9, 1i64..=20, extent(), extent(), padding());
+    let dtype = prop::sample::select(&[DType::F16, DType::BF16][..]);
+    let filter = (prop::sample::select(&[3i64, 5][..]), 1i64..=2, prop::sample::select(ConvMode::ALL));
+    (dtype, pass, images, filter, layout()).prop_map(
+        |(dtype, pass, (mut n, eighths, mut h, mut w, mut pad), (extent, stride, mode), w_layout)| {
+            // Up to two more than what a tap still meets, at least one window.
+            pad = pad.map(|pad| pad.min(extent + 1));
+            pad[1] = pad[1].max(extent - h - pad[0]);
+            pad[3] = pad[3].max(extent - w - pad[2]);
+            let mut channels = 8 * eighths;
+            loop {
+                let desc = ConvDesc::new()
+                    .padding(&[pad[0], pad[2]])
+                    .padding_end(&[pad[1], pad[3]])
+                    .stride(&[stride; 2])
+                    .groups(channels)
+                    .mode(mode);
+                let images = |dims: &[i64]| TensorDesc::channels_last(dtype, dims).expect("random extents are legal");
+                let x = images(&[n, channels, h, w]);
+                let filter = w_layout.apply(dtype, &[channels, 1, extent, extent]);
+                let y = images(&desc.output_dims(&x, &filter).expect("random axes are legal"));
+                if y.n_elems() * extent * extent > MAX_PRODUCTS {
+                    if n > 1 {
+                        n = (n + 1) / 2;
+                    } else if channels > 8 {
+                        channels = (channels / 8 + 1) / 2 * 8;
+                    } else if h > w {
+                        h = (h + 1) / 2;
+                    } else {
+                        w = (w + 1) / 2;
+                    }
+                    continue;
+                }
+                return match pass {
+                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &filter, &y),
+                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &filter, &x),
+                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &filter),
+                }
+                .expect("a random problem is legal");
+            }
+        },
+    )
+}

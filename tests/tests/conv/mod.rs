@@ -1,6 +1,7 @@
 //! Convolution: against the reference, its laws and its refusals.
 
 mod depthwise;
+mod depthwise_tma;
 mod fixup;
 mod laws;
 pub mod reference;

@@ -10,3 +10,4 @@ mod reduce;
 mod toeplitz;
 mod windows;
 
+pub(super) use products::gather_row;
