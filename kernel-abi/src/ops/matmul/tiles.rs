@@ -263,7 +263,7 @@ impl MatmulTile {
     /// whole panels where a part has such; else a part of each panel.
     #[inline(always)]
     pub const fn b_part(self, sharers_log2: u32, b_is_mn_major: bool) -> [u32; 2] {
-        let has_panels = !self.forms_clusters() && (self.gemm_n >> sharers_log2) % Self::PANEL == 0;
+        let has_panels = !self.forms_clusters() && (self.gemm_n >> sharers_log2).is_multiple_of(Self::PANEL);
         if b_is_mn_major && !has_panels {
             [self.gemm_n, self.gemm_k >> sharers_log2]
         } else {
