@@ -1,6 +1,6 @@
 //! How the kernels for channels-last images and square filters of 3, 5 or 7 cut the work.
 
-use super::geometry::{Action, Geometry};
+use super::geometry::{Action, Geometry, action};
 use crate::DType;
 use kernel_abi::ops::conv::{DepthwiseParams, RUN_MAX};
 
@@ -34,7 +34,7 @@ macro_rules! rows {
         $columns:literal, $dtype:ident)),* $(,)?) => {
         &[$(Row {
             symbol: stringify!($symbol),
-            action: rows!(@$action),
+            action: action!($action),
             filter: $r,
             stride: $stride,
             ring: $ring,
@@ -43,9 +43,6 @@ macro_rules! rows {
             dtype: kernel_abi::dtype_of!($dtype),
         }),*]
     };
-    (@gather) => { Action::Gather };
-    (@spread) => { Action::Spread };
-    (@wgrad) => { Action::Wgrad };
 }
 const KERNELS: &[Row] = kernel_abi::depthwise_channels_last_kernels!(rows);
 
@@ -71,16 +68,8 @@ pub(super) struct RowCut {
 
 /// The kernels for a problem, best first.
 pub(super) fn cuts(geometry: &Geometry) -> Vec<RowCut> {
-    let [r, s] = geometry.filter;
-    let [stride, other] = geometry.stride;
-    let action = geometry.action();
-    if !geometry.channels_last || r != s || stride != other || geometry.dilation != [1; 2] {
-        return Vec::new();
-    }
-    let params = geometry.params();
-    if !geometry.counts_bytes_in_32_bits() {
-        return Vec::new();
-    }
+    let Some((r, stride)) = geometry.square().filter(|_| geometry.channels_last) else { return Vec::new() };
+    let (action, params) = (geometry.action(), geometry.params());
     let fits = |row: &&Row| {
         (row.action, row.filter, row.stride, row.dtype) == (action, r, stride, geometry.dtype)
             && params.c % row.vec == 0

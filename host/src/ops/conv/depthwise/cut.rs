@@ -10,6 +10,9 @@ use kernel_abi::ops::conv::DepthwiseParams;
 /// The most blocks of a launch.
 pub(super) const MAX_BLOCKS: u64 = i32::MAX as u64;
 
+/// Multiprocessors of the device that the shares were fitted on, an H200.
+const UNITS: f64 = 132.0;
+
 /// A row of the list of kernels that loop over taps.
 struct LoopedRow {
     symbol: &'static str,
@@ -132,7 +135,7 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
     let windows = windows::row(geometry).and_then(|row| {
         let (params, n_blocks, block) = windows::cut(geometry, row)?;
         // Blocks of wgrad are few where channels are.
-        let filled = if wgrad { (n_blocks as f64 / 132.0).min(1.0) } else { 1.0 };
+        let filled = if wgrad { (n_blocks as f64 / UNITS).min(1.0) } else { 1.0 };
         Some(Cut {
             symbol: row.symbol,
             params,

@@ -21,6 +21,20 @@ pub(in crate::ops::conv) enum Action {
     Wgrad,
 }
 
+/// The action that a kernel list names.
+macro_rules! action {
+    (gather) => {
+        $crate::ops::conv::depthwise::Action::Gather
+    };
+    (spread) => {
+        $crate::ops::conv::depthwise::Action::Spread
+    };
+    (wgrad) => {
+        $crate::ops::conv::depthwise::Action::Wgrad
+    };
+}
+pub(in crate::ops::conv) use action;
+
 /// A depthwise problem over two tensors of one layout.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::ops::conv) struct Geometry {
@@ -122,6 +136,14 @@ impl Geometry {
             ConvPass::Dgrad => Action::Spread,
             ConvPass::Wgrad => Action::Wgrad,
         }
+    }
+
+    /// The extent of the filter and the stride, where both axes have the same, the taps are neighbours, and offsets within
+    /// an image fit 32 bits.
+    pub(super) fn square(&self) -> Option<(i32, i32)> {
+        let ([r, s], [stride, other]) = (self.filter, self.stride);
+        let is_square = r == s && stride == other && self.dilation == [1; 2];
+        (is_square && self.counts_bytes_in_32_bits()).then_some((r, stride))
     }
 
     /// Whether offsets within an image fit 32 bits in bytes too.

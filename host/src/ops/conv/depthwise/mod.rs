@@ -17,7 +17,7 @@ use crate::{Context, Error, Problem};
 use cut::{Cut, MAX_BLOCKS, REDUCE, cuts};
 use launch::{DepthwiseLaunch, bind};
 
-pub(super) use geometry::{Action, Geometry};
+pub(super) use geometry::{Action, Geometry, action};
 
 /// Channels-last and packed images, f32, f16 and bf16.
 pub(super) struct Depthwise;
@@ -28,8 +28,9 @@ impl Depthwise {
         let mut cuts = cuts(&geometry);
         let at = cuts.iter().position(|cut| cut.symbol == config.0);
         let at = at.ok_or_else(|| Refusal::new(format!("has no kernel {}", config.0)))?;
-        let cut = cuts.swap_remove(at);
-        let fallback = cuts.into_iter().find(|other| other.align_bytes < cut.align_bytes);
+        let cut = cuts.remove(at);
+        // The last one loops over taps, at any address.
+        let fallback = cuts.into_iter().rfind(|other| other.align_bytes < cut.align_bytes);
         Ok((geometry, cut, fallback))
     }
 }

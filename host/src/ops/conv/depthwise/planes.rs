@@ -1,6 +1,6 @@
 //! How the kernels for packed planes and square filters of 3, 5 or 7 cut the work.
 
-use super::geometry::{Action, Geometry};
+use super::geometry::{Action, Geometry, action};
 use crate::DType;
 use kernel_abi::ops::conv::{DepthwiseParams, REGION_BYTES};
 
@@ -35,28 +35,19 @@ macro_rules! rows {
     ($(($symbol:ident, $action:ident, $r:literal, $stride:literal, $ring:literal, $dtype:ident)),* $(,)?) => {
         &[$(Row {
             symbol: stringify!($symbol),
-            action: rows!(@$action),
+            action: action!($action),
             filter: $r,
             stride: $stride,
             ring: $ring,
             dtype: kernel_abi::dtype_of!($dtype),
         }),*]
     };
-    (@gather) => { Action::Gather };
-    (@spread) => { Action::Spread };
-    (@wgrad) => { Action::Wgrad };
 }
 const KERNELS: &[Row] = kernel_abi::depthwise_planes_kernels!(rows);
 
 /// The kernel for a problem.
 pub(super) fn row(geometry: &Geometry) -> Option<&'static Row> {
-    let ([r, s], [stride, other]) = (geometry.filter, geometry.stride);
-    if geometry.channels_last || r != s || stride != other || geometry.dilation != [1; 2] {
-        return None;
-    }
-    if !geometry.counts_bytes_in_32_bits() {
-        return None;
-    }
+    let (r, stride) = geometry.square().filter(|_| !geometry.channels_last)?;
     let wanted = (geometry.action(), r, stride, geometry.dtype);
     KERNELS.iter().find(|row| (row.action, row.filter, row.stride, row.dtype) == wanted)
 }

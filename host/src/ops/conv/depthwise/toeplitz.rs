@@ -1,6 +1,6 @@
 //! How the kernels whose filter rows are Toeplitz matrices cut the work.
 
-use super::geometry::{Action, Geometry};
+use super::geometry::{Action, Geometry, action};
 use crate::DType;
 use kernel_abi::ops::conv::{DepthwiseParams, TOEPLITZ_MAX_LINES, TOEPLITZ_REGION, toeplitz_pitch};
 
@@ -52,14 +52,12 @@ macro_rules! rows {
     ($(($symbol:ident, $action:ident, $staged:literal, $r:literal, $dtype:ident)),* $(,)?) => {
         &[$(Row {
             symbol: stringify!($symbol),
-            action: rows!(@$action),
+            action: action!($action),
             staged: $staged,
             filter: $r,
             dtype: kernel_abi::dtype_of!($dtype),
         }),*]
     };
-    (@gather) => { Action::Gather };
-    (@wgrad) => { Action::Wgrad };
 }
 const KERNELS: &[Row] = kernel_abi::depthwise_toeplitz_kernels!(rows);
 

@@ -1,6 +1,6 @@
 //! How the kernels whose threads read a window each cut the work.
 
-use super::geometry::{Action, Geometry};
+use super::geometry::{Action, Geometry, action};
 use crate::DType;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::{DepthwiseParams, WINDOWS_GROUPS, WINDOWS_THREADS};
@@ -23,7 +23,7 @@ macro_rules! rows {
         $dtype:ident)),* $(,)?) => {
         &[$(Row {
             symbol: stringify!($symbol),
-            action: rows!(@$action),
+            action: action!($action),
             channels_last: rows!(@$layout),
             filter: $r,
             stride: $stride,
@@ -31,9 +31,6 @@ macro_rules! rows {
             dtype: kernel_abi::dtype_of!($dtype),
         }),*]
     };
-    (@gather) => { Action::Gather };
-    (@spread) => { Action::Spread };
-    (@wgrad) => { Action::Wgrad };
     (@nhwc) => { true };
     (@nchw) => { false };
 }
@@ -53,11 +50,8 @@ impl Row {
 
 /// The kernel for a problem.
 pub(super) fn row(geometry: &Geometry) -> Option<&'static Row> {
-    let ([r, s], [stride, other]) = (geometry.filter, geometry.stride);
+    let (r, stride) = geometry.square()?;
     let params = geometry.params();
-    if r != s || stride != other || geometry.dilation != [1; 2] || !geometry.counts_bytes_in_32_bits() {
-        return None;
-    }
     // Taps are read as they lie, a channel's behind one another.
     let contiguous = params.w_strides == [i64::from(r * r), i64::from(r), 1];
     let wanted = (geometry.action(), geometry.channels_last, r, stride, geometry.dtype);

@@ -1,7 +1,7 @@
 //! Which problems the kernels take, and how each cuts them.
 
 use crate::DType;
-use crate::ops::conv::depthwise::{Action, Geometry};
+use crate::ops::conv::depthwise::{Action, Geometry, action};
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::select::Refusal;
 use kernel_abi::division::Divisor;
@@ -9,6 +9,7 @@ use kernel_abi::ops::conv::DepthwiseParams;
 use kernel_abi::ops::conv::depthwise_tma::{
     ConvDepthwiseTmaParams, DEPTHWISE_TMA_MAX_BOX, DEPTHWISE_TMA_MAX_SLOTS, DepthwiseTmaForm, DepthwiseTmaTile,
 };
+use kernel_abi::ops::conv::im2col_cluster::MULTIPROCESSOR_BYTES;
 
 /// A row of the kernel list.
 #[derive(Debug)]
@@ -27,15 +28,13 @@ macro_rules! rows {
         $columns:literal, $threads:literal, $blocks:literal, $dtype:ident)),* $(,)?) => {
         &[$(Row {
             symbol: stringify!($symbol),
-            action: rows!(@action $action),
+            action: action!($action),
             form: rows!(@$action $r, $stride, $shift, $strip),
             threads: $threads,
             resident: $threads * $blocks,
             dtype: kernel_abi::dtype_of!($dtype),
         }),*]
     };
-    (@action gather) => { Action::Gather };
-    (@action spread) => { Action::Spread };
     (@gather $r:literal, $stride:literal, $shift:literal, $strip:literal) => {
         DepthwiseTmaForm { extent: $r, stride: $stride, spread: 1, shift: $shift, strip: $strip }
     };
@@ -45,9 +44,7 @@ macro_rules! rows {
 }
 const KERNELS: &[Row] = kernel_abi::conv_depthwise_tma_kernels!(rows);
 
-/// The most shared memory of a block, that of a multiprocessor, and what the system takes of it for a block.
-pub(super) const MAX_SHARED_BYTES: u32 = 227 * 1024;
-const UNIT_SHARED_BYTES: u32 = 228 * 1024;
+/// What the system takes of a multiprocessor's shared memory for a block.
 const RESERVED_BYTES: u32 = 1024;
 /// Channels are copied by so many: 16 bytes.
 const CHANNELS: i32 = 8;
@@ -203,7 +200,7 @@ impl View {
         let form = row.form;
         let threads = tile.threads().next_multiple_of(32);
         let block_bytes = |tile: DepthwiseTmaTile| tile.smem_bytes(form) + RESERVED_BYTES;
-        let resident = (row.resident / threads).min(UNIT_SHARED_BYTES / block_bytes(tile));
+        let resident = (row.resident / threads).min(MULTIPROCESSOR_BYTES / block_bytes(tile));
         if threads > row.threads || resident == 0 {
             return None;
         }
@@ -226,7 +223,7 @@ impl View {
         let wanted = UNDER_WAY.div_ceil(used * tile.slot_bytes(form)) + 1;
         while tile.slots < wanted.min(DEPTHWISE_TMA_MAX_SLOTS) {
             let more = DepthwiseTmaTile { slots: tile.slots + 1, ..tile };
-            if used * block_bytes(more) > UNIT_SHARED_BYTES {
+            if used * block_bytes(more) > MULTIPROCESSOR_BYTES {
                 break;
             }
             tile = more;

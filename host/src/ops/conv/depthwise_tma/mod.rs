@@ -17,6 +17,7 @@ use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, Error, Problem, Stream};
 use cut::{Cut, View};
 use kernel_abi::ops::conv::depthwise_tma::ConvDepthwiseTmaParams;
+use kernel_abi::ops::conv::halo_wgmma::MAX_SHARED_BYTES;
 
 /// What the copy engine wants addresses of images to be multiples of.
 const ALIGN_BYTES: u64 = 16;
@@ -84,7 +85,7 @@ impl Algorithm<ConvProblem> for DepthwiseTma {
         let (view, cut) = self.cut(problem, config, context).map_err(refused)?;
         let function = context.function(config.0)?;
         // Not this problem's size: plans share the function.
-        function.allow_dynamic_shared(cut::MAX_SHARED_BYTES as usize)?;
+        function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
         Ok(Box::new(DepthwiseTmaLaunch {
             function,
             config: LaunchConfig {

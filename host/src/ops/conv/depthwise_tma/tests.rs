@@ -1,6 +1,7 @@
 //! Refusals, and that cuts cover the target.
 
-use super::cut::{FEWEST_SLOTS, MAX_SHARED_BYTES, View};
+use super::MAX_SHARED_BYTES;
+use super::cut::{FEWEST_SLOTS, View};
 use crate::ops::conv::ConvProblem;
 use crate::select::Refusal;
 use kernel_abi::ops::conv::depthwise_tma::{DEPTHWISE_TMA_MAX_BOX, DEPTHWISE_TMA_MAX_SLOTS};
