@@ -56,6 +56,9 @@ grouped_mma | conv:wgrad pad=1x1 groups=8 x=2x64x12x11:bf16:nhwc dw=64x8x3x3:bf1
 halo_wgmma | conv:dgrad pad=1x1 dx=1x136x19x33:f16:nhwc w=72x136x3x3:f16:nhwc
 halo_dgrad_wgmma_f16_128x256_d32_sm90 | conv:dgrad pad=1x1 dx=1x136x19x33:f16:nhwc w=24x136x3x3:f16:nhwc
 halo_fprop_wgmma_bf16_64x256_d32_resident_sm90 | conv:fprop pad=1x1 x=2x32x19x33:bf16:nhwc w=40x32x3x3:bf16:nhwc
+halo_fprop_wgmma_bf16_64x256_d32_sm90 | conv:fprop pad=1x1 stride=2x2 x=2x32x19x33:bf16:nhwc w=40x32x3x3:bf16:nhwc
+halo_fprop_wgmma_bf16_64x256_resident_sm90 | conv:fprop pad=1x1 groups=2 x=5x128x7x7:bf16:nhwc w=128x64x3x3:bf16:nhwc
+halo_fprop_wgmma_bf16_64x64_sm90 | conv:fprop pad=1x1 x=3x128x7x7:bf16:nhwc w=72x128x3x3:bf16:nhwc
 halo_wgmma_split | conv:wgrad pad=1x1 x=2x64x28x28:bf16:nhwc dw=64x64x3x3:bf16:nhwc
 im2col_wgmma | conv:dgrad pad=1x1 stride=2x2 dx=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
 im2col_wgmma | conv:fprop pad=1x1 x=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc

@@ -70,8 +70,10 @@ pub struct Tiled<'a> {
     pub dims: &'a [u64],
     /// Byte strides of all dimensions but the first, which is contiguous; multiples of 16.
     pub strides_bytes: &'a [u64],
-    /// Extents of the box, at most 256 each.
+    /// Extents of the box, at most 256 each; of a dimension with steps, from the first element to the last.
     pub box_dims: &'a [u32],
+    /// Steps between elements of each dimension, at most 8; none where all are 1.
+    pub element_strides: &'a [u32],
     /// Permutation in shared memory.
     pub swizzle: Swizzle,
 }
@@ -126,8 +128,15 @@ impl TensorMap {
             let reason = format!("expected box rows of a multiple of 16 bytes within the swizzle, given {row_bytes}");
             return Err(invalid(reason));
         }
+        let mut steps = [1u32; 5];
+        if !tiled.element_strides.is_empty() {
+            let given = tiled.element_strides;
+            if given.len() != rank || given.iter().any(|&step| step == 0 || step > 8) {
+                return Err(invalid(format!("expected {rank} element strides in 1..=8, given {given:?}")));
+            }
+            steps[..rank].copy_from_slice(given);
+        }
         let mut map = CUtensorMap([0; 16]);
-        let steps = [1u32; 5];
         let _bound = context.bind()?;
         // SAFETY: every array has as many entries as the rank asks for; the map is aligned by its type.
         let status = unsafe {

@@ -139,25 +139,30 @@ fn in_units(
     )
 }
 
-/// Channels-last convolutions of 16-bit types with up to 3 × 3 taps of stride 1, as kernels that keep a halo in shared
-/// memory want them: rows around a strip's and a copy's length, several strips and images, paddings on any side.
+/// Channels-last convolutions of 16-bit types with up to 3 × 3 taps, mostly of stride 1, as kernels that keep a halo in
+/// shared memory want them: rows around a strip's and a copy's length, several strips and images, small images, groups of
+/// multiples of 32 channels, paddings on any side.
 pub fn with_halo(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
     /// Products that the reference may be asked for.
     const MAX_PRODUCTS: f64 = 3_000_000.0;
-    let axis = |input| (input, 1i64..=3, 0i64..=2, 0i64..=2, 1i64..=2);
+    let axis = |input| (input, 1i64..=3, 0i64..=2, 0i64..=2, 1i64..=2, prop_oneof![4 => Just(1i64), 1 => 2i64..=3]);
     let width = prop_oneof![6 => 1i64..=60, 1 => 120i64..=135, 1 => 250i64..=265];
-    let depth = prop_oneof![3 => Just(None), 1 => axis(1i64..=4).prop_map(Some)];
-    let spatial = (depth, axis(1i64..=30), (width, 1i64..=3, 0i64..=2, 0i64..=2, 1i64..=2));
+    let depth = prop_oneof![3 => Just(None), 1 => axis((1i64..=4).boxed()).prop_map(Some)];
+    // Small images, of which a tile has several, or any.
+    let planes = prop_oneof![
+        1 => (axis((1i64..=12).boxed()), axis((1i64..=12).boxed())),
+        2 => (axis((1i64..=30).boxed()), axis(width.boxed())),
+    ];
     let words = (prop::sample::select(&[DType::F16, DType::BF16][..]), pass, prop::sample::select(ConvMode::ALL));
     let eighths = || prop_oneof![2 => 1i64..=3, 1 => 7i64..=9, 1 => Just(16i64)];
     let channels = prop_oneof![
-        5 => (1i64..=4, Just(1i64), eighths(), eighths()),
-        1 => (1i64..=3, Just(2i64), Just(8i64), Just(8i64)),
+        5 => (1i64..=7, Just(1i64), eighths(), eighths()),
+        1 => (1i64..=6, 2i64..=3, prop::sample::select(&[4i64, 8, 12][..]), eighths()),
     ];
-    (words, channels, spatial, [0i64..=1, 0i64..=1]).prop_map(
-        |((dtype, pass, mode), (mut n, mut groups, mut group_c, mut group_k), (d, h, w), [x_gap, y_gap])| {
+    (words, channels, (depth, planes), [0i64..=1, 0i64..=1]).prop_map(
+        |((dtype, pass, mode), (mut n, mut groups, mut group_c, mut group_k), (d, (h, w)), [x_gap, y_gap])| {
             let mut axes: Vec<_> = d.into_iter().chain([h, w]).collect();
-            for (input, filter, padding, padding_end, dilation) in &mut axes {
+            for (input, filter, padding, padding_end, dilation, _) in &mut axes {
                 *padding_end = (*padding_end).max((*filter - 1) * *dilation + 1 - *input - *padding);
             }
             loop {
@@ -165,6 +170,7 @@ pub fn with_halo(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value =
                     .padding(&axes.iter().map(|axis| axis.2).collect::<Vec<_>>())
                     .padding_end(&axes.iter().map(|axis| axis.3).collect::<Vec<_>>())
                     .dilation(&axes.iter().map(|axis| axis.4).collect::<Vec<_>>())
+                    .stride(&axes.iter().map(|axis| axis.5).collect::<Vec<_>>())
                     .groups(groups)
                     .mode(mode);
                 let inputs = [n, groups * group_c * 8].into_iter().chain(axes.iter().map(|axis| axis.0));
@@ -175,9 +181,14 @@ pub fn with_halo(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value =
                 let y = channels_last(dtype, &y_dims, 8 * y_gap);
                 let terms = w.n_elems() / (groups * group_k * 8);
                 if y.n_elems() as f64 * terms as f64 > MAX_PRODUCTS {
-                    let most = [n, groups, group_c, group_k].into_iter().max().unwrap_or(1);
+                    let most = [n, group_c, group_k].into_iter().max().unwrap_or(1);
                     if groups > 1 {
-                        groups = 1;
+                        // Groups keep the multiples of 32 channels that the halo's kernels want of them.
+                        if n > 1 || group_k > 1 {
+                            [n, group_k] = [n, group_k].map(|extent| (extent + 1) / 2);
+                        } else {
+                            groups -= 1;
+                        }
                         continue;
                     } else if most > 1 {
                         for extent in [&mut n, &mut group_c, &mut group_k] {

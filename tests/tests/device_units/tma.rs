@@ -65,7 +65,8 @@ fn upload_map<'a>(unit: &'a Unit, map: &TensorMap) -> Buffer<'a> {
 
 fn tiled(unit: &Unit, x: &Buffer<'_>, dims: &[u64], box_dims: &[u32], swizzle: Swizzle) -> TensorMap {
     let strides_bytes = &strides(dims);
-    let tiled = Tiled { data_type: TmaType::F32, address: x.address(), dims, strides_bytes, box_dims, swizzle };
+    let (address, element_strides) = (x.address(), &[][..]);
+    let tiled = Tiled { data_type: TmaType::F32, address, dims, strides_bytes, box_dims, element_strides, swizzle };
     TensorMap::tiled(&unit.gpu, &tiled).unwrap()
 }
 
@@ -87,6 +88,40 @@ fn boxes_are_loaded() {
         unit.run_shared("unit_tma_load", 128, bytes, &args);
         assert_same(&format!("rank {rank}"), &out.read::<f32>(), &expected);
     }
+}
+
+#[test]
+fn boxes_have_steps() {
+    let Some(unit) = hopper_unit("boxes_have_steps") else { return };
+    let (dims, steps, counts) = ([8u64, 9, 7, 3], [1u32, 2, 3, 1], [4u32, 5, 3, 2]);
+    let values = numbers(dims.iter().product::<u64>() as usize);
+    let x = unit.upload(&values);
+    let box_dims: Vec<u32> = counts.iter().zip(steps).map(|(count, step)| (count - 1) * step + 1).collect();
+    let tiled = Tiled {
+        data_type: TmaType::F32,
+        address: x.address(),
+        dims: &dims,
+        strides_bytes: &strides(&dims),
+        box_dims: &box_dims,
+        element_strides: &steps,
+        swizzle: Swizzle::None,
+    };
+    let map = upload_map(unit, &TensorMap::tiled(&unit.gpu, &tiled).unwrap());
+    // Begins in front of the tensor, between two elements that are visited from 0 on.
+    for at in [[2, -1, -1, 0], [4, 0, 1, 1], [0, 3, 2, 2]] {
+        let visited = |place: &Vec<i32>| -> Vec<i32> {
+            place.iter().zip(steps).zip(at).map(|((i, step), at)| i * step as i32 + at).collect()
+        };
+        let expected: Vec<f32> =
+            places(&counts).iter().map(|place| index(&dims, &visited(place)).map_or(0.0, |at| values[at])).collect();
+        let out = unit.zeros::<f32>(expected.len());
+        let bytes = 4 * expected.len();
+        let args = [&[map.arg(), out.arg(), n(4), n(bytes)][..], &coordinates(&at)].concat();
+        unit.run_shared("unit_tma_load", 128, bytes, &args);
+        assert_same(&format!("from {at:?}"), &out.read::<f32>(), &expected);
+    }
+    let refusal = TensorMap::tiled(&unit.gpu, &Tiled { element_strides: &[1, 9, 1, 1], ..tiled });
+    assert!(refusal.unwrap_err().to_string().contains("element strides in 1..=8"));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Convolution on Hopper's tensor cores that reads a tile of positions with its halo once for all taps.
 //!
-//! `fprop` and `dgrad` of stride 1. Where [`im2col_wgmma`] copies a tile once for every tap, this kernel lets the
+//! `fprop`, and `dgrad` of stride 1. Where [`im2col_wgmma`] copies a tile once for every tap, this kernel lets the
 //! product instruction begin its positions wherever a tap has them, so that a filter of 3 × 3 taps reads a fifth of the
 //! bytes from the caches; with few channels those are what limits the other one. What it computes for nothing are
-//! positions behind the end of a row and of a plane: it wants wide images.
+//! positions behind the end of a row and of a plane: it wants wide images, or small ones of which a tile has several.
 //!
 //! A strided `dgrad` of few channels is one of stride 1 whose columns are positions and channels: [`spread_columns`]
 //! uses the same launches.
@@ -11,7 +11,7 @@
 //! [`im2col_wgmma`]: super::im2col_wgmma
 //! [`spread_columns`]: super::spread_columns
 
-use super::im2col_wgmma::{Class, Filter, Positions, Spread, check_address, classes, tma_type};
+use super::im2col_wgmma::{AxisClass, Class, Filter, Positions, Spread, check_address, classes, tma_type};
 use super::{ConvPass, ConvProblem};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch};
@@ -20,7 +20,8 @@ use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::halo_wgmma::{
-    ConvHaloParams, HaloShared, MAX_SHARED_BYTES, MAX_STAGES, THREADS, TILE_M, position_bytes,
+    ConvHaloParams, FEW_POSITIONS, HaloShared, MAX_SHARED_BYTES, MAX_STAGES, MIN_BUFFERS, THREADS, TILE_M,
+    position_bytes,
 };
 
 /// A row of the kernel list.
@@ -34,6 +35,8 @@ pub(super) struct Row {
 /// How a kernel is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Form {
+    /// Positions of a tile.
+    tile_m: u32,
     /// Columns of a tile: channels that are written.
     gemm_n: u32,
     /// Channels that are read at a time.
@@ -42,6 +45,18 @@ pub(super) struct Form {
     operand_bytes: u32,
     /// Whether the filter is resident, and each consumer has tiles of its own.
     resident: bool,
+}
+
+impl Form {
+    /// Cycles of a multiprocessor for one tap and `depth` channels of a tile.
+    fn product_cycles(self) -> f64 {
+        /// Multiply-adds of its tensor cores in a cycle.
+        const RATE: f64 = 2048.0;
+        /// Bytes that product instructions were seen to read from shared memory in a cycle.
+        const SHARED: f64 = 113.0;
+        let products = f64::from(self.tile_m) * f64::from(self.gemm_n) * f64::from(self.depth);
+        (products / RATE).max(f64::from(self.operand_bytes) / SHARED)
+    }
 }
 
 macro_rules! rows {
@@ -56,16 +71,23 @@ macro_rules! rows {
 }
 
 /// Four steps of four instructions with 64 positions as rows.
-const P256_C16: Form = Form { gemm_n: 16, depth: 64, operand_bytes: 16 * (64 + 16) * 32, resident: false };
+const P256_C16: Form =
+    Form { tile_m: TILE_M, gemm_n: 16, depth: 64, operand_bytes: 16 * (64 + 16) * 32, resident: false };
 const P256_C16_RESIDENT: Form = Form { resident: true, ..P256_C16 };
+/// Four steps of an instruction with 64 channels as rows and 64 positions as columns, of each consumer for every other tap.
+const C64_P64: Form =
+    Form { tile_m: FEW_POSITIONS, gemm_n: 64, depth: 64, operand_bytes: 4 * (64 + 64) * 32, resident: false };
 /// Four steps of two instructions with 64 channels as rows and half of the positions as columns.
-const C64_P256: Form = Form { gemm_n: 64, depth: 64, operand_bytes: 8 * (64 + 128) * 32, resident: false };
+const C64_P256: Form =
+    Form { tile_m: TILE_M, gemm_n: 64, depth: 64, operand_bytes: 8 * (64 + 128) * 32, resident: false };
+/// Two steps of them: for up to 32 channels to read, and others of which it leaves fewer over.
+const C64_P256_D32: Form = Form { depth: 32, operand_bytes: 4 * (64 + 128) * 32, ..C64_P256 };
 /// Four steps of an instruction with all positions.
-const C64_P256_RESIDENT: Form = Form { gemm_n: 64, depth: 64, operand_bytes: 4 * (64 + 256) * 32, resident: true };
-/// Two steps of it: for up to 32 channels to read, and others of which it leaves fewer over.
+const C64_P256_RESIDENT: Form = Form { operand_bytes: 4 * (64 + 256) * 32, resident: true, ..C64_P256 };
+/// Two steps of it.
 const C64_P256_D32_RESIDENT: Form = Form { depth: 32, operand_bytes: 2 * (64 + 256) * 32, ..C64_P256_RESIDENT };
 /// Four steps of two instructions with half of the channels and all positions.
-const C128_P256: Form = Form { gemm_n: 128, depth: 64, operand_bytes: 8 * (64 + 256) * 32, resident: false };
+const C128_P256: Form = Form { gemm_n: 128, operand_bytes: 8 * (64 + 256) * 32, ..C64_P256 };
 const C128_P256_D32: Form = Form { depth: 32, operand_bytes: 4 * (64 + 256) * 32, ..C128_P256 };
 
 pub(super) const KERNELS: &[Row] = kernel_abi::conv_halo_kernels!(rows);
@@ -78,8 +100,12 @@ const ELEMENT_BYTES: i64 = 2;
 const CACHE_LINE: i64 = 128;
 /// The largest extent of a copy.
 const MAX_BOX: i64 = 256;
+/// The largest step of a copy.
+const MAX_STEP: i64 = 8;
 /// Stages of the filter's ring below which a block waits for it.
 const MIN_STAGES: i64 = 3;
+/// Cycles until a buffer is loaded anew.
+const WAIT_CYCLES: f64 = 1600.0;
 /// Stages of a resident filter that no shared memory holds.
 const MAX_RESIDENT: i64 = 128;
 
@@ -136,9 +162,12 @@ pub(super) struct View {
     pub(super) class: Class,
     /// D, H and W of the positions that are computed.
     pub(super) extents: [i64; 3],
-    /// Channels that are read.
+    /// Distance between the positions that neighbours among them read, along each axis.
+    pub(super) step: [i64; 3],
+    pub(super) groups: i64,
+    /// Channels of a group that are read.
     pub(super) channels: i64,
-    /// Columns.
+    /// Columns of a group.
     pub(super) columns: i64,
     /// Whether the filter lies with the dimension of the sum contiguous, as in `fprop`.
     pub(super) sum_is_contiguous: bool,
@@ -154,10 +183,55 @@ struct Cut {
     strips: i64,
     strip_w: i64,
     pitch: i64,
-    rows: i64,
+    /// Images of a tile, and rows of each that are copied.
+    images: i64,
+    image_rows: i64,
     tail: i64,
     m_blocks: i64,
     shared: HaloShared,
+}
+
+/// How taps fall into parts along an axis, each of which reads every `step`-th position.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Parts {
+    axis: AxisClass,
+    step: i64,
+    count: i64,
+    /// Distance between neighbouring taps of a part in its positions.
+    shift: i64,
+}
+
+impl Parts {
+    fn of(axis: AxisClass, step: i64) -> Self {
+        let (mut common, mut rest) = (axis.tap_offset, step);
+        while rest != 0 {
+            (common, rest) = (rest, common % rest);
+        }
+        // Taps so far apart that a multiple of the step lies between them are in the same part.
+        Parts { axis, step, count: (step / common).min(axis.n_taps), shift: axis.tap_offset / common }
+    }
+
+    /// Distance between the first and the last tap of part `i`.
+    fn span(&self, i: i64) -> i64 {
+        ((self.axis.n_taps - i + self.count - 1) / self.count - 1) * self.shift
+    }
+
+    /// The longest of them.
+    fn longest_span(&self) -> i64 {
+        self.span(0)
+    }
+
+    /// Positions from one row of `extent` to the next, or rows from one image to the next, of `source` that are read: the
+    /// padding at its end is the next one's at the begin.
+    fn pitch(&self, extent: i64, source: i64) -> i64 {
+        let least = |i: i64| {
+            let base = self.axis.base + i * self.axis.tap_offset;
+            let up = |value: i64| (value + self.step - 1).div_euclid(self.step);
+            let padding = up((-base).max(0));
+            (extent + self.span(i) - padding).max(up(source - base)).max(extent)
+        };
+        (0..self.count).map(least).max().unwrap_or(extent).min(extent + self.longest_span())
+    }
 }
 
 impl View {
@@ -170,15 +244,15 @@ impl View {
             ConvPass::Wgrad => return Err(Refusal::new("computes fprop and dgrad, the pass is wgrad")),
         };
         let strides = shape.axes.map(|axis| axis.stride);
-        if strides != [1; 3] {
-            return Err(Refusal::new(format!("takes stride 1, given {strides:?}")));
+        if !fprop && strides != [1; 3] {
+            return Err(Refusal::new(format!("takes dgrad of stride 1, given {strides:?}")));
         }
-        if shape.groups != 1 {
-            return Err(Refusal::new(format!("takes one group, given {}", shape.groups)));
+        if let Some(stride) = strides[1..].iter().find(|&&stride| stride > MAX_STEP) {
+            return Err(Refusal::new(format!("the copy engine takes steps of up to {MAX_STEP}, given {stride}")));
         }
         let (read, written) = if fprop { (problem.x(), problem.y()) } else { (problem.y(), problem.x()) };
         let read = Positions::of(if fprop { "x" } else { "dy" }, read, false)?;
-        let (classes, _) = classes(problem);
+        let (classes, step) = classes(problem);
         let class = classes[0];
         // One tap reads nothing twice; the tile of 16 channels is for few that are written.
         if class.n_taps() < 2 && written.dims()[1] > 16 {
@@ -189,12 +263,14 @@ impl View {
             data_type,
             filter: Filter::of("w", problem.w())?,
             extents: class.axes.map(|axis| axis.extent),
-            channels: read.channels,
-            columns: written.dims()[1],
+            step,
+            groups: shape.groups,
+            channels: read.channels / shape.groups,
+            columns: written.dims()[1] / shape.groups,
             sum_is_contiguous: fprop,
             strides: [image, d],
             spread: Spread {
-                counts: [1, 1, written.dims()[1]],
+                counts: [1, 1, written.dims()[1] / shape.groups],
                 extents: [class.axes[1].extent, class.axes[2].extent],
                 strides: [h, w, written.strides()[1]],
             },
@@ -211,15 +287,25 @@ impl View {
             _ => self.columns <= 64,
         };
         let too_flat = form.depth < 64 && 2 * self.panels(64) <= self.panels(form.depth);
-        !too_wide && !too_flat && self.cut(form).is_some()
+        // With more tiles than that, each of more positions would do.
+        const MANY_TILES: i64 = 1024;
+        // The next group's channels may be no numbers, which times the filter's zeros are none either.
+        let reaches_over = self.groups > 1 && self.channels % i64::from(form.depth) != 0;
+        let most = if form.tile_m < TILE_M { MANY_TILES } else { i64::from(i32::MAX) };
+        let cut = self.cut(form).filter(|cut| self.groups * self.n_tiles(cut, form.gemm_n) <= most);
+        !too_wide && !too_flat && !reaches_over && cut.is_some()
     }
 
-    /// The cut with the fewest tiles, unless none fits shared memory.
+    /// The parts that rows and columns fall into.
+    fn parts(&self) -> [Parts; 2] {
+        [1, 2].map(|axis| Parts::of(self.class.axes[axis], self.step[axis]))
+    }
+
+    /// The cut that takes the fewest cycles, unless none fits shared memory.
     fn cut(&self, form: Form) -> Option<Cut> {
         let [_, h, w] = self.extents;
-        let [_, row_axis, axis] = self.class.axes;
-        let span = |axis: super::im2col_wgmma::AxisClass| (axis.n_taps - 1) * axis.tap_offset;
-        let (span_h, span_w) = (span(row_axis), span(axis));
+        let [rows, columns] = self.parts();
+        let (span_h, span_w) = (rows.longest_span(), columns.longest_span());
         let (least, most) = match form.resident {
             true => (self.n_products(form), self.n_products(form)),
             false => (MIN_STAGES, i64::from(MAX_STAGES)),
@@ -227,38 +313,83 @@ impl View {
         if form.resident && self.columns > i64::from(form.gemm_n) || most > MAX_RESIDENT {
             return None;
         }
-        let bytes = position_bytes(form.depth);
+        let (bytes, tile_m) = (position_bytes(form.depth), i64::from(form.tile_m));
         let mut best: Option<Cut> = None;
         for strips in 1..=w.min(64) {
             let strip_w = (w + strips - 1) / strips;
-            let pitch = if strips == 1 {
-                // A row's padding at the end is the next one's at the begin.
-                (self.read.extents[2] - axis.base).max(w + span_w + axis.base).max(w).min(w + span_w)
+            let pitch = if strips == 1 { columns.pitch(w, self.read.extents[2]) } else { strip_w + span_w };
+            let image_rows = rows.pitch(h, self.read.extents[1]);
+            let of_image = (h - 1) * pitch + w;
+            let (images, image_rows, m_blocks, tail) = if strips == 1 && of_image <= tile_m {
+                // Whole images, as many as fit; behind them all that positions read that are computed for nothing.
+                let images = (1 + (tile_m - of_image) / (image_rows * pitch)).min(self.read.images.max(1)).min(MAX_BOX);
+                let read = tile_m.max(((images - 1) * image_rows + h) * pitch) + span_h * pitch + span_w;
+                (images, image_rows, 1, (read - images * image_rows * pitch).max(span_w))
             } else {
-                strip_w + span_w
+                let m_blocks = (h * pitch + tile_m - 1) / tile_m;
+                // Tiles begin at multiples of what the pitch has in common with them.
+                let farthest = pitch - (1 << pitch.trailing_zeros().min(tile_m.trailing_zeros()));
+                (1, (farthest + tile_m + pitch - 1) / pitch + span_h, m_blocks, span_w)
             };
-            let m_blocks = (h * pitch + i64::from(TILE_M) - 1) / i64::from(TILE_M);
-            // Tiles begin at multiples of what the pitch has in common with them.
-            let farthest = pitch - (1 << pitch.trailing_zeros().min(TILE_M.trailing_zeros()));
-            let rows = (farthest + i64::from(TILE_M) + pitch - 1) / pitch + span_h;
-            if pitch > MAX_BOX || rows > MAX_BOX || rows * pitch * i64::from(bytes) > 1 << 17 {
+            let boxes = [(pitch - 1) * self.step[2] + 1, (image_rows - 1) * self.step[1] + 1];
+            let n_rows = images * image_rows;
+            if boxes.iter().any(|&extent| extent > MAX_BOX) || n_rows * pitch * i64::from(bytes) > 1 << 17 {
                 continue;
             }
-            let positions = (rows * pitch + span_w) as u32;
-            let shared = HaloShared::new(positions, bytes, form.gemm_n * bytes, most as u32);
-            let cut = Cut { strips, strip_w, pitch, rows, tail: span_w, m_blocks, shared };
-            if i64::from(shared.stages) >= least
-                && best.is_none_or(|best| strips * m_blocks < best.strips * best.m_blocks)
-            {
+            let positions = (n_rows * pitch + tail) as u32;
+            let shared = HaloShared::new(positions, bytes, form.gemm_n * bytes, [least as u32, most as u32]);
+            let cut = Cut { strips, strip_w, pitch, images, image_rows, tail, m_blocks, shared };
+            let is_better = |best: Cut| self.cycles(&cut, form) < self.cycles(&best, form);
+            if i64::from(shared.stages) >= least && best.is_none_or(is_better) {
                 best = Some(cut);
             }
         }
         best
     }
 
+    /// Cycles of a multiprocessor for the tiles of a group: those of products, and those in which positions are loaded.
+    fn cycles(&self, cut: &Cut, form: Form) -> f64 {
+        /// For a position, and for each of its bytes: of 64 channels, what the second-level cache was seen to deliver.
+        const POSITION: f64 = 0.5;
+        const BYTE: f64 = 1.0 / 256.0;
+        let buffers = self.n_buffers(form);
+        let positions = (buffers * cut.images * cut.image_rows * cut.pitch) as f64;
+        let loads = positions * (POSITION + BYTE * f64::from(position_bytes(form.depth)));
+        let products = self.n_products(form) as f64 * form.product_cycles();
+        self.n_tiles(cut, form.gemm_n) as f64 * (products + loads + self.waits(cut, form) as f64 * WAIT_CYCLES)
+    }
+
+    /// Buffers of a tile: for every plane, part and panel of channels.
+    fn n_buffers(&self, form: Form) -> i64 {
+        let parts: i64 = self.parts().iter().map(|parts| parts.count).product();
+        self.class.axes[0].n_taps * self.panels(form.depth) * parts
+    }
+
+    /// Buffers of a tile that a consumer waits for, since it has but one.
+    fn waits(&self, cut: &Cut, form: Form) -> i64 {
+        if form.resident && cut.shared.buffers == MIN_BUFFERS { self.n_buffers(form) - 1 } else { 0 }
+    }
+
+    /// Tiles of a group.
     fn n_tiles(&self, cut: &Cut, gemm_n: u32) -> i64 {
         let n_blocks = (self.columns + i64::from(gemm_n) - 1) / i64::from(gemm_n);
-        self.read.images * self.extents[0] * cut.strips * cut.m_blocks * n_blocks
+        let images = (self.read.images + cut.images - 1) / cut.images;
+        images * self.extents[0] * cut.strips * cut.m_blocks * n_blocks
+    }
+
+    /// How tiles are shared out: blocks of a group where the filter is resident, else of all, and in how many rounds.
+    fn shares(&self, cut: &Cut, form: Form, n_units: i64) -> (i64, i64) {
+        let n_tiles = self.n_tiles(cut, form.gemm_n);
+        // Where each consumer has tiles of its own, a block takes two at a time.
+        let (tiles, most) = if form.resident {
+            ((n_tiles + 1) / 2, (n_units / self.groups).max(1))
+        } else {
+            (n_tiles * self.groups, n_units)
+        };
+        let rounds = (tiles + most - 1) / most;
+        // As few blocks as do it in the same number of rounds: the others would only draw power.
+        let shares = if rounds == 0 { 1 } else { (tiles + rounds - 1) / rounds };
+        (shares, rounds)
     }
 
     /// Panels of so many channels that are read.
@@ -280,10 +411,6 @@ impl View {
         const ENDS_US: f64 = 2.75;
         /// The same until a resident filter is there.
         const RESIDENT_US: f64 = 1.4;
-        /// Multiply-adds of a multiprocessor's tensor cores in a cycle.
-        const RATE: f64 = 2048.0;
-        /// Bytes that product instructions were seen to read from shared memory in a cycle.
-        const SHARED: f64 = 113.0;
         /// Clock of few products, and with what the longer of both takes of it.
         const CYCLES_PER_US: f64 = 2000.0;
         /// Bytes that the second-level cache delivers to all blocks in a microsecond, and how much longer rows take that
@@ -296,24 +423,28 @@ impl View {
         const COLUMNS_US: f64 = 0.17;
         const COLUMNS_ACROSS_LINES: f64 = 0.7;
         let Some(cut) = self.cut(form) else { return f64::INFINITY };
-        let (m, n) = (f64::from(TILE_M), f64::from(form.gemm_n));
+        let n = f64::from(form.gemm_n);
+        let parts = self.parts().map(|parts| parts.count).iter().product::<i64>() as f64;
         let taps = (self.class.axes[1].n_taps * self.class.axes[2].n_taps) as f64;
-        let halo = f64::from(cut.shared.buffer_bytes) / taps;
+        let halo = f64::from(cut.shared.buffer_bytes) * parts / taps;
         let halo = halo * (1.0 + self.read.misalignment(ACROSS_LINES, 0.0));
         let loaded = halo + if form.resident { 0.0 } else { n * f64::from(position_bytes(form.depth)) };
-        let (tiles, n_units) = (self.n_tiles(&cut, form.gemm_n) as u64, context.info().n_units as u64);
-        let loads = tiles.min(n_units) as f64 * loaded / CACHE;
-        let product =
-            (m * n * f64::from(form.depth) / RATE).max(f64::from(form.operand_bytes) / SHARED) / CYCLES_PER_US + loads;
+        let n_units = context.info().n_units as i64;
+        let (shares, rounds) = self.shares(&cut, form, n_units);
+        let blocks = if form.resident { shares * self.groups } else { shares };
+        let loads = blocks.min(n_units) as f64 * loaded / CACHE;
+        let product = form.product_cycles() / CYCLES_PER_US + loads;
         let aligned = self.spread.strides[1] * ELEMENT_BYTES % CACHE_LINE == 0;
         let columns = COLUMNS_US * n / 64.0 * if aligned { 1.0 } else { 1.0 + COLUMNS_ACROSS_LINES };
         let sum = self.n_products(form) as f64 * product;
         let out = TILE_US + columns;
+        let waits = self.waits(&cut, form) as f64 * WAIT_CYCLES / CYCLES_PER_US;
         if form.resident {
             // Each of two consumers has tiles of its own, which take twice as long.
-            ENDS_US + RESIDENT_US + tiles.div_ceil(2 * n_units) as f64 * (2.17 * sum + out)
+            let rounds = rounds * ((self.groups + n_units - 1) / n_units);
+            ENDS_US + RESIDENT_US + rounds as f64 * (2.17 * sum + out + waits)
         } else {
-            ENDS_US + tiles.div_ceil(n_units) as f64 * (sum + out)
+            ENDS_US + rounds as f64 * (sum + out)
         }
     }
 
@@ -337,22 +468,36 @@ impl View {
             _ => 0,
         };
         let divisor = |value: i64| Divisor::new(value as u32);
+        let parts = self.parts();
+        // The rows of one image are never those of a next one.
+        let image_rows = if cut.m_blocks == 1 && cut.strips == 1 { cut.image_rows } else { 1 << 30 };
         ConvHaloParams {
             a_map: [0; 16],
             b_map: [0; 16],
             shared: cut.shared,
             pitch: divisor(cut.pitch),
-            rows: cut.rows as u32,
+            rows: (cut.images * cut.image_rows) as u32,
             tail: cut.tail as u32,
+            images: cut.images as u32,
+            image_rows: divisor(image_rows),
+            n_images: self.read.images as u32,
             n_tiles: self.n_tiles(cut, form.gemm_n) as u32,
+            groups: divisor(self.groups),
+            channels: self.channels as u32,
+            group_k: if self.sum_is_contiguous { self.columns as u32 } else { self.channels as u32 },
             n_blocks: divisor((self.columns + i64::from(form.gemm_n) - 1) / i64::from(form.gemm_n)),
             m_blocks: divisor(cut.m_blocks),
             strips: divisor(cut.strips),
             strip_w: cut.strip_w as u32,
             extents: self.extents.map(|extent| extent as u32),
             planes: divisor(self.extents[0]),
+            step: self.step.map(|step| step as u32),
             base: axes.map(|axis| axis.base as i32),
             taps: axes.map(|axis| axis.n_taps as u32),
+            parts: parts.map(|parts| parts.count as u32),
+            part_taps: parts.map(|parts| (parts.axis.n_taps / parts.count) as u32),
+            longer_parts: parts.map(|parts| (parts.axis.n_taps % parts.count) as u32),
+            shift: parts.map(|parts| parts.shift as u32),
             tap_offset: axes.map(|axis| axis.tap_offset as u32),
             first_tap: (0..3).map(|i| axes[i].first_tap * linear[i]).sum::<i64>() as i32,
             tap_step: std::array::from_fn(|i| (axes[i].tap_step * linear[i]) as i32),
@@ -371,12 +516,15 @@ impl View {
     /// A map of boxes of whole rows, with their padding.
     fn read_map(&self, context: &GpuContext, address: u64, cut: &Cut, depth: u32) -> Result<[u64; 16], Error> {
         let Positions { channels, extents: [d, h, w], strides: [sd, sh, sw], images, image_stride, .. } = self.read;
+        let [_, step_h, step_w] = self.step.map(|step| step as u32);
+        let span = |count: i64, step: u32| (count as u32 - 1) * step + 1;
         let tiled = Tiled {
             data_type: self.data_type,
             address,
             dims: &[channels, w, h, d, images].map(|dim| dim as u64),
             strides_bytes: &[sw, sh, sd, image_stride].map(|stride| (stride * ELEMENT_BYTES) as u64),
-            box_dims: &[depth, cut.pitch as u32, cut.rows as u32, 1, 1],
+            box_dims: &[depth, span(cut.pitch, step_w), span(cut.image_rows, step_h), 1, cut.images as u32],
+            element_strides: &[1, step_w, step_h, 1, 1],
             swizzle: if depth == 64 { Swizzle::B128 } else { Swizzle::B64 },
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())
@@ -413,11 +561,8 @@ impl Product {
         let function = context.function(config.0)?;
         // Not this problem's size: plans share the function.
         function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
-        // Where each consumer has tiles of its own, a block takes two at a time.
-        let n_tiles = params.n_tiles.max(1).div_ceil(if form.resident { 2 } else { 1 });
-        let n_units = context.info().n_units as u32;
-        // As few blocks as do it in the same number of rounds: the others would only draw power.
-        let blocks = n_tiles.div_ceil(n_tiles.div_ceil(n_units));
+        let (shares, _) = view.shares(&cut, form, context.info().n_units as i64);
+        let blocks = if form.resident { shares * view.groups } else { shares } as u32;
         let config = LaunchConfig {
             grid: [blocks, 1, 1],
             block: [THREADS, 1, 1],
@@ -467,5 +612,91 @@ impl Launch for HaloLaunch {
         check_address(self.names[0], addresses[0])?;
         check_address(self.names[1], addresses[1])?;
         self.product.launch(stream, addresses, call.alpha, call.beta)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DeviceInfo;
+
+    fn view(text: &str) -> Result<View, String> {
+        View::of(&text.parse().unwrap()).map_err(|Refusal(reason)| reason)
+    }
+
+    fn cut(text: &str, form: Form) -> Cut {
+        view(text).unwrap().cut(form).unwrap()
+    }
+
+    #[test]
+    fn small_images_share_a_tile_and_their_padding() {
+        // 7 columns and one of padding, 7 rows and one of padding: four images are 256 positions.
+        let shape = "conv:fprop pad=1x1 x=9x64x7x7:bf16:nhwc w=64x64x3x3:bf16:nhwc";
+        let Cut { pitch, images, image_rows, tail, m_blocks, .. } = cut(shape, C64_P256);
+        assert_eq!([pitch, images, image_rows, m_blocks, tail], [8, 4, 8, 1, 18]);
+        assert_eq!(view(shape).unwrap().n_tiles(&cut(shape, C64_P256), 64), 3);
+        // Without padding there is none to share.
+        let Cut { pitch, images, image_rows, .. } =
+            cut("conv:fprop x=9x64x9x9:bf16:nhwc w=64x64x3x3:bf16:nhwc", C64_P256);
+        assert_eq!([pitch, images, image_rows], [9, 3, 9]);
+        // An image that fills a tile, and one that fills several.
+        let Cut { images, m_blocks, .. } =
+            cut("conv:dgrad pad=1x1 dx=9x64x14x14:bf16:nhwc w=64x64x3x3:bf16:nhwc", C64_P256);
+        assert_eq!([images, m_blocks], [1, 1]);
+        let Cut { images, strips, m_blocks, .. } =
+            cut("conv:dgrad pad=1x1 dx=9x64x28x28:bf16:nhwc w=64x64x3x3:bf16:nhwc", C64_P256);
+        assert_eq!([images, strips * m_blocks], [1, 4]);
+    }
+
+    #[test]
+    fn strides_part_what_is_read() {
+        let parts =
+            |text: &str| view(text).unwrap().parts().map(|parts| (parts.count, parts.shift, parts.longest_span()));
+        let of = |desc: &str, taps: &str| {
+            parts(&format!("conv:fprop {desc} x=2x64x28x28:bf16:nhwc w=64x64x{taps}:bf16:nhwc"))
+        };
+        assert_eq!(of("pad=1x1", "3x3"), [(1, 1, 2); 2]);
+        assert_eq!(of("pad=1x1 stride=2x2", "3x3"), [(2, 1, 1); 2]);
+        assert_eq!(of("pad=1x1 stride=2x2 dil=2x4", "3x3"), [(1, 1, 2), (1, 2, 4)]);
+        assert_eq!(of("stride=4x6 dil=6x4", "3x2"), [(2, 3, 3), (2, 2, 0)]);
+        let strided = "conv:fprop pad=1x1 stride=2x2 x=2x64x28x28:bf16:nhwc w=64x64x3x3:bf16:nhwc";
+        let Cut { pitch, images, image_rows, .. } = cut(strided, C64_P256);
+        // 14 columns of every second position; the padding at the end is none, so that the next row's is what is missing.
+        assert_eq!([pitch, images, image_rows], [15, 1, 15]);
+    }
+
+    #[test]
+    fn resident_filters_keep_blocks_to_a_group() {
+        let view = view("conv:fprop pad=1x1 groups=16 x=128x1024x7x7:bf16:nhwc w=1024x64x3x3:bf16:nhwc").unwrap();
+        let cut = view.cut(C64_P256_RESIDENT).unwrap();
+        // 32 tiles of a group, two at a time, by 8 blocks of each group.
+        assert_eq!(view.shares(&cut, C64_P256_RESIDENT, 132), (8, 2));
+        assert_eq!(view.shares(&cut, C64_P256, 132), (128, 4));
+        // More groups than multiprocessors.
+        assert_eq!(view.shares(&cut, C64_P256_RESIDENT, 10), (1, 16));
+        let context = Context::described(DeviceInfo::h200());
+        assert!(view.products_us(C64_P256_RESIDENT, &context) < view.products_us(C64_P256, &context));
+    }
+
+    #[test]
+    fn what_it_does_not_take_is_refused() {
+        let refusal = |text: &str| view(text).err().unwrap();
+        let refuses = |text: &str, reason: &str| {
+            let given = refusal(text);
+            assert!(given.contains(reason), "{given}");
+        };
+        refuses("conv:wgrad x=1x64x9x9:bf16:nhwc dw=64x64x3x3:bf16:nhwc", "the pass is wgrad");
+        refuses(
+            "conv:dgrad stride=2x1 dx=1x64x9x9:bf16:nhwc w=64x64x3x3:bf16:nhwc",
+            "dgrad of stride 1, given [1, 2, 1]",
+        );
+        refuses("conv:fprop stride=1x9 x=1x64x19x19:bf16:nhwc w=64x64x3x3:bf16:nhwc", "steps of up to 8, given 9");
+        refuses("conv:fprop x=1x64x9x9:bf16:nhwc w=64x64x1x1:bf16:nhwc", "filters of several taps");
+        refuses("conv:fprop x=1x64x9x9:f32:nhwc w=64x64x3x3:f32:nhwc", "f32");
+        // Groups that end within a panel would read the next one's channels.
+        let of =
+            |c: i64| view(&format!("conv:fprop groups=2 x=1x{}x9x9:f16:nhwc w=64x{c}x3x3:f16:nhwc", 2 * c)).unwrap();
+        assert!(of(64).fits(C64_P256) && !of(96).fits(C64_P256) && of(96).fits(C64_P256_D32_RESIDENT));
+        assert!(!of(40).fits(C64_P256_D32_RESIDENT) && !of(40).fits(C64_P256));
     }
 }

@@ -284,6 +284,7 @@ impl KMajorView {
                 (filter.k_stride * self.element_bytes) as u64,
             ],
             box_dims: &[self.row_elems(), 1, rows],
+            element_strides: &[],
             swizzle: Swizzle::B128,
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())

@@ -338,6 +338,8 @@ impl Packing {
             filter: view.filter,
             class,
             extents: class.axes.map(|axis| axis.extent),
+            step: [1; 3],
+            groups: 1,
             channels: view.group_read,
             columns: view.group_written,
             sum_is_contiguous: true,

@@ -127,6 +127,8 @@ fn halo_view(view: &View) -> halo_wgmma::View {
         filter: view.filter,
         class: view.classes[0],
         extents: view.written.extents,
+        step: [1; 3],
+        groups: 1,
         channels: view.group_read,
         columns: view.group_written,
         sum_is_contiguous: true,

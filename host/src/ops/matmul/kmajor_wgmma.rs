@@ -365,6 +365,7 @@ impl InputMap {
             dims: &self.dims,
             strides_bytes: &self.strides_bytes,
             box_dims: &[(ROW_BYTES / self.element_bytes) as u32, rows, 1, 1, 1],
+            element_strides: &[],
             swizzle: Swizzle::B128,
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())

@@ -161,6 +161,7 @@ impl DepthwiseTmaLaunch {
             dims: &[channels, width, height, self.view.n as u64],
             strides_bytes: &[column_bytes, width * column_bytes, height * width * column_bytes],
             box_dims: &[tile.channels, columns, rows, tile.images],
+            element_strides: &[],
             swizzle: Swizzle::None,
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())

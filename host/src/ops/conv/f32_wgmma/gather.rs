@@ -311,6 +311,7 @@ impl PartsView {
             dims: &[filter.tap_stride as u64, filter.n_taps() as u64, filter.k as u64, u64::from(PARTS)],
             strides_bytes: &[2 * filter.tap_stride as u64, 2 * filter.k_stride as u64, self.part_bytes()],
             box_dims: &[PARTS_PANEL, 1, tile.gemm_n, PARTS],
+            element_strides: &[],
             swizzle: Swizzle::B64,
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())
@@ -428,6 +429,7 @@ impl FilterMap {
             dims: &[dims[0], dims[1], dims[2], 1],
             strides_bytes: &[stride(0), stride(1), 16],
             box_dims: &[PARTS_PANEL, 1, if self.side_by_side { PARTS_PANEL } else { tile.gemm_n }, 1],
+            element_strides: &[],
             swizzle: Swizzle::B128,
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())

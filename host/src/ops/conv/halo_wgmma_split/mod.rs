@@ -264,6 +264,7 @@ impl View {
             dims: &dims.map(|dim| dim as u64),
             strides_bytes: &strides.map(|stride| (stride * ELEMENT_BYTES) as u64),
             box_dims: &[TILE, self.cut.stage.pitch.divisor, third, fourth, 1],
+            element_strides: &[],
             swizzle: Swizzle::B128,
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())

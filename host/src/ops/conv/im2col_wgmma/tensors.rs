@@ -250,6 +250,7 @@ impl Positions {
             dims: &[self.channels as u64, self.count() as u64],
             strides_bytes: &[(self.linear_stride().unwrap_or(0) * self.element_bytes) as u64],
             box_dims: &[columns, rows],
+            element_strides: &[],
             swizzle: self.swizzle(columns),
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())
@@ -412,6 +413,7 @@ impl Filter {
             dims: &[self.group_c as u64, self.n_taps() as u64, self.k as u64],
             strides_bytes: &[(self.tap_stride * ELEMENT_BYTES) as u64, (self.k_stride * ELEMENT_BYTES) as u64],
             box_dims: &[columns, 1, rows],
+            element_strides: &[],
             swizzle: if columns == 64 { Swizzle::B128 } else { Swizzle::B64 },
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())

@@ -320,6 +320,7 @@ impl Mapped {
                 dims: &[self.y.channels as u64, q as u64, p as u64, self.planes()],
                 strides_bytes: &[q_stride, p_stride, self.plane_stride()].map(|stride| 2 * stride as u64),
                 box_dims: &[ROWS_K, columns, 1, 1],
+                element_strides: &[],
                 swizzle: Swizzle::B128,
             },
         )
@@ -340,6 +341,7 @@ impl Mapped {
                 dims: &[self.y.channels as u64, tile.columns.into(), strips, p as u64, self.planes()],
                 strides_bytes: &[q_stride, strip_stride, p_stride, self.plane_stride()].map(|stride| 2 * stride as u64),
                 box_dims: &[WGRAD_K, tile.row_entries.divisor, 1, tile.rows, 1],
+                element_strides: &[],
                 swizzle: Swizzle::B128,
             },
         )

@@ -345,6 +345,7 @@ impl Shape {
             dims: &self.dims,
             strides_bytes: &self.strides_bytes,
             box_dims: &[inner, outer, 1, 1, 1],
+            element_strides: &[],
             swizzle: Swizzle::B128,
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())

@@ -4,7 +4,7 @@ use super::{Product, SUBTILE, run};
 use crate::ops::conv::im2col_wgmma::{Bf16, F16};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, param_tensor_map};
-use kernel_abi::ops::conv::halo_wgmma::{ConvHaloParams, position_bytes};
+use kernel_abi::ops::conv::halo_wgmma::{ConvHaloParams, FEW_POSITIONS, TILE_M, position_bytes};
 
 macro_rules! entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $form:ident)),* $(,)?) => { $(
@@ -28,7 +28,13 @@ macro_rules! sums {
     (P256_C16_RESIDENT) => {
         (8, 4)
     };
+    (C64_P64) => {
+        (32, 1)
+    };
     (C64_P256) => {
+        (64, 1)
+    };
+    (C64_P256_D32) => {
         (64, 1)
     };
     (C64_P256_RESIDENT) => {
@@ -65,7 +71,9 @@ macro_rules! product {
     (@P256_C16_RESIDENT fprop, $this:ident, $dtype:ident) => {
         product!(@positions 4, [0 1 2], 3, $this, $dtype, 256, true);
     };
+    (@C64_P64 $($row:tt)*) => { product!(@of 32, 64, 64, 4, 64, false, $($row)*); };
     (@C64_P256 $($row:tt)*) => { product!(@of 64, 128, 64, 4, 128, false, $($row)*); };
+    (@C64_P256_D32 $($row:tt)*) => { product!(@of 64, 128, 64, 2, 128, false, $($row)*); };
     (@C64_P256_RESIDENT $($row:tt)*) => { product!(@of 128, 256, 64, 4, 256, true, $($row)*); };
     (@C64_P256_D32_RESIDENT $($row:tt)*) => { product!(@of 128, 256, 64, 2, 256, true, $($row)*); };
     (@C128_P256 $($row:tt)*) => { product!(@of 128, 256, 128, 4, 256, false, $($row)*); };
@@ -81,7 +89,9 @@ macro_rules! product {
         impl Product<$r, 1> for $this {
             const CHANNELS: u32 = $channels;
             const DEPTH: u32 = 16 * $steps;
+            const TILE: u32 = if $positions == FEW_POSITIONS { FEW_POSITIONS } else { TILE_M };
             const POSITIONS: u32 = $positions;
+            const SHARES_TAPS: bool = $positions == FEW_POSITIONS;
             const RESIDENT: bool = $resident;
             const FILTER_IS_MN_MAJOR: bool = $mn == 1;
 
@@ -102,7 +112,9 @@ macro_rules! product {
         impl Product<8, $subtiles> for $this {
             const CHANNELS: u32 = 16;
             const DEPTH: u32 = 64;
+            const TILE: u32 = TILE_M;
             const POSITIONS: u32 = $positions;
+            const SHARES_TAPS: bool = false;
             const RESIDENT: bool = $resident;
             const FILTER_IS_MN_MAJOR: bool = false;
 

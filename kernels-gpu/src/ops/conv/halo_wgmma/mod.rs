@@ -5,10 +5,10 @@
 //! what is read, rows of positions with the padding as zeros, and the filter; warpgroups 1 and 2 compute. The product
 //! instruction takes positions from wherever a tap's shift has them begin. Shared memory: dynamic, [`HaloShared`].
 //!
-//! Where consumers share tiles, each computes half of the positions or of the channels, one warp loads positions into
-//! two buffers and the other one the filter, tap after tap, into a ring. Where the filter is resident, each consumer has
-//! its own tiles, buffer and loading warp. All threads of such a warp compute where, so that addresses are computed once
-//! for all of them, and one queues the copies.
+//! One warp loads positions into a ring of buffers and the other one the filter, tap after tap, into a ring of its own.
+//! Where consumers share tiles, each computes half of the positions, of the channels or of the taps. Where the filter is
+//! resident, each consumer has its own tiles, whose buffers alternate in the ring. All threads of a loading warp compute
+//! where, so that addresses are computed once for all of them, and one queues the copies.
 //!
 //! The product's rows are channels that are written, its columns positions: an instruction of 64 × 256 reads 10 KB from
 //! shared memory where four of 64 × 64 with the roles exchanged read 16, and reading is what limits them. For up to 16
@@ -20,13 +20,13 @@ mod entry;
 mod store;
 
 use super::im2col_wgmma::Half;
-use cuda_std::barrier::fence_proxy_async_shared;
+use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{mbarrier, schedule, shared, warp};
 use kernel_abi::ops::conv::halo_wgmma::{
-    BUFFERS, ConvHaloParams, HaloPlace, HaloShared, OUT_BYTES, TILE_M, position_bytes,
+    ConvHaloParams, HaloPart, HaloPlace, HaloShared, MIN_BUFFERS, OUT_BYTES, position_bytes,
 };
 use store::{Out, Rows, each_element, store_transposed};
 
@@ -37,8 +37,12 @@ trait Product<const R: usize, const S: usize> {
     const CHANNELS: u32;
     /// Channels that are read with it: 64, or 32.
     const DEPTH: u32;
-    /// Positions of a tile that one consumer computes.
+    /// Positions of a tile.
+    const TILE: u32;
+    /// Those that one consumer computes.
     const POSITIONS: u32;
+    /// Whether each consumer computes every other tap of a tile.
+    const SHARES_TAPS: bool;
     /// Whether the filter is resident, and each consumer has tiles of its own.
     const RESIDENT: bool;
     const FILTER_IS_MN_MAJOR: bool;
@@ -121,24 +125,18 @@ impl Ring {
             self.advance();
         }
     }
-
-    /// The ring of one of its parts alone.
-    #[inline(always)]
-    fn part(self, index: u32) -> Ring {
-        Ring { base: self.base + index * self.bytes, barriers: self.barriers + 16 * index, count: 1, ..self }
-    }
 }
 
 /// The rings of one block: of what is read, and of the filter.
 #[inline(always)]
 fn rings(layout: HaloShared, base: u32) -> (Ring, Ring) {
     let barriers = base + layout.barriers_at();
-    let halo = Ring { base, bytes: layout.buffer_bytes, count: BUFFERS, barriers, index: 0, parity: 0 };
+    let halo = Ring { base, bytes: layout.buffer_bytes, count: layout.buffers, barriers, index: 0, parity: 0 };
     let filter = Ring {
         base: base + layout.ring_at(),
         bytes: layout.stage_bytes,
         count: layout.stages,
-        barriers: barriers + 16 * BUFFERS,
+        barriers: barriers + 16 * layout.buffers,
         index: 0,
         parity: 0,
     };
@@ -159,18 +157,20 @@ unsafe fn run<P: Product<R, S>, E: Half, const R: usize, const S: usize>(p: &Con
         tma::prefetch_map(maps[0]);
         tma::prefetch_map(maps[1]);
         halo.init(if P::RESIDENT { WARPS } else { WARPS * CONSUMERS });
-        filter.init(WARPS * CONSUMERS);
+        filter.init(if P::SHARES_TAPS { WARPS } else { WARPS * CONSUMERS });
         mbarrier::fence_init();
     }
     // Nothing is ever loaded there.
-    let mut zero = thread_idx_x();
     let bytes = position_bytes(P::DEPTH);
-    while zero < p.tail * (bytes / 16) * BUFFERS {
-        let of_buffer = p.tail * (bytes / 16);
-        let (buffer, chunk) = if zero < of_buffer { (0, zero) } else { (1, zero - of_buffer) };
-        let behind = p.rows * p.pitch.divisor * bytes + 16 * chunk;
-        shared::store_x4(base + buffer * p.shared.buffer_bytes + behind, [0; 4]);
-        zero += 3 * WARPGROUP;
+    let mut buffer = 0;
+    while buffer < p.shared.buffers {
+        let behind = base + buffer * p.shared.buffer_bytes + p.rows * p.pitch.divisor * bytes;
+        let mut zero = thread_idx_x();
+        while zero < p.tail * (bytes / 16) {
+            shared::store_x4(behind + 16 * zero, [0; 4]);
+            zero += 3 * WARPGROUP;
+        }
+        buffer += 1;
     }
     fence_proxy_async_shared();
     sync_threads();
@@ -179,19 +179,12 @@ unsafe fn run<P: Product<R, S>, E: Half, const R: usize, const S: usize>(p: &Con
     let warp = warp::uniform(thread_idx_x() / 32);
     if warpgroup > 0 {
         consume::<P, E, R, S>(p, base, halo, filter, warpgroup - 1);
-    } else if P::RESIDENT {
-        if warp == 0 {
-            if warp::elect() {
-                mbarrier::arrive_expect_bytes(filter.full(), p.shared.stages * p.shared.stage_bytes);
-            }
-            load_filter::<P, R, S>(p, maps[1], filter);
-        }
-        if warp < CONSUMERS {
-            load_positions::<P, R, S>(p, maps[0], halo.part(warp), Tiles::new::<P, R, S>(warp));
-        }
     } else if warp == 0 {
-        load_positions::<P, R, S>(p, maps[0], halo, Tiles::new::<P, R, S>(0));
+        load_positions::<P, R, S>(p, maps[0], halo);
     } else if warp == 1 {
+        if P::RESIDENT && warp::elect() {
+            mbarrier::arrive_expect_bytes(filter.full(), p.shared.stages * p.shared.stage_bytes);
+        }
         load_filter::<P, R, S>(p, maps[1], filter);
     }
 }
@@ -200,30 +193,36 @@ unsafe fn run<P: Product<R, S>, E: Half, const R: usize, const S: usize>(p: &Con
 struct Tiles {
     index: u32,
     step: u32,
+    /// The group whose tiles they are, where the filter is resident.
+    group: u32,
 }
 
 impl Tiles {
+    /// Where the filter is resident, the number of blocks is a multiple of that of groups.
     #[inline(always)]
-    fn new<P: Product<R, S>, const R: usize, const S: usize>(consumer: u32) -> Self {
+    fn new<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvHaloParams, consumer: u32) -> Self {
         if P::RESIDENT {
-            Tiles { index: block_idx_x() * CONSUMERS + consumer, step: grid_dim_x() * CONSUMERS }
+            let (share, group) = p.groups.div_rem(block_idx_x());
+            let (shares, _) = p.groups.div_rem(grid_dim_x());
+            Tiles { index: share * CONSUMERS + consumer, step: shares * CONSUMERS, group }
         } else {
-            Tiles { index: block_idx_x(), step: grid_dim_x() }
+            Tiles { index: block_idx_x(), step: grid_dim_x(), group: 0 }
         }
     }
 
     #[inline(always)]
     fn next<P: Product<R, S>, const R: usize, const S: usize>(&mut self, p: &ConvHaloParams) -> Option<HaloPlace> {
-        if self.index >= p.n_tiles {
+        let (tile, group) = if P::RESIDENT { (self.index, self.group) } else { p.groups.div_rem(self.index) };
+        if tile >= p.n_tiles {
             return None;
         }
-        let place = p.place(P::CHANNELS, self.index);
         self.index += self.step;
-        Some(place)
+        Some(p.place(P::TILE, P::CHANNELS, tile, group))
     }
 }
 
-/// Loads positions for tile after tile: for every plane that a tap reads, and every panel of channels, one buffer.
+/// Loads positions for tile after tile: for every plane that a tap reads, every panel of channels and every part, one
+/// buffer. Where each consumer has tiles of its own, a tile of each, buffer by buffer in turns.
 ///
 /// # Safety
 /// As [`run`]; all threads of one warp.
@@ -232,29 +231,64 @@ unsafe fn load_positions<P: Product<R, S>, const R: usize, const S: usize>(
     p: &ConvHaloParams,
     map: MapAddress,
     mut halo: Ring,
-    mut tiles: Tiles,
 ) {
     let bytes = p.rows * p.pitch.divisor * position_bytes(P::DEPTH);
+    let mut tiles = Tiles::new::<P, R, S>(p, 0);
+    let mut seconds = Tiles::new::<P, R, S>(p, 1);
     while let Some(place) = tiles.next::<P, R, S>(p) {
-        let (first_row, _) = p.pitch.div_rem(place.m);
-        let (w, h) = (place.strip as i32 + p.base[2], first_row as i32 + p.base[1]);
+        let second = if P::RESIDENT { seconds.next::<P, R, S>(p) } else { None };
         let mut tap = 0;
         while tap < p.taps[0] {
-            let d = place.plane as i32 + p.base[0] + (tap * p.tap_offset[0]) as i32;
             let mut panel = 0;
             while panel < p.panels {
-                mbarrier::wait(halo.empty(), halo.parity ^ 1);
-                if warp::elect() {
-                    let bar = halo.full();
-                    mbarrier::arrive_expect_bytes(bar, bytes);
-                    tma::load_5d(halo.at(), map, bar, [(panel * P::DEPTH) as i32, w, h, d, place.image as i32]);
+                let mut part = HaloPart::FIRST;
+                loop {
+                    let first_channel = panel * P::DEPTH;
+                    load_buffer(p, map, &mut halo, Some(place), [tap, part.h, part.w], first_channel, bytes);
+                    if P::RESIDENT {
+                        load_buffer(p, map, &mut halo, second, [tap, part.h, part.w], first_channel, bytes);
+                    }
+                    part = part.next(p);
+                    if part == HaloPart::FIRST {
+                        break;
+                    }
                 }
-                halo.advance();
                 panel += 1;
             }
             tap += 1;
         }
     }
+}
+
+/// Loads what a part of a tile reads of some channels; nothing for the consumer that has no tile left.
+///
+/// # Safety
+/// As [`load_positions`].
+#[inline(always)]
+unsafe fn load_buffer(
+    p: &ConvHaloParams,
+    map: MapAddress,
+    halo: &mut Ring,
+    place: Option<HaloPlace>,
+    taps: [u32; 3],
+    first_channel: u32,
+    bytes: u32,
+) {
+    mbarrier::wait(halo.empty(), halo.parity ^ 1);
+    let leads = warp::elect();
+    if let Some(place) = place {
+        let (first_row, _) = p.pitch.div_rem(place.m);
+        let first = [place.plane, first_row, place.strip];
+        let at = |axis: usize| (first[axis] * p.step[axis] + taps[axis] * p.tap_offset[axis]) as i32 + p.base[axis];
+        let channel = (place.group * p.channels + first_channel) as i32;
+        if leads {
+            mbarrier::arrive_expect_bytes(halo.full(), bytes);
+            tma::load_5d(halo.at(), map, halo.full(), [channel, at(2), at(1), at(0), place.image as i32]);
+        }
+    } else if leads {
+        mbarrier::arrive(halo.full());
+    }
+    halo.advance();
 }
 
 /// Loads the filter in the order in which taps are multiplied: for tile after tile, or once.
@@ -268,45 +302,53 @@ unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
     mut filter: Ring,
 ) {
     let resident = filter.full();
-    let mut tiles = Tiles::new::<P, R, S>(0);
+    let mut tiles = Tiles::new::<P, R, S>(p, 0);
     while let Some(place) = tiles.next::<P, R, S>(p) {
-        let n = place.n as i32;
+        let (n, k) = (place.n as i32, (place.group * p.group_k) as i32);
         let mut t = 0;
         while t < p.taps[0] {
             let mut panel = 0;
             while panel < p.panels {
                 let c = (panel * P::DEPTH) as i32;
-                let mut tap = p.first_tap + t as i32 * p.tap_step[0];
-                let mut r = 0;
-                while r < p.taps[1] {
-                    let mut s = 0;
-                    while s < p.taps[2] {
-                        let bar = if P::RESIDENT { resident } else { filter.full() };
-                        if !P::RESIDENT {
-                            mbarrier::wait(filter.empty(), filter.parity ^ 1);
-                        }
-                        if warp::elect() {
+                let mut part = HaloPart::FIRST;
+                loop {
+                    let tap_of = |axis: usize, tap: u32| tap as i32 * p.tap_step[axis];
+                    let first = p.first_tap + tap_of(0, t) + tap_of(1, part.h) + tap_of(2, part.w);
+                    let [rows, columns] = part.taps(p);
+                    let mut r = 0;
+                    while r < rows {
+                        let mut s = 0;
+                        while s < columns {
+                            let tap = first + tap_of(1, r * p.parts[0]) + tap_of(2, s * p.parts[1]);
+                            let bar = if P::RESIDENT { resident } else { filter.full() };
                             if !P::RESIDENT {
-                                mbarrier::arrive_expect_bytes(bar, p.shared.stage_bytes);
+                                mbarrier::wait(filter.empty(), filter.parity ^ 1);
                             }
-                            if P::FILTER_IS_MN_MAJOR {
-                                let mut column = 0;
-                                while column < P::CHANNELS {
-                                    // A panel of columns holds all rows of the sum.
-                                    let to = filter.at() + column * position_bytes(P::DEPTH);
-                                    tma::load_3d(to, map, bar, [n + column as i32, tap, c]);
-                                    column += PANEL;
+                            if warp::elect() {
+                                if !P::RESIDENT {
+                                    mbarrier::arrive_expect_bytes(bar, p.shared.stage_bytes);
                                 }
-                            } else {
-                                tma::load_3d(filter.at(), map, bar, [c, tap, n]);
+                                if P::FILTER_IS_MN_MAJOR {
+                                    let mut column = 0;
+                                    while column < P::CHANNELS {
+                                        // A panel of columns holds all rows of the sum.
+                                        let to = filter.at() + column * position_bytes(P::DEPTH);
+                                        tma::load_3d(to, map, bar, [n + column as i32, tap, k + c]);
+                                        column += PANEL;
+                                    }
+                                } else {
+                                    tma::load_3d(filter.at(), map, bar, [c, tap, k + n]);
+                                }
                             }
+                            filter.advance();
+                            s += 1;
                         }
-                        filter.advance();
-                        tap += p.tap_step[2];
-                        s += 1;
+                        r += 1;
                     }
-                    tap += p.tap_step[1] - p.taps[2] as i32 * p.tap_step[2];
-                    r += 1;
+                    part = part.next(p);
+                    if part == HaloPart::FIRST {
+                        break;
+                    }
                 }
                 panel += 1;
             }
@@ -318,6 +360,79 @@ unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
     }
 }
 
+/// Where a consumer stands among the taps of a tile.
+struct Walk {
+    part: HaloPart,
+    /// Taps of the part along H and W.
+    taps: [u32; 2],
+    row: u32,
+    column: u32,
+    /// Where the tap begins in its buffer, and its row does.
+    at: u32,
+    at_row: u32,
+    /// Whether the buffer is yet to be waited for.
+    is_new: bool,
+    /// Whether the buffer before is yet to be left to the loading warp, when what reads it is done.
+    leaves: bool,
+    /// The barrier of that buffer.
+    left: u32,
+}
+
+impl Walk {
+    #[inline(always)]
+    fn new(p: &ConvHaloParams) -> Self {
+        let (part, taps) = (HaloPart::FIRST, HaloPart::FIRST.taps(p));
+        Walk { part, taps, row: 0, column: 0, at: 0, at_row: 0, is_new: true, leaves: false, left: 0 }
+    }
+
+    /// Goes on to the next tap, and with the last one of a buffer to the next one of this consumer.
+    ///
+    /// # Safety
+    /// As [`consume`].
+    #[inline(always)]
+    unsafe fn step<P: Product<R, S>, const R: usize, const S: usize>(&mut self, p: &ConvHaloParams, halo: &mut Ring) {
+        let bytes = position_bytes(P::DEPTH);
+        self.at += p.shift[1] * bytes;
+        self.column += 1;
+        if self.column < self.taps[1] {
+            return;
+        }
+        self.column = 0;
+        self.row += 1;
+        self.at_row += p.shift[0] * p.pitch.divisor * bytes;
+        self.at = self.at_row;
+        if self.row < self.taps[0] {
+            return;
+        }
+        if P::SHARES_TAPS && self.is_new {
+            // All of its taps were the other consumer's. It is there before it is left.
+            mbarrier::wait(halo.full(), halo.parity);
+            if thread_idx_x() % 32 == 0 {
+                mbarrier::arrive(halo.empty());
+            }
+        } else {
+            (self.leaves, self.left) = (true, halo.empty());
+        }
+        self.part = self.part.next(p);
+        self.taps = self.part.taps(p);
+        (self.row, self.at, self.at_row, self.is_new) = (0, 0, 0, true);
+        next_buffer::<P, R, S>(halo);
+    }
+}
+
+/// Goes on to the next buffer of this consumer.
+#[inline(always)]
+fn next_buffer<P: Product<R, S>, const R: usize, const S: usize>(halo: &mut Ring) {
+    halo.advance();
+    if P::RESIDENT {
+        halo.advance();
+    }
+}
+
+/// The named barriers at which sums of taps change hands, behind those of the consumers' own.
+const SUMS_MAY_COME: u32 = 3;
+const SUMS_ARE_THERE: u32 = 4;
+
 /// Computes tile after tile.
 ///
 /// # Safety
@@ -326,50 +441,58 @@ unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
 unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
     p: &ConvHaloParams,
     base: u32,
-    halo: Ring,
+    mut halo: Ring,
     mut filter: Ring,
     consumer: u32,
 ) {
     let lane = thread_idx_x() % 32;
     let thread = thread_idx_x() % WARPGROUP;
     let out = base + p.shared.out_at() + consumer * OUT_BYTES;
-    let taps = p.taps[1] * p.taps[2];
-    let n_products = p.taps[0] * p.panels * taps;
+    let n_products = p.taps[0] * p.panels * p.taps[1] * p.taps[2];
     let bytes = position_bytes(P::DEPTH);
-    let next_row = (p.tap_offset[1] * p.pitch.divisor - p.taps[2] * p.tap_offset[2]) * bytes;
-    let next_tap = p.tap_offset[2] * bytes;
     // This consumer's part of a tile that both share.
-    let own = if P::POSITIONS < TILE_M { consumer * P::POSITIONS } else { 0 };
+    let own = if P::POSITIONS < P::TILE { consumer * P::POSITIONS } else { 0 };
     let own_channel = if P::CHANNELS > PANEL { consumer * PANEL } else { 0 };
-    let mut halo = if P::RESIDENT { halo.part(consumer) } else { halo };
-    let mut tiles = Tiles::new::<P, R, S>(consumer);
+    let own_tap = if P::SHARES_TAPS { consumer } else { 0 };
+    let between = if P::SHARES_TAPS { CONSUMERS } else { 1 };
     if P::RESIDENT {
+        if consumer > 0 {
+            halo.advance();
+        }
         mbarrier::wait(filter.full(), 0);
     }
+    let mut tiles = Tiles::new::<P, R, S>(p, consumer);
     while let Some(place) = tiles.next::<P, R, S>(p) {
         let (first_row, first) = p.pitch.div_rem(place.m);
         let first_position = (first + own) * bytes;
         let mut d: [[f32; R]; S] = core::mem::zeroed();
-        let (mut used_halo, mut used_filter) = (halo.empty(), filter.empty());
-        let (mut tap, mut column, mut at) = (0, 0, 0);
+        let mut walk = Walk::new(p);
+        let mut used_filter = filter.empty();
         let mut product = 0;
+        while product < own_tap && product < n_products {
+            walk.step::<P, R, S>(p, &mut halo);
+            filter.advance();
+            product += 1;
+        }
+        let mut accumulate = 0;
         while product < n_products {
-            if tap == 0 {
-                if P::RESIDENT && product > 0 {
-                    // There is one buffer: what is still read from it must be done before it is loaded anew.
+            if walk.is_new {
+                if P::RESIDENT && walk.leaves && p.shared.buffers == MIN_BUFFERS {
+                    // There is one buffer for each: what is still read from it must be done before it is loaded anew.
                     P::finish(&mut d);
                     if lane == 0 {
-                        mbarrier::arrive(used_halo);
+                        mbarrier::arrive(walk.left);
                     }
+                    walk.leaves = false;
                 }
                 mbarrier::wait(halo.full(), halo.parity);
-                at = halo.at() + first_position;
+                walk.is_new = false;
             }
             if !P::RESIDENT {
                 mbarrier::wait(filter.full(), filter.parity);
             }
             let swizzle = if P::DEPTH == PANEL { Swizzle::B128 } else { Swizzle::B64 };
-            let positions = descriptor(at, 16, 8 * bytes, swizzle);
+            let positions = descriptor(halo.at() + first_position + walk.at, 16, 8 * bytes, swizzle);
             // 64 channels are 64 rows of a swizzled tile, or a panel.
             let channels = filter.at() + own_channel * bytes;
             let filter_tile = if P::FILTER_IS_MN_MAJOR {
@@ -377,36 +500,53 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
             } else {
                 descriptor(channels, 16, 8 * bytes, swizzle)
             };
-            P::multiply(&mut d, positions, filter_tile, u32::from(product > 0));
+            P::multiply(&mut d, positions, filter_tile, accumulate);
             // The product before is done, and with the last tap of a buffer the buffer.
-            if !P::RESIDENT && product > 0 && lane == 0 {
-                mbarrier::arrive(used_filter);
-                if tap == 0 {
-                    mbarrier::arrive(used_halo);
+            if lane == 0 {
+                if !P::RESIDENT && accumulate > 0 {
+                    mbarrier::arrive(used_filter);
+                }
+                if walk.leaves {
+                    mbarrier::arrive(walk.left);
                 }
             }
+            walk.leaves = false;
+            accumulate = 1;
             used_filter = filter.empty();
-            filter.advance();
-            at += next_tap;
-            column += 1;
-            if column == p.taps[2] {
-                column = 0;
-                at += next_row;
+            let mut taps = 0;
+            while taps < between && product < n_products {
+                walk.step::<P, R, S>(p, &mut halo);
+                filter.advance();
+                (taps, product) = (taps + 1, product + 1);
             }
-            tap += 1;
-            if tap == taps {
-                (tap, column) = (0, 0);
-                used_halo = halo.empty();
-                halo.advance();
-            }
-            product += 1;
         }
         P::finish(&mut d);
         if lane == 0 {
-            if !P::RESIDENT {
+            if !P::RESIDENT && accumulate > 0 {
                 mbarrier::arrive(used_filter);
             }
-            mbarrier::arrive(used_halo);
+            if walk.leaves {
+                mbarrier::arrive(walk.left);
+            }
+        }
+        if P::SHARES_TAPS {
+            let at = base + p.shared.out_at() + 4 * thread;
+            let sums = d.get_unchecked_mut(0);
+            sync_named(SUMS_MAY_COME, CONSUMERS * WARPGROUP);
+            let mut i = 0;
+            if consumer > 0 {
+                while i < R {
+                    shared::store_u32(at + i as u32 * (4 * WARPGROUP), sums.get_unchecked(i).to_bits());
+                    i += 1;
+                }
+                sync_named(SUMS_ARE_THERE, CONSUMERS * WARPGROUP);
+                continue;
+            }
+            sync_named(SUMS_ARE_THERE, CONSUMERS * WARPGROUP);
+            while i < R {
+                *sums.get_unchecked_mut(i) += f32::from_bits(shared::load_u32(at + i as u32 * (4 * WARPGROUP)));
+                i += 1;
+            }
         }
         let rows = Rows { place, first_row, first: first + own };
         if S == 1 {
@@ -420,6 +560,18 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
                 each_element::<E, R>(p, d.get_unchecked(S - 2), &rows.behind(2 * SUBTILE));
                 each_element::<E, R>(p, d.get_unchecked(S - 1), &rows.behind(3 * SUBTILE));
             }
+        }
+    }
+    if P::RESIDENT && consumer > 0 && tiles.index == p.n_tiles {
+        // The first consumer has a tile that this one has no neighbour of: its buffers come in turns with none.
+        let mut buffers = p.taps[0] * p.panels * p.parts[0] * p.parts[1];
+        while buffers > 0 {
+            mbarrier::wait(halo.full(), halo.parity);
+            if lane == 0 {
+                mbarrier::arrive(halo.empty());
+            }
+            next_buffer::<P, R, S>(&mut halo);
+            buffers -= 1;
         }
     }
 }

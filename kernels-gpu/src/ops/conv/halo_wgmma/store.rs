@@ -21,19 +21,30 @@ impl Rows {
         Rows { first: self.first + count, ..*self }
     }
 
-    /// Row and column of the output that position `i` is, unless it is computed for nothing.
+    /// The image, row and column of the output that position `i` is, unless it is computed for nothing.
     #[inline(always)]
-    fn position(&self, p: &ConvHaloParams, i: u32) -> (bool, u32, u32) {
+    fn position(&self, p: &ConvHaloParams, i: u32) -> Option<Position> {
         let (row, column) = p.pitch.div_rem(self.first + i);
-        let (h, w) = (self.first_row + row, self.place.strip + column);
-        (h < p.extents[1] && column < p.strip_w && w < p.extents[2], h, w)
+        let (image, h) = p.image_rows.div_rem(self.first_row + row);
+        let (w, of_tile) = (self.place.strip + column, image < p.images);
+        let position = Position { image: self.place.image + image, h, w };
+        let inside = of_tile && position.image < p.n_images && h < p.extents[1];
+        (inside && column < p.strip_w && w < p.extents[2]).then_some(position)
     }
 
-    /// Distance of the first element of the image's plane.
+    /// Distance of the first element of an image's plane and the group's channels.
     #[inline(always)]
-    fn plane_offset(&self, p: &ConvHaloParams) -> i64 {
-        i64::from(self.place.image) * p.strides[0] + i64::from(self.place.plane) * p.strides[1]
+    fn plane_offset(&self, p: &ConvHaloParams, image: u32) -> i64 {
+        let channel = self.place.group * p.gemm_n;
+        i64::from(image) * p.strides[0] + i64::from(self.place.plane) * p.strides[1] + i64::from(channel) * p.strides[4]
     }
+}
+
+/// A position of the output's planes.
+struct Position {
+    image: u32,
+    h: u32,
+    w: u32,
 }
 
 /// Where the results of one consumer leave.
@@ -61,8 +72,10 @@ pub(super) unsafe fn store_transposed<E: Half, const R: usize>(
     if p.stores_whole == 0 || p.beta != 0.0 {
         each_sum::<E, R, 0>(p, d, rows, out);
         each_sum::<E, R, 1>(p, d, rows, out);
-        each_sum::<E, R, 2>(p, d, rows, out);
-        each_sum::<E, R, 3>(p, d, rows, out);
+        if R > 32 {
+            each_sum::<E, R, 2>(p, d, rows, out);
+            each_sum::<E, R, 3>(p, d, rows, out);
+        }
         if R > 64 {
             each_sum::<E, R, 4>(p, d, rows, out);
             each_sum::<E, R, 5>(p, d, rows, out);
@@ -72,7 +85,9 @@ pub(super) unsafe fn store_transposed<E: Half, const R: usize>(
         return;
     }
     group::<E, R, 0>(p, d, rows, out);
-    group::<E, R, 1>(p, d, rows, out);
+    if R > 32 {
+        group::<E, R, 1>(p, d, rows, out);
+    }
     if R > 64 {
         group::<E, R, 2>(p, d, rows, out);
         group::<E, R, 3>(p, d, rows, out);
@@ -97,14 +112,13 @@ unsafe fn group<E: Half, const R: usize, const G: usize>(p: &ConvHaloParams, d: 
     let own = lane % 8;
     let column = out.column + own * 8;
     if column < p.gemm_n {
-        let plane = p.out as i64 + 2 * (rows.plane_offset(p) + i64::from(column));
         let mut i = 0;
         while i < 4 {
             let row = out.warp * 16 + 4 * i + lane / 8;
-            let (inside, h, w) = rows.position(p, G as u32 * SUBTILE + row);
-            if inside {
+            if let Some(Position { image, h, w }) = rows.position(p, G as u32 * SUBTILE + row) {
                 let v = shared::load_x4(out.at + row * 128 + ((own ^ (row % 8)) * 16));
-                let to = plane + 2 * (i64::from(h) * p.strides[2] + i64::from(w) * p.strides[3]);
+                let offset = i64::from(h) * p.strides[2] + i64::from(w) * p.strides[3] + i64::from(column);
+                let to = p.out as i64 + 2 * (rows.plane_offset(p, image) + offset);
                 if p.stores_whole == 16 {
                     memory::store_x4(to as *mut u32, v);
                 } else {
@@ -186,13 +200,13 @@ pub(super) unsafe fn each_element<E: Half, const R: usize>(p: &ConvHaloParams, d
 /// As [`consume`](super::consume).
 #[inline(always)]
 unsafe fn element<E: Half>(p: &ConvHaloParams, rows: &Rows, i: u32, column: u32, sum: f32) {
-    let (inside, row_h, row_w) = rows.position(p, i);
+    let Some(Position { image, h, w }) = rows.position(p, i) else { return };
     let (rest, c) = p.spread[2].div_rem(column);
     let (a, b) = p.spread[1].div_rem(rest);
-    let (h, w) = (row_h * p.spread[0].divisor + a, row_w * p.spread[1].divisor + b);
-    if inside && column < p.gemm_n && h < p.spread_extents[0] && w < p.spread_extents[1] {
+    let (h, w) = (h * p.spread[0].divisor + a, w * p.spread[1].divisor + b);
+    if column < p.gemm_n && h < p.spread_extents[0] && w < p.spread_extents[1] {
         let offset = i64::from(h) * p.strides[2] + i64::from(w) * p.strides[3] + i64::from(c) * p.strides[4];
-        let to = (p.out as *mut u16).offset((rows.plane_offset(p) + offset) as isize);
+        let to = (p.out as *mut u16).offset((rows.plane_offset(p, image) + offset) as isize);
         let mut sum = p.alpha * sum;
         if p.beta != 0.0 {
             sum += p.beta * E::unpack(*to);
