@@ -424,7 +424,7 @@ impl Product {
             shared_bytes: cut.shared.bytes(),
             cluster: None,
             programmatic: true,
-            evenly: false,
+            ..LaunchConfig::default()
         };
         Ok(Product { function, config, view, cut, form, params })
     }
