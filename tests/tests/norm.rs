@@ -219,7 +219,7 @@ fn refusals_of_channels_that_stay_on_the_chip() {
     assert!(refused(&format!("norm:forward mode=instance {x}")).contains("takes batch, given instance"));
     assert!(refused(&format!("norm:forward mode=batch act=tanh {x}")).contains("given the activation tanh"));
     assert!(refused("norm:forward mode=batch x=4x64x9x9:f64:nhwc").contains("has no kernel for pass"));
-    for x in ["4x64x9x9:bf16", "4x24x9x9:bf16:nhwc", "4x60x9x9:bf16:nhwc", "4x12x9x9:f32:nhwc"] {
+    for x in ["4x64x9x9:bf16", "40x8x7x7:bf16", "4x24x9x9:bf16:nhwc", "4x60x9x9:bf16:nhwc", "4x12x9x9:f32:nhwc"] {
         let reason = refused(&format!("norm:forward mode=batch x={x}"));
         assert!(reason.contains("takes channels-last tensors without gaps between images, of"), "{reason}");
     }

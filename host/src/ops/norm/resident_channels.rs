@@ -177,8 +177,11 @@ fn share(problem: &NormProblem, context: &Context) -> Result<Share, Refusal> {
         return Err(Refusal::new(format!("takes batch, given {}", problem.mode().name())));
     }
     let layout = Layout::of(problem, context)?;
+    // Of planar images, positions may stand there as channels.
+    let are_rows = layout.channels_per_row.divisor == 1;
     let share = layout.summing.vectors.filter(|share| {
-        share.along_channels != 0 && share.images == 1 && share.channels >= MIN_VECTORS * vector_elems(problem)
+        let least = MIN_VECTORS * vector_elems(problem);
+        are_rows && share.along_channels != 0 && share.images == 1 && share.channels >= least
     });
     share.ok_or_else(|| {
         Refusal::new(format!(

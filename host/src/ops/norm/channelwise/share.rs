@@ -74,7 +74,7 @@ pub(in crate::ops::norm) struct Layout {
     /// For each tensor, elements between images, positions and channels.
     pub(super) strides: [[i64; 3]; tensor::COUNT],
     pub(super) rows_per_image: u32,
-    pub(super) channels_per_row: Divisor,
+    pub(in crate::ops::norm) channels_per_row: Divisor,
     pub(super) channels_per_parameter: Divisor,
     /// Whether a block has all elements of its rows.
     pub(super) whole: bool,
