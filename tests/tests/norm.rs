@@ -197,7 +197,7 @@ fn channels_that_stay_on_the_chip() {
             let problem: NormProblem = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
             let config = |lanes: u32| format!("norm_forward_resident_channels_{dtype}_l{lanes}");
             for lanes in [8, 16] {
-                gpu.plan(&problem, oxidnn::Policy::fixed(&config(lanes))).unwrap();
+                gpu.plan(&problem, oxidnn::Policy::fixed(config(lanes))).unwrap();
             }
             let case = Case::normal(i as u64);
             // Far from 0, where squares would lose digits.
