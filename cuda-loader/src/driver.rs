@@ -20,6 +20,8 @@ pub struct CUlaunchAttribute {
     pub value: [u32; 16],
 }
 
+/// All blocks are resident together, or the launch fails: one word of value.
+pub const LAUNCH_ATTRIBUTE_COOPERATIVE: c_uint = 2;
 /// Cluster extents: three words of value.
 pub const LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION: c_uint = 4;
 /// Start before the predecessor has ended: one word of value.

@@ -170,6 +170,64 @@ fn channels_in_parts_and_whole() {
     }
 }
 
+/// Channels-last tensors of which a device of few multiprocessors keeps all in shared memory, leaves some to the cache, and
+/// gives some to whoever is first; slices of channels that are not alike, and chunks that end beyond the tensor.
+#[test]
+fn channels_that_stay_on_the_chip() {
+    let Some(gpu) = oxidnn_tests::gpu("channels_that_stay_on_the_chip") else { return };
+    let units = gpu.info().n_units as i64;
+    let of_unit = |chunks: i64, rest: i64| 128 * chunks * units.min(8) + rest;
+    for (i, (positions, c, dtype)) in [
+        (of_unit(30, 77), 64, "bf16"),
+        (of_unit(9, -5), 32, "f16"),
+        (of_unit(27, 1), 32, "f32"),
+        (of_unit(12, 130), 72, "bf16"),
+        (of_unit(4, 0), 200, "f16"),
+        (3, 136, "bf16"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (p, x) = (format!("{c}:f32"), format!("1x{c}x{positions}x1:{dtype}:nhwc"));
+        let statistics = format!("mean={p} inv_std={p} running_mean={p} running_var={p}");
+        for text in [
+            format!("norm:forward mode=batch factor=0.1 x={x} scale={p} bias={p} {statistics}"),
+            format!("norm:forward mode=batch act=relu x={x} z={x} scale={c}:{dtype}"),
+        ] {
+            let problem: NormProblem = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+            let config = |lanes: u32| format!("norm_forward_resident_channels_{dtype}_l{lanes}");
+            for lanes in [8, 16] {
+                gpu.plan(&problem, oxidnn::Policy::fixed(config(lanes))).unwrap();
+            }
+            let case = Case::normal(i as u64);
+            // Far from 0, where squares would lose digits.
+            check_case(&problem, &Case { fill: Fill::Uniform { low: 9.0, high: 11.0 }, ..case }).unwrap();
+            check_case(&problem, &case.scaled(1.5, -0.75)).unwrap();
+        }
+        check_in_place(&format!("norm:forward mode=batch x={x} scale={p}").parse::<NormProblem>().unwrap(), "x", 3)
+            .unwrap();
+    }
+}
+
+#[test]
+fn refusals_of_channels_that_stay_on_the_chip() {
+    let Some(gpu) = oxidnn_tests::gpu("refusals_of_channels_that_stay_on_the_chip") else { return };
+    let refused = |text: &str| refusal(&gpu, &text.parse::<NormProblem>().unwrap(), "resident_channels");
+    let x = "x=4x64x9x9:bf16:nhwc";
+    assert!(refused(&format!("norm:inference mode=batch {x}")).contains("takes forward, given inference"));
+    assert!(refused(&format!("norm:backward mode=batch {x}")).contains("takes forward, given backward"));
+    assert!(refused(&format!("norm:forward mode=instance {x}")).contains("takes batch, given instance"));
+    assert!(refused(&format!("norm:forward mode=batch act=tanh {x}")).contains("given the activation tanh"));
+    assert!(refused("norm:forward mode=batch x=4x64x9x9:f64:nhwc").contains("has no kernel for pass"));
+    for x in ["4x64x9x9:bf16", "40x8x7x7:bf16", "4x24x9x9:bf16:nhwc", "4x60x9x9:bf16:nhwc", "4x12x9x9:f32:nhwc"] {
+        let reason = refused(&format!("norm:forward mode=batch x={x}"));
+        assert!(reason.contains("takes channels-last tensors without gaps between images, of"), "{reason}");
+    }
+    let most = gpu.info().n_units * 128;
+    let reason = refused(&format!("norm:forward mode=batch x=1x{}x2x1:bf16:nhwc", most + 8));
+    assert!(reason.contains("channels here, given"), "{reason}");
+}
+
 #[test]
 fn refusals_of_long_rows() {
     let Some(gpu) = oxidnn_tests::gpu("refusals_of_long_rows") else { return };

@@ -119,6 +119,20 @@ store! {
     store_x1_streaming, store_x2_streaming, store_x4_streaming = "st.global.cs";
 }
 
+/// Stores 16 bytes with a cache policy, such as [`EVICT_FIRST`](super::tma::EVICT_FIRST), for the second-level cache:
+/// `st.global.L2::cache_hint`.
+///
+/// # Safety
+/// `to` points to 16 writable bytes of global memory and is a multiple of 16.
+#[inline(always)]
+pub unsafe fn store_x4_cached(to: *mut u32, v: [u32; 4], policy: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("st.global.L2::cache_hint.v4.b32 [{0}], {{{1}, {2}, {3}, {4}}}, {5};", in(reg64) to, in(reg32) v[0],
+             in(reg32) v[1], in(reg32) v[2], in(reg32) v[3], in(reg64) policy, options(nostack));
+    };
+}
+
 /// Brings the line of an address to the second-level cache: `prefetch.global.L2`.
 ///
 /// # Safety

@@ -7,6 +7,7 @@ use crate::select::{Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Stream, TensorDesc};
 use kernel_abi::TensorParam;
 use kernel_abi::store::StoreParams;
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// A row of an operator's kernel list.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +88,13 @@ pub(crate) fn store_params(dtype: DType, col_stride: i64) -> StoreParams {
 /// Whether sums are only scaled as they are stored, those of i32 not even that: what whole accesses are made for.
 pub(crate) fn scales_only(store: &StoreParams) -> bool {
     store.beta == 0.0 && (store.dtype != DType::I32 as u32 || store.alpha == 1.0)
+}
+
+/// What flags say of a launch. A number at random, so that nobody clears flags before the first run: whatever was in the
+/// workspace is mistaken for it once in 2^64 times. Who has waited for a flag clears it for the next run, since a captured
+/// launch has the same tag every time.
+pub(crate) fn tag() -> u64 {
+    RandomState::new().build_hasher().finish().max(1)
 }
 
 /// A one-dimensional grid that covers `n_threads`, in blocks of `block`; kernels stride over the rest.

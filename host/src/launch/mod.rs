@@ -8,14 +8,14 @@ mod step;
 pub(crate) use channels::{ACCESS_BYTES, Aligned, ChannelLayout};
 pub(crate) use kernel::{
     KernelLaunch, KernelRow, channels_innermost, covering_grid, grid_param, kernel_for, kernel_rows, launch_on,
-    linear_grid, scales_only, spatial_param, store_params,
+    linear_grid, scales_only, spatial_param, store_params, tag,
 };
 pub(crate) use step::{StepKernel, lies_alike, list_config, step_kernel, step_kernels};
 
 use crate::Error;
 use crate::driver::{DriverError, Function, GpuStream};
 use cuda_loader::driver::{
-    CUlaunchAttribute, CUlaunchConfig, LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+    CUlaunchAttribute, CUlaunchConfig, LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, LAUNCH_ATTRIBUTE_COOPERATIVE,
     LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
 };
 use std::ffi::c_void;
@@ -37,11 +37,22 @@ pub struct LaunchConfig {
     /// Whether it is launched when what was before is done, though it could wait by itself: on an H200 some kernels
     /// with few blocks, and those behind some, take longer when they are launched early.
     pub evenly: bool,
+    /// Whether all blocks are to be resident together, since each waits for all others; a launch of more than there is
+    /// room for fails. Such a kernel is launched when what was before is done.
+    pub cooperative: bool,
 }
 
 impl Default for LaunchConfig {
     fn default() -> Self {
-        LaunchConfig { grid: [1; 3], block: [1; 3], shared_bytes: 0, cluster: None, programmatic: false, evenly: false }
+        LaunchConfig {
+            grid: [1; 3],
+            block: [1; 3],
+            shared_bytes: 0,
+            cluster: None,
+            programmatic: false,
+            evenly: false,
+            cooperative: false,
+        }
     }
 }
 
@@ -68,7 +79,11 @@ impl LaunchConfig {
             attributes[n_attributes].value[..3].copy_from_slice(&cluster);
             n_attributes += 1;
         }
-        if self.programmatic || function.waits() && !self.evenly {
+        if self.cooperative {
+            attributes[n_attributes].id = LAUNCH_ATTRIBUTE_COOPERATIVE;
+            attributes[n_attributes].value[0] = 1;
+            n_attributes += 1;
+        } else if self.programmatic || function.waits() && !self.evenly {
             attributes[n_attributes].id = LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
             attributes[n_attributes].value[0] = 1;
             n_attributes += 1;

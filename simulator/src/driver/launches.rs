@@ -3,7 +3,9 @@
 use super::device::{
     MOST_SHARED_BYTES, MOST_THREADS, REGISTERS, RESERVED_SHARED_BYTES, SM_BLOCKS, SM_SHARED_BYTES, SM_THREADS,
 };
-use super::errors::{INVALID_CLUSTER_SIZE, INVALID_VALUE, LAUNCH_OUT_OF_RESOURCES, NOT_SUPPORTED, code_of};
+use super::errors::{
+    COOPERATIVE_LAUNCH_TOO_LARGE, INVALID_CLUSTER_SIZE, INVALID_VALUE, LAUNCH_OUT_OF_RESOURCES, NOT_SUPPORTED, code_of,
+};
 use super::graphs::Recorded;
 use super::modules::Function;
 use super::{Outcome, api, driver, put, settings, streams};
@@ -48,18 +50,27 @@ fn refuse<T>(code: u32, function: &Function, reason: &str) -> Outcome<T> {
 }
 
 /// Ids of the launch attributes that mean something here.
+const COOPERATIVE: u32 = 2;
 const CLUSTER_DIMENSION: u32 = 4;
+
+/// The value of an attribute that a launch has.
+///
+/// # Safety
+/// There are as many attributes as the launch says.
+unsafe fn attribute_of(config: &Config, id: u32) -> Option<[u32; 16]> {
+    // SAFETY: the caller's promise.
+    let attribute = |i| unsafe { &*config.attributes.add(i) };
+    (0..config.n_attributes as usize).map(attribute).find(|attribute| attribute.id == id).map(|found| found.value)
+}
 
 /// The cluster that a launch asks for.
 ///
 /// # Safety
-/// There are as many attributes as the launch says.
+/// As [`attribute_of`].
 unsafe fn cluster_of(config: &Config) -> Option<[u32; 3]> {
     // SAFETY: the caller's promise.
-    let attribute = |i| unsafe { &*config.attributes.add(i) };
-    let mut all = (0..config.n_attributes as usize).map(attribute);
-    let Attribute { value: [x, y, z, ..], .. } = all.find(|attribute| attribute.id == CLUSTER_DIMENSION)?;
-    Some([*x, *y, *z])
+    let [x, y, z, ..] = unsafe { attribute_of(config, CLUSTER_DIMENSION) }?;
+    Some([x, y, z])
 }
 
 impl Prepared {
@@ -107,6 +118,15 @@ impl Prepared {
             if !fits || cluster.iter().product::<u32>() > 8 {
                 let reason = format!("clusters of {cluster:?} blocks in a grid of {grid:?}");
                 return refuse(INVALID_CLUSTER_SIZE, &function, &reason);
+            }
+        }
+        // SAFETY: the caller's promise.
+        if unsafe { attribute_of(config, COOPERATIVE) }.is_some_and(|[wanted, ..]| wanted != 0) {
+            let room = occupancy(&function, threads as u32, shared_bytes) * u64::from(settings::sms());
+            let blocks = grid.iter().map(|&n| u64::from(n)).product::<u64>();
+            if blocks > room {
+                let reason = format!("{blocks} blocks that are to be resident together, {room} have room");
+                return refuse(COOPERATIVE_LAUNCH_TOO_LARGE, &function, &reason);
             }
         }
         // SAFETY: the caller's promise.

@@ -625,7 +625,7 @@ impl Product {
             shared_bytes: cut.shared.bytes(),
             cluster: (form.sharers > 1).then_some([form.sharers, 1, 1]),
             programmatic: true,
-            evenly: false,
+            ..LaunchConfig::default()
         };
         Ok(Product { function, config, view, cut, form, params })
     }

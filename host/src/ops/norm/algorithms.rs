@@ -1,6 +1,6 @@
 //! The ordered list of normalization algorithms.
 
-use super::{NormProblem, channelwise, cpu, looped_rows, naive, ring_rows, row_registers};
+use super::{NormProblem, channelwise, cpu, looped_rows, naive, resident_channels, ring_rows, row_registers};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::{BatchSplit, Share};
@@ -20,6 +20,7 @@ impl Operation for NormProblem {
             &ring_rows::RingRows,
             &looped_rows::LoopedRows,
             &channelwise::Channelwise,
+            &resident_channels::ResidentChannels,
             &naive::Naive,
         ]
     }

@@ -5,6 +5,7 @@ mod channelwise;
 mod cpu;
 mod looped_rows;
 mod naive;
+mod resident_channels;
 mod ring_rows;
 mod row_registers;
 

@@ -148,7 +148,7 @@ impl Transposition {
             shared_bytes: params.shared_bytes(),
             cluster: None,
             programmatic: self.programmatic,
-            evenly: false,
+            ..LaunchConfig::default()
         };
         launch(&self.function, &config, stream, &params)
     }

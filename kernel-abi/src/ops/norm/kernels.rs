@@ -189,3 +189,19 @@ macro_rules! norm_channelwise_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel that keeps elements on the chip: symbol, pass, element type, threads beside
+/// each other along channels, and vectors of a chunk that each has.
+#[macro_export]
+macro_rules! norm_resident_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (norm_forward_resident_channels_f32_l8, forward, f32, 8, 2),
+            (norm_forward_resident_channels_f32_l16, forward, f32, 16, 4),
+            (norm_forward_resident_channels_f16_l8, forward, f16, 8, 2),
+            (norm_forward_resident_channels_f16_l16, forward, f16, 16, 4),
+            (norm_forward_resident_channels_bf16_l8, forward, bf16, 8, 2),
+            (norm_forward_resident_channels_bf16_l16, forward, bf16, 16, 4),
+        }
+    };
+}

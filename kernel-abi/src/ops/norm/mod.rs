@@ -59,6 +59,7 @@ mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+pub mod resident_channels;
 pub mod row_registers;
 #[cfg(not(target_arch = "nvptx64"))]
 mod sharing;

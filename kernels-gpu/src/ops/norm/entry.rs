@@ -1,8 +1,10 @@
 //! Normalization kernels: the rows of the lists in `kernel_abi::ops::norm`.
 
-use super::{channelwise, looped_rows, naive, ring_rows, row_registers};
+use super::{channelwise, looped_rows, naive, resident_channels, ring_rows, row_registers};
 use crate::math::element::{bf16, f16};
+use cuda_std::{param_tensor_map, shared_array};
 use kernel_abi::ops::norm::channelwise::ChannelwiseParams;
+use kernel_abi::ops::norm::resident_channels::{MAX_STAGES, ResidentChannelsParams, sum_words};
 use kernel_abi::ops::norm::row_registers::{NormColumnSumsParams, NormRowsParams};
 use kernel_abi::ops::norm::{NormFinalizeParams, NormParams as Params};
 
@@ -98,3 +100,24 @@ macro_rules! channelwise_entry {
 }
 
 kernel_abi::norm_channelwise_kernels!(channelwise_entries);
+
+macro_rules! resident_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $lanes:literal, $passes:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// As above, with a map of x, room for flags and counters, and shared memory for the stages. All blocks are
+        /// resident together.
+        #[cuda_std::kernel(arch = "sm_90a", threads = 544, min_blocks = 1, tensor_maps = 1)]
+        pub unsafe fn $symbol(params: ResidentChannelsParams) {
+            let shared = resident_channels::Shared {
+                barriers: shared_array![u64; 2 * MAX_STAGES as usize],
+                chunks: shared_array![u32; MAX_STAGES as usize],
+                sums: shared_array![f32; sum_words($lanes) as usize],
+                of_channels: shared_array![f32; 4 * $lanes * 8],
+            };
+            let map = param_tensor_map!($symbol, 0);
+            resident_channels::$pass::<$dtype, { 16 / size_of::<$dtype>() }, $lanes, $passes>(&params, map, shared)
+        }
+    )* };
+}
+
+kernel_abi::norm_resident_kernels!(resident_entries);

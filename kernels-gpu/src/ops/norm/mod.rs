@@ -4,5 +4,6 @@ mod channelwise;
 mod entry;
 mod looped_rows;
 mod naive;
+mod resident_channels;
 mod ring_rows;
 mod row_registers;

@@ -2,13 +2,12 @@
 
 use super::classes::{Class, classes, read_access};
 use super::epilogue::Fused;
-use super::split_sum::tag;
 use super::stream_k::{self, Sharing};
 use super::tensors::{Filter, Planes, Positions, Window};
 use super::{ELEMENT_BYTES, NAME, check_address, tma_type};
 use crate::driver::{Function, GpuContext, TmaType};
 use crate::epilogue::bind_fused;
-use crate::launch::{LaunchConfig, launch};
+use crate::launch::{LaunchConfig, launch, tag};
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
@@ -112,7 +111,7 @@ impl Product {
                         shared_bytes: tile.smem_bytes(),
                         cluster: (tile.cluster > 1).then_some([tile.cluster, 1, 1]),
                         programmatic: true,
-                        evenly: false,
+                        ..LaunchConfig::default()
                     },
                     params: view.params(classes, tile, n_tiles as u32),
                     classes: classes.to_vec(),

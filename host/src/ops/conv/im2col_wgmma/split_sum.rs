@@ -3,14 +3,13 @@
 use super::cuts::Cut;
 use super::wgrad::WgradView;
 use crate::driver::{Function, GpuStream};
-use crate::launch::{KernelParams, LaunchConfig, launch, linear_grid};
+use crate::launch::{KernelParams, LaunchConfig, launch, linear_grid, tag};
 use crate::ops::conv::ConvProblem;
 use crate::select::Config;
 use crate::{Context, DType, Error, Stream};
 use kernel_abi::ops::conv::im2col_wgmma::{
     ConvTile, ConvWgradFixupParams, ConvWgradParams, ConvWgradSumParams, SUM_THREADS,
 };
-use std::hash::{BuildHasher, Hasher, RandomState};
 
 macro_rules! sum_rows {
     ($(($symbol:ident, $dtype:ident)),* $(,)?) => {
@@ -29,13 +28,6 @@ enum Adds {
     Kernel { function: Function, config: LaunchConfig, sharers: u32 },
     /// The workers, which find each other by flags that lie so far behind the parts' begin.
     Workers { flags_at: u64, tag: u64 },
-}
-
-/// What flags say of a launch. A number at random, so that nobody clears flags before the first run: whatever was in the
-/// workspace is mistaken for it once in 2^64 times. Who has waited for a flag clears it for the next run, since a captured
-/// launch has the same tag every time.
-pub(super) fn tag() -> u64 {
-    RandomState::new().build_hasher().finish().max(1)
 }
 
 /// Launches whose parameters are complete but for addresses, and so maps, and scalars.
@@ -140,7 +132,7 @@ impl SplitSum {
                 shared_bytes: tile.smem_bytes(),
                 cluster: (tile.cluster > 1).then_some([tile.cluster, 1, 1]),
                 programmatic: starts_early(&view, workers * u64::from(tile.cluster), context.info().n_units as u64),
-                evenly: false,
+                ..LaunchConfig::default()
             },
             params: view.params(tile, cut),
             adds,

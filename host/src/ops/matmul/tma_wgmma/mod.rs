@@ -190,7 +190,7 @@ impl Product {
                 shared_bytes: tile.smem_bytes(),
                 cluster: (cluster > 1).then_some([cluster, 1, 1]),
                 programmatic: true,
-                evenly: false,
+                ..LaunchConfig::default()
             },
         };
         let mut params = params(&maps, tile, way, n_clusters as u32);

@@ -13,7 +13,7 @@ use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Problem, Stream};
 use kernel_abi::ops::activation::ActivationMode;
 use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, Share, tensor};
-use share::Layout;
+pub(super) use share::Layout;
 
 const KERNELS: &[KernelRow] = kernel_abi::norm_channelwise_kernels!(kernel_rows);
 
@@ -150,7 +150,7 @@ impl Room {
     }
 }
 
-fn params(problem: &NormProblem, layout: &Layout) -> ChannelwiseParams {
+pub(super) fn params(problem: &NormProblem, layout: &Layout) -> ChannelwiseParams {
     let backward = problem.norm_pass() == NormPass::Backward;
     let mut addresses = [0; tensor::COUNT];
     addresses[tensor::X] = place(problem, "x");

@@ -47,8 +47,8 @@ const MAX_PARTS: i64 = 65_535;
 
 /// How blocks share the elements out, with accesses of 16 bytes where tensors allow, and with single ones.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shares {
-    pub(super) vectors: Option<Share>,
+pub(in crate::ops::norm) struct Shares {
+    pub(in crate::ops::norm) vectors: Option<Share>,
     pub(super) single: Share,
     /// Blocks along the channels, with vectors and without.
     blocks: [u32; 2],
@@ -66,15 +66,15 @@ impl Shares {
 
 /// Tensors and how they are shared out.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(in crate::ops::norm) struct Layout {
     /// In passes that sum.
-    pub(super) summing: Shares,
+    pub(in crate::ops::norm) summing: Shares,
     /// In the one behind them, and inference.
     pub(super) applying: Shares,
     /// For each tensor, elements between images, positions and channels.
     pub(super) strides: [[i64; 3]; tensor::COUNT],
     pub(super) rows_per_image: u32,
-    pub(super) channels_per_row: Divisor,
+    pub(in crate::ops::norm) channels_per_row: Divisor,
     pub(super) channels_per_parameter: Divisor,
     /// Whether a block has all elements of its rows.
     pub(super) whole: bool,
@@ -91,7 +91,7 @@ struct Shape {
 }
 
 impl Layout {
-    pub(super) fn of(problem: &NormProblem, context: &Context) -> Result<Self, Refusal> {
+    pub(in crate::ops::norm) fn of(problem: &NormProblem, context: &Context) -> Result<Self, Refusal> {
         let mode = problem.mode();
         let by_image = matches!(mode, NormMode::Group { .. } | NormMode::Instance);
         let mut shape = Shape::of(problem)?;

@@ -226,7 +226,11 @@ pub unsafe fn pair(p: &ChannelwiseParams, at: u64, second: u64, there: bool) -> 
 
 /// Writes a row's statistics; gives its mean and inverse standard deviation.
 #[inline(always)]
-unsafe fn finish_row<T: Element<Acc = f32>>(p: &ChannelwiseParams, row: u32, [_, mean, squares]: Moments) -> [f32; 2] {
+pub unsafe fn finish_row<T: Element<Acc = f32>>(
+    p: &ChannelwiseParams,
+    row: u32,
+    [_, mean, squares]: Moments,
+) -> [f32; 2] {
     let variance = squares * p.row_share;
     let inv_std = inverse_sqrt(variance + p.epsilon);
     *(p.mean as *mut f32).add(row as usize) = mean;
@@ -247,7 +251,7 @@ unsafe fn finish_row<T: Element<Acc = f32>>(p: &ChannelwiseParams, row: u32, [_,
 
 /// Brings near what [`finish_row`] reads.
 #[inline(always)]
-unsafe fn prefetch_running<T>(p: &ChannelwiseParams, row: u32) {
+pub unsafe fn prefetch_running<T>(p: &ChannelwiseParams, row: u32) {
     prefetch::<T>(p.running_mean, p.running_is_wide, p.parameter_strides[4], row);
     prefetch::<T>(p.running_var, p.running_is_wide, p.parameter_strides[4], row);
 }

@@ -10,4 +10,5 @@ mod join;
 mod place;
 
 pub use backward::{apply_gradients, finish_gradients, gradient_sums, whole_backward};
-pub use forward::{apply, finish_statistics, infer, statistics, whole_forward};
+pub use forward::{apply, finish_row, finish_statistics, infer, prefetch_running, statistics, whole_forward};
+pub use place::parameter;

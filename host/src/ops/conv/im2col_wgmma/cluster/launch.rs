@@ -25,7 +25,7 @@ fn config(variant: &Variant, tiles: &[(u64, u64)]) -> LaunchConfig {
         shared_bytes: variant.tile.cluster_smem_bytes(stages),
         cluster: (splits > 1).then_some([splits, 1, 1]),
         programmatic: true,
-        evenly: false,
+        ..LaunchConfig::default()
     }
 }
 

@@ -1,0 +1,396 @@
+//! Batch norm of channels-last tensors in one kernel, whose blocks read x once for its sums, keep of it what they can and
+//! meet before they write y.
+
+use super::channelwise::{Channelwise, Layout, params};
+use super::{NormMode, NormPass, NormProblem};
+use crate::driver::{Function, Swizzle, TensorMap, Tiled, TmaType};
+use crate::launch::{LaunchConfig, launch_on, tag};
+use crate::ops::norm::naive::place_address;
+use crate::plan::{Call, Launch};
+use crate::select::cost::LAUNCH_US;
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
+use crate::{Context, DType, Error, Problem, Stream};
+use kernel_abi::ops::norm::channelwise::{Share, tensor};
+use kernel_abi::ops::norm::resident_channels::{
+    COUNTERS, MAX_STAGES, ResidentChannelsParams, STAGE_ALIGN, THREADS, VECTOR_BYTES, chunk_rows, fixed_bytes,
+};
+
+/// A kernel.
+#[derive(Clone, Copy)]
+struct Row {
+    symbol: &'static str,
+    pass: &'static str,
+    dtype: DType,
+    /// Threads beside each other along channels, and vectors of a chunk that each has.
+    lanes: u32,
+    passes: u32,
+}
+
+macro_rules! rows {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $lanes:literal, $passes:literal)),* $(,)?) => {
+        &[$(Row {
+            symbol: stringify!($symbol),
+            pass: stringify!($pass),
+            dtype: kernel_abi::dtype_of!($dtype),
+            lanes: $lanes,
+            passes: $passes,
+        }),*]
+    };
+}
+
+const KERNELS: &[Row] = kernel_abi::norm_resident_kernels!(rows);
+
+/// The least vectors of a position's channels: rows of a chunk are then 64 bytes.
+const MIN_VECTORS: u32 = 4;
+/// The most shared memory of a block of compute capability 9.0, of which this much is left for the gap before the dynamic
+/// area.
+const MAX_SHARED_BYTES: u32 = 232_448;
+const GAP_BYTES: u32 = 1024;
+/// Vectors of the workspace begin at multiples of this.
+const ALIGN: u64 = 256;
+/// Bytes of x for each multiprocessor that the second-level cache is asked to keep, half of an H200's, where x has no more
+/// than so many for each. With 411 MB reading was 4 % slower beside it, and nothing was saved (H200).
+const WINDOW_BYTES: u64 = 190_000;
+const MOST_BYTES: u64 = 1_140_000;
+/// Chunks brought ahead when y is written. With 2, y of 205 MB took 5 % longer, with 13 of 16 KB 1 % (H200).
+const AHEAD: u32 = 4;
+/// Cache policies, of `cuda_std::tma`: where all of x stays in shared memory, y may take the cache.
+const EVICT_NORMAL: u64 = 0x1000_0000_0000_0000;
+const EVICT_FIRST: u64 = 0x12F0_0000_0000_0000;
+
+/// One read of x, a second one of what does not stay on the chip.
+pub(super) struct ResidentChannels;
+
+impl Algorithm<NormProblem> for ResidentChannels {
+    fn name(&self) -> &'static str {
+        "resident_channels"
+    }
+
+    fn configs(&self, problem: &NormProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        check_hopper(context)?;
+        // Activations and parameters are the same.
+        Channelwise.configs(problem, context)?;
+        let share = share(problem, context)?;
+        let dtype = problem.x().dtype();
+        let mut refusal = Refusal::new(format!("has no kernel for pass {} with {dtype}", problem.pass()));
+        let mut configs = Vec::new();
+        for row in kernels(problem) {
+            match Cut::new(problem, row, &share, context) {
+                Ok(_) => configs.push(Config(row.symbol)),
+                Err(reason) => refusal = reason,
+            }
+        }
+        if configs.is_empty() { Err(refusal) } else { Ok(configs) }
+    }
+
+    fn workspace_bytes(&self, problem: &NormProblem, config: Config) -> u64 {
+        Channelwise.workspace_bytes(problem, config)
+    }
+
+    fn workspace_bytes_on(&self, problem: &NormProblem, config: Config, context: &Context) -> u64 {
+        let own = cut(problem, config, context).map_or(0, |(_, cut)| cut.room().total);
+        // Addresses that are no multiples of 16 take the kernels of `channelwise`.
+        own.max(Channelwise.workspace_bytes_on(problem, config, context))
+    }
+
+    fn estimate_us(&self, problem: &NormProblem, config: Config, context: &Context) -> f64 {
+        /// The first chunk's way, the ways of parts and flags, and the last chunk's; and for each block of a slice and
+        /// each 8 threads beside each other along channels, the parts that every block joins.
+        const ENDS_US: f64 = 4.0;
+        const JOIN_US: f64 = 0.02;
+        /// Shares of the memory's rate: where rows of a chunk are shorter than a position's channels and no longer than a
+        /// line of the cache, and where slices part lines.
+        const CUT_SHARE: f64 = 0.97;
+        const PARTED_SHARE: f64 = 0.65;
+        /// What of the window is still there when it is read again.
+        const FOUND_SHARE: f64 = 0.6;
+        const LINE_BYTES: u32 = 128;
+        let Ok((_, cut)) = cut(problem, config, context) else { return f64::INFINITY };
+        let of_chunks = |n: u32| f64::from(n * cut.stage_bytes()) * f64::from(cut.params.blocks * cut.slices);
+        let left = (problem.x().data_bytes() as f64 - of_chunks(cut.params.n_stages)).max(0.0);
+        let again = left - (FOUND_SHARE * of_chunks(cut.params.window)).min(left);
+        let share = match cut.slices {
+            1 => 1.0,
+            _ if cut.row_bytes() % LINE_BYTES != 0 => PARTED_SHARE,
+            _ if cut.row_bytes() == LINE_BYTES => CUT_SHARE,
+            _ => 1.0,
+        };
+        let rate = share * context.info().bytes_per_us;
+        // Multiprocessors without a block leave the memory idle where blocks are few.
+        let busy = (2.0 * f64::from(cut.params.blocks * cut.slices) / context.info().n_units as f64).min(1.0);
+        let join_us = JOIN_US * f64::from(cut.params.blocks * cut.row.lanes / 8);
+        LAUNCH_US + ENDS_US + join_us + (problem.bytes() + again) / (rate * busy)
+    }
+
+    fn prepare(&self, problem: &NormProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
+        let (layout, cut) = cut(problem, config, context).map_err(refused)?;
+        let function = context.function(config.0)?;
+        // Not this problem's size: plans share the function.
+        function.allow_dynamic_shared((stages_bytes(cut.row) + STAGE_ALIGN) as usize)?;
+        let share = cut.params.channels.share;
+        let fallback_config = Channelwise.configs(problem, context).map_err(refused)?[0];
+        Ok(Box::new(ResidentLaunch {
+            function,
+            config: LaunchConfig {
+                grid: [cut.slices, cut.params.blocks, 1],
+                block: [THREADS, 1, 1],
+                shared_bytes: cut.params.n_stages * cut.pitch() + STAGE_ALIGN,
+                cooperative: true,
+                ..LaunchConfig::default()
+            },
+            params: ResidentChannelsParams {
+                channels: kernel_abi::ops::norm::channelwise::ChannelwiseParams { share, ..params(problem, &layout) },
+                tag: tag(),
+                ..cut.params
+            },
+            room: cut.room(),
+            data_type: match problem.x().dtype() {
+                DType::F32 => TmaType::F32,
+                DType::F16 => TmaType::F16,
+                _ => TmaType::BF16,
+            },
+            keeps_statistics: problem.operand("inv_std").is_none(),
+            rows: cut.rows(),
+            fallback: Channelwise.prepare(problem, fallback_config, context)?,
+        }))
+    }
+}
+
+/// The kernels of a problem.
+fn kernels(problem: &NormProblem) -> impl Iterator<Item = Row> {
+    let (pass, dtype) = (problem.pass(), problem.x().dtype());
+    KERNELS.iter().copied().filter(move |row| row.pass == pass && row.dtype == dtype)
+}
+
+/// Room for the stages of a block.
+fn stages_bytes(row: Row) -> u32 {
+    MAX_SHARED_BYTES - GAP_BYTES - fixed_bytes(row.lanes) - STAGE_ALIGN
+}
+
+/// How `channelwise` shares positions out that follow one another through all images, each with its channels together.
+fn share(problem: &NormProblem, context: &Context) -> Result<Share, Refusal> {
+    if problem.norm_pass() != NormPass::Forward {
+        return Err(Refusal::new(format!("takes forward, given {}", problem.pass())));
+    }
+    if problem.mode() != NormMode::Batch {
+        return Err(Refusal::new(format!("takes batch, given {}", problem.mode().name())));
+    }
+    let layout = Layout::of(problem, context)?;
+    // Of planar images, positions may stand there as channels.
+    let are_rows = layout.channels_per_row.divisor == 1;
+    let share = layout.summing.vectors.filter(|share| {
+        let least = MIN_VECTORS * vector_elems(problem);
+        are_rows && share.along_channels != 0 && share.images == 1 && share.channels >= least
+    });
+    share.ok_or_else(|| {
+        Refusal::new(format!(
+            "takes channels-last tensors without gaps between images, of {} channels and more in vectors of {}, given {} \
+             and {}",
+            MIN_VECTORS * vector_elems(problem),
+            vector_elems(problem),
+            problem.x(),
+            problem.out()
+        ))
+    })
+}
+
+/// Elements of a vector.
+fn vector_elems(problem: &NormProblem) -> u32 {
+    VECTOR_BYTES / element_bytes(problem)
+}
+
+fn element_bytes(problem: &NormProblem) -> u32 {
+    problem.x().dtype().size_bytes() as u32
+}
+
+/// The cut of a config's kernel.
+fn cut(problem: &NormProblem, config: Config, context: &Context) -> Result<(Layout, Cut), Refusal> {
+    let row = kernels(problem).find(|row| row.symbol == config.0);
+    let row = row.ok_or_else(|| Refusal::new(format!("has no kernel {}", config.0)))?;
+    let cut = Cut::new(problem, row, &share(problem, context)?, context)?;
+    Ok((Layout::of(problem, context)?, cut))
+}
+
+/// Slices and chunks.
+struct Cut {
+    row: Row,
+    slices: u32,
+    element_bytes: u32,
+    n_rows: u64,
+    /// Complete but for what `channelwise`'s say, addresses and scalars.
+    params: ResidentChannelsParams,
+}
+
+impl Cut {
+    fn new(problem: &NormProblem, row: Row, share: &Share, context: &Context) -> Result<Self, Refusal> {
+        let (element_bytes, units) = (element_bytes(problem), context.info().n_units as u32);
+        let vectors = share.channels / vector_elems(problem);
+        let slices = vectors.div_ceil(row.lanes);
+        if slices > units {
+            let most = units * row.lanes * vector_elems(problem);
+            return Err(Refusal::new(format!("takes up to {most} channels here, given {}", share.channels)));
+        }
+        // As even as there are slices.
+        let slice_channels = vectors.div_ceil(slices) * vector_elems(problem);
+        let slices = share.channels.div_ceil(slice_channels);
+        let rows = chunk_rows(row.lanes, row.passes);
+        let n_chunks = share.positions.div_ceil(rows);
+        let blocks = (units / slices).min(n_chunks);
+        let mut cut = Cut {
+            row,
+            slices,
+            element_bytes,
+            n_rows: problem.sharing().n_rows() as u64,
+            params: ResidentChannelsParams {
+                x_map: [0; 16],
+                channels: params(problem, &Layout::of(problem, context)?),
+                flags: 0,
+                tag: 0,
+                counters: 0,
+                policy: EVICT_FIRST,
+                slice_channels,
+                blocks,
+                n_chunks,
+                even: n_chunks / blocks,
+                more: n_chunks % blocks,
+                n_stages: 0,
+                window: 0,
+                ahead: AHEAD,
+            },
+        };
+        cut.params.channels.share = *share;
+        cut.params.n_stages = (stages_bytes(row) / cut.pitch()).min(MAX_STAGES);
+        if problem.x().data_bytes() <= MOST_BYTES * u64::from(units) {
+            let all = WINDOW_BYTES * u64::from(units);
+            cut.params.window = (all / u64::from(cut.stage_bytes() * blocks * slices)) as u32;
+        }
+        if n_chunks <= cut.params.n_stages * blocks {
+            cut.params.policy = EVICT_NORMAL;
+        }
+        Ok(cut)
+    }
+
+    fn rows(&self) -> u32 {
+        chunk_rows(self.row.lanes, self.row.passes)
+    }
+
+    /// Bytes of a slice's channels at a position.
+    fn row_bytes(&self) -> u32 {
+        self.params.slice_channels * self.element_bytes
+    }
+
+    /// Bytes of a chunk, and between stages.
+    fn stage_bytes(&self) -> u32 {
+        self.row_bytes() * self.rows()
+    }
+
+    fn pitch(&self) -> u32 {
+        self.stage_bytes().next_multiple_of(STAGE_ALIGN)
+    }
+
+    fn room(&self) -> Room {
+        let blocks = u64::from(self.slices * self.params.blocks);
+        let lane_channels = u64::from(self.row.lanes * (VECTOR_BYTES / self.element_bytes));
+        let row_bytes = (4 * self.n_rows).next_multiple_of(ALIGN);
+        let flags = 2 * row_bytes + (8 * blocks * lane_channels).next_multiple_of(ALIGN);
+        let counters = flags + (8 * blocks).next_multiple_of(ALIGN);
+        Room { row_bytes, flags, counters, total: counters + u64::from(4 * COUNTERS * self.slices) }
+    }
+}
+
+/// The workspace: mean and inverse standard deviation, the parts of blocks, their flags, and counters.
+struct Room {
+    row_bytes: u64,
+    flags: u64,
+    counters: u64,
+    total: u64,
+}
+
+/// A launch whose parameters are complete but for addresses, and so the map, and scalars.
+struct ResidentLaunch {
+    function: Function,
+    config: LaunchConfig,
+    params: ResidentChannelsParams,
+    room: Room,
+    data_type: TmaType,
+    /// Whether statistics lie in the workspace.
+    keeps_statistics: bool,
+    /// Positions of a chunk.
+    rows: u32,
+    /// For addresses that are no multiples of 16.
+    fallback: Box<dyn Launch>,
+}
+
+impl Launch for ResidentLaunch {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let mut params = self.params;
+        let p = &mut params.channels;
+        let mut all = 0;
+        for address in &mut p.addresses {
+            place_address(address, call);
+            all |= *address;
+        }
+        if !all.is_multiple_of(u64::from(VECTOR_BYTES)) {
+            return self.fallback.launch(stream, call);
+        }
+        for address in [&mut p.scale, &mut p.bias, &mut p.mean, &mut p.inv_std, &mut p.running_mean, &mut p.running_var]
+        {
+            place_address(address, call);
+        }
+        let workspace = call.workspace_address();
+        if self.keeps_statistics {
+            (p.mean, p.inv_std) = (workspace, workspace + self.room.row_bytes);
+        }
+        p.partials = workspace + 2 * self.room.row_bytes;
+        (p.alpha, p.beta) = (call.alpha as f32, call.beta as f32);
+        let (positions, channels) = (u64::from(p.share.positions), u64::from(p.share.channels));
+        // Of one position the distance means nothing.
+        let pitch = if positions == 1 { channels } else { p.strides[tensor::X][1] as u64 };
+        let gpu_stream = stream.gpu_stream_for(self.function.name())?;
+        let tiled = Tiled {
+            data_type: self.data_type,
+            address: p.addresses[tensor::X],
+            dims: &[channels, positions],
+            strides_bytes: &[pitch * self.data_type.size_bytes()],
+            box_dims: &[params.slice_channels, self.rows],
+            swizzle: Swizzle::None,
+        };
+        params.x_map = TensorMap::tiled(gpu_stream.context(), &tiled)?.words();
+        (params.flags, params.counters) = (workspace + self.room.flags, workspace + self.room.counters);
+        launch_on(stream, &self.function, &self.config, &params)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What blocks read, what stays in their rings, and what is brought again: every chunk once.
+    #[test]
+    fn every_chunk_is_written_once() {
+        for x in ["1x64x1x1:bf16:nhwc", "5x72x40x31:f16:nhwc", "8x1000x63x65:f32:nhwc", "9x2048x77x7:bf16:nhwc"] {
+            let problem: NormProblem = format!("norm:forward mode=batch x={x}").parse().unwrap();
+            let context = Context::cpu();
+            let share = share(&problem, &context).unwrap();
+            for row in kernels(&problem) {
+                let Ok(cut) = Cut::new(&problem, row, &share, &context) else { continue };
+                for (n_stages, window) in [(cut.params.n_stages, cut.params.window), (1, 0), (2, 3), (3, 1)] {
+                    let p = ResidentChannelsParams { n_stages, window, ..cut.params };
+                    let mut written: Vec<u32> = (0..p.shared_chunks()).collect();
+                    let mut positions = 0;
+                    for block in 0..p.blocks {
+                        let n = p.even + u32::from(block < p.more);
+                        assert!(n > 0);
+                        let own = n.min(n_stages + window);
+                        written.extend((n - own..n).map(|k| block + k * p.blocks));
+                        positions += p.positions_of(block, cut.rows());
+                    }
+                    assert_eq!(positions, share.positions, "{problem}");
+                    written.sort_unstable();
+                    assert_eq!(written, (0..p.n_chunks).collect::<Vec<_>>(), "{problem}");
+                }
+            }
+        }
+    }
+}
