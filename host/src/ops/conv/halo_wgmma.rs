@@ -26,9 +26,7 @@ use kernel_abi::ops::conv::halo_wgmma::{
 
 /// A row of the kernel list.
 pub(super) struct Row {
-    symbol: &'static str,
-    /// The config: the kernel, and how many blocks share the filter's tiles.
-    pub(super) name: &'static str,
+    pub(super) symbol: &'static str,
     pub(super) pass: &'static str,
     pub(super) dtype: DType,
     pub(super) form: Form,
@@ -47,8 +45,6 @@ pub(super) struct Form {
     operand_bytes: u32,
     /// Whether the filter is resident, and each consumer has tiles of its own.
     resident: bool,
-    /// Blocks of a cluster, which share the filter's tiles.
-    sharers: u32,
 }
 
 impl Form {
@@ -64,48 +60,26 @@ impl Form {
 }
 
 macro_rules! rows {
-    (@$sharers:literal, $suffix:literal; $(($symbol:ident, $pass:ident, $dtype:ident, $form:ident)),* $(,)?) => {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $form:ident)),* $(,)?) => {
         &[$(Row {
             symbol: stringify!($symbol),
-            name: concat!(stringify!($symbol), $suffix),
             pass: stringify!($pass),
             dtype: kernel_abi::dtype_of!($dtype),
-            form: Form { sharers: $sharers, ..$form },
+            form: $form,
         }),*]
-    };
-    ($($rows:tt)*) => {
-        rows!(@1, ""; $($rows)*)
-    };
-}
-
-macro_rules! pairs {
-    ($($rows:tt)*) => {
-        rows!(@2, "+share2"; $($rows)*)
-    };
-}
-
-macro_rules! fours {
-    ($($rows:tt)*) => {
-        rows!(@4, "+share4"; $($rows)*)
     };
 }
 
 /// Four steps of four instructions with 64 positions as rows.
 const P256_C16: Form =
-    Form { tile_m: TILE_M, gemm_n: 16, depth: 64, operand_bytes: 16 * (64 + 16) * 32, resident: false, sharers: 1 };
+    Form { tile_m: TILE_M, gemm_n: 16, depth: 64, operand_bytes: 16 * (64 + 16) * 32, resident: false };
 const P256_C16_RESIDENT: Form = Form { resident: true, ..P256_C16 };
 /// Four steps of an instruction with 64 channels as rows and 64 positions as columns, of each consumer for every other tap.
-const C64_P64: Form = Form {
-    tile_m: FEW_POSITIONS,
-    gemm_n: 64,
-    depth: 64,
-    operand_bytes: 4 * (64 + 64) * 32,
-    resident: false,
-    sharers: 1,
-};
+const C64_P64: Form =
+    Form { tile_m: FEW_POSITIONS, gemm_n: 64, depth: 64, operand_bytes: 4 * (64 + 64) * 32, resident: false };
 /// Four steps of two instructions with 64 channels as rows and half of the positions as columns.
 const C64_P256: Form =
-    Form { tile_m: TILE_M, gemm_n: 64, depth: 64, operand_bytes: 8 * (64 + 128) * 32, resident: false, sharers: 1 };
+    Form { tile_m: TILE_M, gemm_n: 64, depth: 64, operand_bytes: 8 * (64 + 128) * 32, resident: false };
 /// Two steps of them: for up to 32 channels to read, and others of which it leaves fewer over.
 const C64_P256_D32: Form = Form { depth: 32, operand_bytes: 4 * (64 + 128) * 32, ..C64_P256 };
 /// Four steps of an instruction with all positions.
@@ -116,10 +90,7 @@ const C64_P256_D32_RESIDENT: Form = Form { depth: 32, operand_bytes: 2 * (64 + 2
 const C128_P256: Form = Form { gemm_n: 128, operand_bytes: 8 * (64 + 256) * 32, ..C64_P256 };
 const C128_P256_D32: Form = Form { depth: 32, operand_bytes: 4 * (64 + 256) * 32, ..C128_P256 };
 
-/// Blocks that have the filter's tiles alone.
 pub(super) const KERNELS: &[Row] = kernel_abi::conv_halo_kernels!(rows);
-/// Blocks that share them.
-const SHARING: [&[Row]; 2] = [kernel_abi::conv_halo_kernels!(pairs), kernel_abi::conv_halo_kernels!(fours)];
 
 /// Columns of a panel of the filter.
 const PANEL: u32 = 64;
@@ -150,7 +121,7 @@ impl Algorithm<ConvProblem> for HaloWgmma {
         check_hopper(context)?;
         let view = View::of(problem)?;
         let fits = |row: &&Row| row.pass == problem.pass() && row.dtype == problem.x().dtype() && view.fits(row.form);
-        let configs: Vec<_> = rows().filter(fits).map(|row| Config(row.name)).collect();
+        let configs: Vec<_> = KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect();
         if configs.is_empty() {
             return Err(Refusal::new(format!(
                 "needs rows whose halo fits in shared memory, given {} positions and {:?} taps",
@@ -177,18 +148,8 @@ impl Algorithm<ConvProblem> for HaloWgmma {
     }
 }
 
-/// All kernels, and how many blocks may share the filter's tiles.
-fn rows() -> impl Iterator<Item = &'static Row> {
-    KERNELS.iter().chain(SHARING.into_iter().flatten())
-}
-
-/// The row of a config, if it is one of this method's.
-pub(super) fn find(config: Config) -> Option<&'static Row> {
-    rows().find(|row| row.name == config.0)
-}
-
 pub(super) fn row(config: Config) -> &'static Row {
-    find(config).expect("configs come from the kernel list")
+    KERNELS.iter().find(|row| row.symbol == config.0).expect("configs come from the kernel list")
 }
 
 /// A problem as the kernels see it.
@@ -331,14 +292,8 @@ impl View {
         // The next group's channels may be no numbers, which times the filter's zeros are none either.
         let reaches_over = self.groups > 1 && self.channels % i64::from(form.depth) != 0;
         let most = if form.tile_m < TILE_M { MANY_TILES } else { i64::from(i32::MAX) };
-        // Clusters of four leave multiprocessors idle, which few tiles do not mind.
-        let may_share =
-            form.sharers == 1 || !form.resident && form.gemm_n >= PANEL && (form.sharers == 2 || form.tile_m < TILE_M);
-        let cut = self.cut(form).filter(|cut| {
-            self.groups * self.n_tiles(cut, form) * i64::from(form.sharers) <= most
-                && self.m_tiles(cut) >= i64::from(form.sharers)
-        });
-        !too_wide && !too_flat && !reaches_over && may_share && cut.is_some()
+        let cut = self.cut(form).filter(|cut| self.groups * self.n_tiles(cut, form.gemm_n) <= most);
+        !too_wide && !too_flat && !reaches_over && cut.is_some()
     }
 
     /// The parts that rows and columns fall into.
@@ -401,7 +356,7 @@ impl View {
         let positions = (buffers * cut.images * cut.image_rows * cut.pitch) as f64;
         let loads = positions * (POSITION + BYTE * f64::from(position_bytes(form.depth)));
         let products = self.n_products(form) as f64 * form.product_cycles();
-        self.n_tiles(cut, form) as f64 * (products + loads + self.waits(cut, form) as f64 * WAIT_CYCLES)
+        self.n_tiles(cut, form.gemm_n) as f64 * (products + loads + self.waits(cut, form) as f64 * WAIT_CYCLES)
     }
 
     /// Buffers of a tile: for every plane, part and panel of channels.
@@ -415,22 +370,16 @@ impl View {
         if form.resident && cut.shared.buffers == MIN_BUFFERS { self.n_buffers(form) - 1 } else { 0 }
     }
 
-    /// Tiles of a group along the positions.
-    fn m_tiles(&self, cut: &Cut) -> i64 {
+    /// Tiles of a group.
+    fn n_tiles(&self, cut: &Cut, gemm_n: u32) -> i64 {
+        let n_blocks = (self.columns + i64::from(gemm_n) - 1) / i64::from(gemm_n);
         let images = (self.read.images + cut.images - 1) / cut.images;
-        images * self.extents[0] * cut.strips * cut.m_blocks
+        images * self.extents[0] * cut.strips * cut.m_blocks * n_blocks
     }
 
-    /// Tiles of a group, those of a cluster counted as one.
-    fn n_tiles(&self, cut: &Cut, form: Form) -> i64 {
-        let [n, sharers] = [form.gemm_n, form.sharers].map(i64::from);
-        (self.m_tiles(cut) + sharers - 1) / sharers * ((self.columns + n - 1) / n)
-    }
-
-    /// How tiles are shared out: blocks of a group where the filter is resident, else blocks or clusters of all, of which
-    /// there are up to `n_units` at a time, and in how many rounds.
+    /// How tiles are shared out: blocks of a group where the filter is resident, else of all, and in how many rounds.
     fn shares(&self, cut: &Cut, form: Form, n_units: i64) -> (i64, i64) {
-        let n_tiles = self.n_tiles(cut, form);
+        let n_tiles = self.n_tiles(cut, form.gemm_n);
         // Where each consumer has tiles of its own, a block takes two at a time.
         let (tiles, most) = if form.resident {
             ((n_tiles + 1) / 2, (n_units / self.groups).max(1))
@@ -468,8 +417,6 @@ impl View {
         /// begin inside of a cache line.
         const CACHE: f64 = 36.6e6;
         const ACROSS_LINES: f64 = 0.5;
-        /// A product where blocks share a load, and so wait for each other.
-        const SHARED_US: f64 = 0.004;
         /// From a tile's last product to its last store, in which its consumers do not compute: for the tile, and for 64
         /// columns, which take longer where rows begin inside of a cache line.
         const TILE_US: f64 = 0.63;
@@ -481,13 +428,11 @@ impl View {
         let taps = (self.class.axes[1].n_taps * self.class.axes[2].n_taps) as f64;
         let halo = f64::from(cut.shared.buffer_bytes) * parts / taps;
         let halo = halo * (1.0 + self.read.misalignment(ACROSS_LINES, 0.0));
-        let filter = n * f64::from(position_bytes(form.depth)) / f64::from(form.sharers);
-        let loaded = halo + if form.resident { 0.0 } else { filter };
-        let n_units = context.active_clusters(form.sharers) as i64;
+        let loaded = halo + if form.resident { 0.0 } else { n * f64::from(position_bytes(form.depth)) };
+        let n_units = context.info().n_units as i64;
         let (shares, rounds) = self.shares(&cut, form, n_units);
         let blocks = if form.resident { shares * self.groups } else { shares };
-        let loads = blocks.min(n_units) as f64 * f64::from(form.sharers) * loaded / CACHE;
-        let loads = loads + if form.sharers > 1 { SHARED_US } else { 0.0 };
+        let loads = blocks.min(n_units) as f64 * loaded / CACHE;
         let product = form.product_cycles() / CYCLES_PER_US + loads;
         let aligned = self.spread.strides[1] * ELEMENT_BYTES % CACHE_LINE == 0;
         let columns = COLUMNS_US * n / 64.0 * if aligned { 1.0 } else { 1.0 + COLUMNS_ACROSS_LINES };
@@ -536,8 +481,7 @@ impl View {
             images: cut.images as u32,
             image_rows: divisor(image_rows),
             n_images: self.read.images as u32,
-            sharers: form.sharers,
-            n_tiles: self.n_tiles(cut, form) as u32,
+            n_tiles: self.n_tiles(cut, form.gemm_n) as u32,
             groups: divisor(self.groups),
             channels: self.channels as u32,
             group_k: if self.sum_is_contiguous { self.columns as u32 } else { self.channels as u32 },
@@ -611,19 +555,18 @@ pub(super) struct Product {
 impl Product {
     /// The launches of a view by a kernel that [`View::fits`].
     pub(super) fn new(view: View, config: Config, context: &Context) -> Result<Self, Error> {
-        let &Row { symbol, form, .. } = row(config);
+        let form = row(config).form;
         let cut = view.cut(form).expect("configs are those that fit");
         let params = view.params(&cut, form);
-        let function = context.function(symbol)?;
+        let function = context.function(config.0)?;
         // Not this problem's size: plans share the function.
         function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
-        let (shares, _) = view.shares(&cut, form, context.active_clusters(form.sharers) as i64);
-        let blocks = if form.resident { shares * view.groups } else { shares } as u32 * form.sharers;
+        let (shares, _) = view.shares(&cut, form, context.info().n_units as i64);
+        let blocks = if form.resident { shares * view.groups } else { shares } as u32;
         let config = LaunchConfig {
             grid: [blocks, 1, 1],
             block: [THREADS, 1, 1],
             shared_bytes: cut.shared.bytes(),
-            cluster: (form.sharers > 1).then_some([form.sharers, 1, 1]),
             programmatic: true,
             ..LaunchConfig::default()
         };
@@ -641,10 +584,9 @@ impl Product {
     ) -> Result<(), Error> {
         let stream = stream.gpu_stream_for(self.function.name())?;
         let context = stream.context();
-        let Form { gemm_n, depth, sharers, .. } = self.form;
-        // The filter's box: rows of the columns where the sum is contiguous, else of the sum; of each block a part.
+        let Form { gemm_n, depth, .. } = self.form;
+        // The filter's box: rows of the columns where the sum is contiguous, else of the sum.
         let (rows, columns) = if self.view.sum_is_contiguous { (gemm_n, depth) } else { (depth, PANEL) };
-        let rows = rows / sharers;
         let mut params = self.params;
         params.a_map = self.view.read_map(context, read, &self.cut, depth)?;
         params.b_map = self.view.filter.map(context, self.view.data_type, filter, rows, columns)?;
@@ -691,7 +633,7 @@ mod tests {
         let shape = "conv:fprop pad=1x1 x=9x64x7x7:bf16:nhwc w=64x64x3x3:bf16:nhwc";
         let Cut { pitch, images, image_rows, tail, m_blocks, .. } = cut(shape, C64_P256);
         assert_eq!([pitch, images, image_rows, m_blocks, tail], [8, 4, 8, 1, 18]);
-        assert_eq!(view(shape).unwrap().n_tiles(&cut(shape, C64_P256), C64_P256), 3);
+        assert_eq!(view(shape).unwrap().n_tiles(&cut(shape, C64_P256), 64), 3);
         // Without padding there is none to share.
         let Cut { pitch, images, image_rows, .. } =
             cut("conv:fprop x=9x64x9x9:bf16:nhwc w=64x64x3x3:bf16:nhwc", C64_P256);
@@ -729,9 +671,6 @@ mod tests {
         // 32 tiles of a group, two at a time, by 8 blocks of each group.
         assert_eq!(view.shares(&cut, C64_P256_RESIDENT, 132), (8, 2));
         assert_eq!(view.shares(&cut, C64_P256, 132), (128, 4));
-        // Two blocks of a cluster have two of a group's 32 tiles.
-        let pairs = Form { sharers: 2, ..C64_P256 };
-        assert_eq!((view.n_tiles(&cut, pairs), view.shares(&cut, pairs, 66)), (16, (64, 4)));
         // More groups than multiprocessors.
         assert_eq!(view.shares(&cut, C64_P256_RESIDENT, 10), (1, 16));
         let context = Context::described(DeviceInfo::h200());

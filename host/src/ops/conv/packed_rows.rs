@@ -68,7 +68,7 @@ impl Algorithm<ConvProblem> for PackedRows {
                 let with_halo = halo_wgmma::KERNELS
                     .iter()
                     .filter(|row| row.pass == "fprop" && row.dtype == dtype && halo.fits(row.form))
-                    .map(|row| Config(row.name));
+                    .map(|row| Config(row.symbol));
                 // The product is fprop's: the packed filter lies with the sum's dimension contiguous.
                 let fits = |row: &&Row| row.pass == "fprop" && row.dtype == dtype && view.fits(row.tile);
                 Ok(with_halo.chain(KERNELS.iter().filter(fits).map(|row| Config(row.symbol))).collect())
@@ -98,7 +98,7 @@ impl Algorithm<ConvProblem> for PackedRows {
             view.time_us(row.tile, cut)
         } else {
             let Ok(view) = packing.view(problem) else { return f64::INFINITY };
-            match halo_wgmma::find(config) {
+            match halo_wgmma::KERNELS.iter().find(|row| row.symbol == config.0) {
                 Some(row) => packing.halo_view(problem, &view).products_us(row.form, context),
                 None => view.products_us(row(config).tile, context),
             }
@@ -121,7 +121,7 @@ impl Algorithm<ConvProblem> for PackedRows {
         }
         let view = packing.view(problem).map_err(refused)?;
         let written = if problem.conv_pass() == ConvPass::Dgrad { "dx" } else { "y" };
-        let product = if halo_wgmma::find(config).is_some() {
+        let product = if halo_wgmma::KERNELS.iter().any(|row| row.symbol == config.0) {
             let halo = packing.halo_view(problem, &view);
             Windows::Halo(Box::new(halo_wgmma::Product::new(halo, config, context)?))
         } else {

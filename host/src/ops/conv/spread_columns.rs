@@ -64,7 +64,7 @@ impl Algorithm<ConvProblem> for SpreadColumns {
             .iter()
             .filter(|row| row.pass == "fprop" && row.dtype == dtype)
             .filter(|row| halo.as_ref().is_ok_and(|halo| halo.fits(row.form)))
-            .map(|row| Config(row.name));
+            .map(|row| Config(row.symbol));
         let fits = KERNELS.iter().filter(|row| {
             let tile = Some(row.tile);
             row.pass == "fprop"

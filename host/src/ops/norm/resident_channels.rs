@@ -354,6 +354,7 @@ impl Launch for ResidentLaunch {
             dims: &[channels, positions],
             strides_bytes: &[pitch * self.data_type.size_bytes()],
             box_dims: &[params.slice_channels, self.rows],
+            element_strides: &[],
             swizzle: Swizzle::None,
         };
         params.x_map = TensorMap::tiled(gpu_stream.context(), &tiled)?.words();

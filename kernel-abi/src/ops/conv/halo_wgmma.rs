@@ -120,9 +120,7 @@ crate::abi_struct! {
         pub image_rows: Divisor,
         /// All images.
         pub n_images: u32,
-        /// Blocks of a cluster that share the filter's tiles: neighbours along the positions, of which each loads a part.
-        pub sharers: u32,
-        /// Tiles of a group, those of a cluster counted as one.
+        /// Tiles of a group.
         pub n_tiles: u32,
         /// Groups.
         pub groups: Divisor,
@@ -202,19 +200,11 @@ pub struct HaloPlace {
 }
 
 impl ConvHaloParams {
-    /// The place of a tile of so many positions and channels: columns first, since they read the same positions, then
-    /// neighbours, which share rows; of the tile of a cluster of so many blocks that of the one with this rank. It may lie
-    /// behind all images.
+    /// The place of a tile of so many positions and channels: columns first, since they read the same positions, then neighbours, which share rows.
     #[inline(always)]
-    pub const fn place(
-        &self,
-        [positions, channels]: [u32; 2],
-        index: u32,
-        group: u32,
-        [sharers, rank]: [u32; 2],
-    ) -> HaloPlace {
+    pub const fn place(&self, positions: u32, channels: u32, index: u32, group: u32) -> HaloPlace {
         let (rest, n) = self.n_blocks.div_rem(index);
-        let (rest, m) = self.m_blocks.div_rem(rest * sharers + rank);
+        let (rest, m) = self.m_blocks.div_rem(rest);
         let (rest, strip) = self.strips.div_rem(rest);
         let (images, plane) = self.planes.div_rem(rest);
         HaloPlace {

@@ -1,15 +1,14 @@
 //! Tensor-core convolution for Hopper that reads every tile with its halo once: see
 //! [`kernel_abi::ops::conv::halo_wgmma`].
 //!
-//! Grid: any number of blocks or clusters, which share the tiles round-robin. Block: 384 threads. Two warps of warpgroup 0 load
+//! Grid: any number of blocks, which share the tiles round-robin. Block: 384 threads. Two warps of warpgroup 0 load
 //! what is read, rows of positions with the padding as zeros, and the filter; warpgroups 1 and 2 compute. The product
 //! instruction takes positions from wherever a tap's shift has them begin. Shared memory: dynamic, [`HaloShared`].
 //!
 //! One warp loads positions into a ring of buffers and the other one the filter, tap after tap, into a ring of its own.
 //! Where consumers share tiles, each computes half of the positions, of the channels or of the taps. Where the filter is
 //! resident, each consumer has its own tiles, whose buffers alternate in the ring. All threads of a loading warp compute
-//! where, so that addresses are computed once for all of them, and one queues the copies. Blocks of a cluster have tiles
-//! of the same channels, and each loads a part of every stage of the filter for all of them.
+//! where, so that addresses are computed once for all of them, and one queues the copies.
 //!
 //! The product's rows are channels that are written, its columns positions: an instruction of 64 × 256 reads 10 KB from
 //! shared memory where four of 64 × 64 with the roles exchanged read 16, and reading is what limits them. For up to 16
@@ -25,7 +24,7 @@ use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
-use cuda_std::{cluster, mbarrier, schedule, shared, warp};
+use cuda_std::{mbarrier, schedule, shared, warp};
 use kernel_abi::ops::conv::halo_wgmma::{
     ConvHaloParams, HaloPart, HaloPlace, HaloShared, MIN_BUFFERS, OUT_BYTES, position_bytes,
 };
@@ -47,8 +46,6 @@ trait Product<const R: usize, const S: usize> {
     /// Whether the filter is resident, and each consumer has tiles of its own.
     const RESIDENT: bool;
     const FILTER_IS_MN_MAJOR: bool;
-    /// Whether blocks of a cluster may share the filter's tiles: who holds more sums has no registers left for it.
-    const MAY_SHARE: bool = !Self::RESIDENT && R * S <= 64;
 
     /// Queues the products of one tap and [`Product::DEPTH`] channels that are read. `accumulate` is 0 to overwrite `d`, else 1. All
     /// but one of the groups queued before are done afterwards.
@@ -70,8 +67,6 @@ trait Product<const R: usize, const S: usize> {
 const SUBTILE: u32 = 64;
 /// Columns of a swizzled row.
 const PANEL: u32 = 64;
-/// Bytes of it.
-const ROW_BYTES: u32 = 128;
 /// Threads of a warpgroup.
 const WARPGROUP: u32 = 128;
 /// Warps of a warpgroup.
@@ -162,9 +157,7 @@ unsafe fn run<P: Product<R, S>, E: Half, const R: usize, const S: usize>(p: &Con
         tma::prefetch_map(maps[0]);
         tma::prefetch_map(maps[1]);
         halo.init(if P::RESIDENT { WARPS } else { WARPS * CONSUMERS });
-        // One arrival a warp of the readers in every block that the stage's loads reach.
-        let readers = if P::SHARES_TAPS { WARPS } else { WARPS * CONSUMERS };
-        filter.init(readers * sharers::<P, R, S>(p));
+        filter.init(if P::SHARES_TAPS { WARPS } else { WARPS * CONSUMERS });
         mbarrier::fence_init();
     }
     // Nothing is ever loaded there.
@@ -180,12 +173,7 @@ unsafe fn run<P: Product<R, S>, E: Half, const R: usize, const S: usize>(p: &Con
         buffer += 1;
     }
     fence_proxy_async_shared();
-    // Nobody may signal a barrier, here or in another block, before it is ready.
-    if sharers::<P, R, S>(p) > 1 {
-        cluster::sync()
-    } else {
-        sync_threads()
-    }
+    sync_threads();
     schedule::wait_for_predecessors();
     let warpgroup = warp::uniform(thread_idx_x() / WARPGROUP);
     let warp = warp::uniform(thread_idx_x() / 32);
@@ -207,8 +195,6 @@ struct Tiles {
     step: u32,
     /// The group whose tiles they are, where the filter is resident.
     group: u32,
-    /// Which of a cluster's.
-    rank: u32,
 }
 
 impl Tiles {
@@ -218,10 +204,9 @@ impl Tiles {
         if P::RESIDENT {
             let (share, group) = p.groups.div_rem(block_idx_x());
             let (shares, _) = p.groups.div_rem(grid_dim_x());
-            Tiles { index: share * CONSUMERS + consumer, step: shares * CONSUMERS, group, rank: 0 }
+            Tiles { index: share * CONSUMERS + consumer, step: shares * CONSUMERS, group }
         } else {
-            let log2 = sharers::<P, R, S>(p).trailing_zeros();
-            Tiles { index: block_idx_x() >> log2, step: grid_dim_x() >> log2, group: 0, rank: rank::<P, R, S>(p) }
+            Tiles { index: block_idx_x(), step: grid_dim_x(), group: 0 }
         }
     }
 
@@ -232,20 +217,8 @@ impl Tiles {
             return None;
         }
         self.index += self.step;
-        Some(p.place([P::TILE, P::CHANNELS], tile, group, [sharers::<P, R, S>(p), self.rank]))
+        Some(p.place(P::TILE, P::CHANNELS, tile, group))
     }
-}
-
-/// Blocks of a cluster.
-#[inline(always)]
-fn sharers<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvHaloParams) -> u32 {
-    if P::MAY_SHARE { p.sharers } else { 1 }
-}
-
-/// This block's rank in its cluster.
-#[inline(always)]
-fn rank<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvHaloParams) -> u32 {
-    if sharers::<P, R, S>(p) > 1 { cluster::rank() } else { 0 }
 }
 
 /// Loads positions for tile after tile: for every plane that a tap reads, every panel of channels and every part, one
@@ -329,17 +302,6 @@ unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
     mut filter: Ring,
 ) {
     let resident = filter.full();
-    // This block's rows of a stage.
-    let rows_of_all = if P::FILTER_IS_MN_MAJOR { P::DEPTH } else { P::CHANNELS };
-    let sharers = sharers::<P, R, S>(p);
-    let own = rank::<P, R, S>(p) * (rows_of_all >> sharers.trailing_zeros());
-    let load = |to: u32, bar: u32, at: [i32; 3]| {
-        if sharers > 1 {
-            tma::load_3d_multicast(to, map, bar, (1 << sharers) - 1, at);
-        } else {
-            tma::load_3d(to, map, bar, at);
-        }
-    };
     let mut tiles = Tiles::new::<P, R, S>(p, 0);
     while let Some(place) = tiles.next::<P, R, S>(p) {
         let (n, k) = (place.n as i32, (place.group * p.group_k) as i32);
@@ -370,13 +332,12 @@ unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
                                     let mut column = 0;
                                     while column < P::CHANNELS {
                                         // A panel of columns holds all rows of the sum.
-                                        let to = filter.at() + column * position_bytes(P::DEPTH) + own * ROW_BYTES;
-                                        load(to, bar, [n + column as i32, tap, k + c + own as i32]);
+                                        let to = filter.at() + column * position_bytes(P::DEPTH);
+                                        tma::load_3d(to, map, bar, [n + column as i32, tap, k + c]);
                                         column += PANEL;
                                     }
                                 } else {
-                                    let to = filter.at() + own * position_bytes(P::DEPTH);
-                                    load(to, bar, [c, tap, k + n + own as i32]);
+                                    tma::load_3d(filter.at(), map, bar, [c, tap, k + n]);
                                 }
                             }
                             filter.advance();
@@ -395,15 +356,6 @@ unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
         }
         if P::RESIDENT {
             return;
-        }
-    }
-    if sharers > 1 {
-        // The consumers of other blocks signal our barriers, until they have read the last stage.
-        let mut stage = 0;
-        while stage < filter.count {
-            mbarrier::wait(filter.empty(), filter.parity ^ 1);
-            filter.advance();
-            stage += 1;
         }
     }
 }
@@ -474,21 +426,6 @@ fn next_buffer<P: Product<R, S>, const R: usize, const S: usize>(halo: &mut Ring
     halo.advance();
     if P::RESIDENT {
         halo.advance();
-    }
-}
-
-/// Signals that this warp has read a stage of the filter, to the loading warps of all blocks that load into it.
-///
-/// # Safety
-/// As [`consume`]; `empty` is the barrier of a stage that was waited for.
-#[inline(always)]
-unsafe fn release(sharers: u32, empty: u32, lane: u32) {
-    if sharers > 1 {
-        if lane < sharers {
-            mbarrier::arrive_remote_after_reads(empty, lane);
-        }
-    } else if lane == 0 {
-        mbarrier::arrive(empty);
     }
 }
 
@@ -565,11 +502,13 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
             };
             P::multiply(&mut d, positions, filter_tile, accumulate);
             // The product before is done, and with the last tap of a buffer the buffer.
-            if !P::RESIDENT && accumulate > 0 {
-                release(sharers::<P, R, S>(p), used_filter, lane);
-            }
-            if walk.leaves && lane == 0 {
-                mbarrier::arrive(walk.left);
+            if lane == 0 {
+                if !P::RESIDENT && accumulate > 0 {
+                    mbarrier::arrive(used_filter);
+                }
+                if walk.leaves {
+                    mbarrier::arrive(walk.left);
+                }
             }
             walk.leaves = false;
             accumulate = 1;
@@ -582,11 +521,13 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
             }
         }
         P::finish(&mut d);
-        if !P::RESIDENT && accumulate > 0 {
-            release(sharers::<P, R, S>(p), used_filter, lane);
-        }
-        if walk.leaves && lane == 0 {
-            mbarrier::arrive(walk.left);
+        if lane == 0 {
+            if !P::RESIDENT && accumulate > 0 {
+                mbarrier::arrive(used_filter);
+            }
+            if walk.leaves {
+                mbarrier::arrive(walk.left);
+            }
         }
         if P::SHARES_TAPS {
             let at = base + p.shared.out_at() + 4 * thread;
