@@ -107,8 +107,9 @@ fn boxes_have_steps() {
         swizzle: Swizzle::None,
     };
     let map = upload_map(unit, &TensorMap::tiled(&unit.gpu, &tiled).unwrap());
-    // Begins in front of the tensor, between two elements that are visited from 0 on.
-    for at in [[2, -1, -1, 0], [4, 0, 1, 1], [0, 3, 2, 2]] {
+    // From in front of the tensor, and from between two elements that are visited from 0 on; along the first dimension
+    // boxes begin at multiples of 16 bytes.
+    for at in [[4, -1, -1, 0], [0, 0, 1, 1], [0, 3, 2, 2]] {
         let visited = |place: &Vec<i32>| -> Vec<i32> {
             place.iter().zip(steps).zip(at).map(|((i, step), at)| i * step as i32 + at).collect()
         };
