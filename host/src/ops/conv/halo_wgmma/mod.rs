@@ -11,17 +11,21 @@
 //! [`im2col_wgmma`]: super::im2col_wgmma
 //! [`spread_columns`]: super::spread_columns
 
-use super::im2col_wgmma::{AxisClass, Class, Filter, Positions, Spread, check_address, classes, tma_type};
+mod cut;
+#[cfg(test)]
+mod tests;
+
+use super::im2col_wgmma::{Class, Filter, Positions, Spread, check_address, classes, tma_type};
 use super::{ConvPass, ConvProblem};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
+use cut::Cut;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::halo_wgmma::{
-    ConvHaloParams, FEW_POSITIONS, HaloShared, MAX_SHARED_BYTES, MAX_STAGES, MIN_BUFFERS, THREADS, TILE_M,
-    position_bytes,
+    ConvHaloParams, FEW_POSITIONS, MAX_SHARED_BYTES, THREADS, TILE_M, position_bytes,
 };
 
 /// A row of the kernel list.
@@ -177,63 +181,6 @@ pub(super) struct View {
     pub(super) spread: Spread,
 }
 
-/// How a plane is cut into tiles.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Cut {
-    strips: i64,
-    strip_w: i64,
-    pitch: i64,
-    /// Images of a tile, and rows of each that are copied.
-    images: i64,
-    image_rows: i64,
-    tail: i64,
-    m_blocks: i64,
-    shared: HaloShared,
-}
-
-/// How taps fall into parts along an axis, each of which reads every `step`-th position.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Parts {
-    axis: AxisClass,
-    step: i64,
-    count: i64,
-    /// Distance between neighbouring taps of a part in its positions.
-    shift: i64,
-}
-
-impl Parts {
-    fn of(axis: AxisClass, step: i64) -> Self {
-        let (mut common, mut rest) = (axis.tap_offset, step);
-        while rest != 0 {
-            (common, rest) = (rest, common % rest);
-        }
-        // Taps so far apart that a multiple of the step lies between them are in the same part.
-        Parts { axis, step, count: (step / common).min(axis.n_taps), shift: axis.tap_offset / common }
-    }
-
-    /// Distance between the first and the last tap of part `i`.
-    fn span(&self, i: i64) -> i64 {
-        ((self.axis.n_taps - i + self.count - 1) / self.count - 1) * self.shift
-    }
-
-    /// The longest of them.
-    fn longest_span(&self) -> i64 {
-        self.span(0)
-    }
-
-    /// Positions from one row of `extent` to the next, or rows from one image to the next, of `source` that are read: the
-    /// padding at its end is the next one's at the begin.
-    fn pitch(&self, extent: i64, source: i64) -> i64 {
-        let least = |i: i64| {
-            let base = self.axis.base + i * self.axis.tap_offset;
-            let up = |value: i64| (value + self.step - 1).div_euclid(self.step);
-            let padding = up((-base).max(0));
-            (extent + self.span(i) - padding).max(up(source - base)).max(extent)
-        };
-        (0..self.count).map(least).max().unwrap_or(extent).min(extent + self.longest_span())
-    }
-}
-
 impl View {
     fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
         let data_type = tma_type(problem.x().dtype())?;
@@ -294,102 +241,6 @@ impl View {
         let most = if form.tile_m < TILE_M { MANY_TILES } else { i64::from(i32::MAX) };
         let cut = self.cut(form).filter(|cut| self.groups * self.n_tiles(cut, form.gemm_n) <= most);
         !too_wide && !too_flat && !reaches_over && cut.is_some()
-    }
-
-    /// The parts that rows and columns fall into.
-    fn parts(&self) -> [Parts; 2] {
-        [1, 2].map(|axis| Parts::of(self.class.axes[axis], self.step[axis]))
-    }
-
-    /// The cut that takes the fewest cycles, unless none fits shared memory.
-    fn cut(&self, form: Form) -> Option<Cut> {
-        let [_, h, w] = self.extents;
-        let [rows, columns] = self.parts();
-        let (span_h, span_w) = (rows.longest_span(), columns.longest_span());
-        let (least, most) = match form.resident {
-            true => (self.n_products(form), self.n_products(form)),
-            false => (MIN_STAGES, i64::from(MAX_STAGES)),
-        };
-        if form.resident && self.columns > i64::from(form.gemm_n) || most > MAX_RESIDENT {
-            return None;
-        }
-        let (bytes, tile_m) = (position_bytes(form.depth), i64::from(form.tile_m));
-        let mut best: Option<Cut> = None;
-        for strips in 1..=w.min(64) {
-            let strip_w = (w + strips - 1) / strips;
-            let pitch = if strips == 1 { columns.pitch(w, self.read.extents[2]) } else { strip_w + span_w };
-            let image_rows = rows.pitch(h, self.read.extents[1]);
-            let of_image = (h - 1) * pitch + w;
-            let (images, image_rows, m_blocks, tail) = if strips == 1 && of_image <= tile_m {
-                // Whole images, as many as fit; behind them all that positions read that are computed for nothing.
-                let images = (1 + (tile_m - of_image) / (image_rows * pitch)).min(self.read.images.max(1)).min(MAX_BOX);
-                let read = tile_m.max(((images - 1) * image_rows + h) * pitch) + span_h * pitch + span_w;
-                (images, image_rows, 1, (read - images * image_rows * pitch).max(span_w))
-            } else {
-                let m_blocks = (h * pitch + tile_m - 1) / tile_m;
-                // Tiles begin at multiples of what the pitch has in common with them.
-                let farthest = pitch - (1 << pitch.trailing_zeros().min(tile_m.trailing_zeros()));
-                (1, (farthest + tile_m + pitch - 1) / pitch + span_h, m_blocks, span_w)
-            };
-            let boxes = [(pitch - 1) * self.step[2] + 1, (image_rows - 1) * self.step[1] + 1];
-            let n_rows = images * image_rows;
-            if boxes.iter().any(|&extent| extent > MAX_BOX) || n_rows * pitch * i64::from(bytes) > 1 << 17 {
-                continue;
-            }
-            let positions = (n_rows * pitch + tail) as u32;
-            let shared = HaloShared::new(positions, bytes, form.gemm_n * bytes, [least as u32, most as u32]);
-            let cut = Cut { strips, strip_w, pitch, images, image_rows, tail, m_blocks, shared };
-            let is_better = |best: Cut| self.cycles(&cut, form) < self.cycles(&best, form);
-            if i64::from(shared.stages) >= least && best.is_none_or(is_better) {
-                best = Some(cut);
-            }
-        }
-        best
-    }
-
-    /// Cycles of a multiprocessor for the tiles of a group: those of products, and those in which positions are loaded.
-    fn cycles(&self, cut: &Cut, form: Form) -> f64 {
-        /// For a position, and for each of its bytes: of 64 channels, what the second-level cache was seen to deliver.
-        const POSITION: f64 = 0.5;
-        const BYTE: f64 = 1.0 / 256.0;
-        let buffers = self.n_buffers(form);
-        let positions = (buffers * cut.images * cut.image_rows * cut.pitch) as f64;
-        let loads = positions * (POSITION + BYTE * f64::from(position_bytes(form.depth)));
-        let products = self.n_products(form) as f64 * form.product_cycles();
-        self.n_tiles(cut, form.gemm_n) as f64 * (products + loads + self.waits(cut, form) as f64 * WAIT_CYCLES)
-    }
-
-    /// Buffers of a tile: for every plane, part and panel of channels.
-    fn n_buffers(&self, form: Form) -> i64 {
-        let parts: i64 = self.parts().iter().map(|parts| parts.count).product();
-        self.class.axes[0].n_taps * self.panels(form.depth) * parts
-    }
-
-    /// Buffers of a tile that a consumer waits for, since it has but one.
-    fn waits(&self, cut: &Cut, form: Form) -> i64 {
-        if form.resident && cut.shared.buffers == MIN_BUFFERS { self.n_buffers(form) - 1 } else { 0 }
-    }
-
-    /// Tiles of a group.
-    fn n_tiles(&self, cut: &Cut, gemm_n: u32) -> i64 {
-        let n_blocks = (self.columns + i64::from(gemm_n) - 1) / i64::from(gemm_n);
-        let images = (self.read.images + cut.images - 1) / cut.images;
-        images * self.extents[0] * cut.strips * cut.m_blocks * n_blocks
-    }
-
-    /// How tiles are shared out: blocks of a group where the filter is resident, else of all, and in how many rounds.
-    fn shares(&self, cut: &Cut, form: Form, n_units: i64) -> (i64, i64) {
-        let n_tiles = self.n_tiles(cut, form.gemm_n);
-        // Where each consumer has tiles of its own, a block takes two at a time.
-        let (tiles, most) = if form.resident {
-            ((n_tiles + 1) / 2, (n_units / self.groups).max(1))
-        } else {
-            (n_tiles * self.groups, n_units)
-        };
-        let rounds = (tiles + most - 1) / most;
-        // As few blocks as do it in the same number of rounds: the others would only draw power.
-        let shares = if rounds == 0 { 1 } else { (tiles + rounds - 1) / rounds };
-        (shares, rounds)
     }
 
     /// Panels of so many channels that are read.
@@ -611,91 +462,5 @@ impl Launch for HaloLaunch {
         check_address(self.names[0], addresses[0])?;
         check_address(self.names[1], addresses[1])?;
         self.product.launch(stream, addresses, call.alpha, call.beta)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::DeviceInfo;
-
-    fn view(text: &str) -> Result<View, String> {
-        View::of(&text.parse().unwrap()).map_err(|Refusal(reason)| reason)
-    }
-
-    fn cut(text: &str, form: Form) -> Cut {
-        view(text).unwrap().cut(form).unwrap()
-    }
-
-    #[test]
-    fn small_images_share_a_tile_and_their_padding() {
-        // 7 columns and one of padding, 7 rows and one of padding: four images are 256 positions.
-        let shape = "conv:fprop pad=1x1 x=9x64x7x7:bf16:nhwc w=64x64x3x3:bf16:nhwc";
-        let Cut { pitch, images, image_rows, tail, m_blocks, .. } = cut(shape, C64_P256);
-        assert_eq!([pitch, images, image_rows, m_blocks, tail], [8, 4, 8, 1, 18]);
-        assert_eq!(view(shape).unwrap().n_tiles(&cut(shape, C64_P256), 64), 3);
-        // Without padding there is none to share.
-        let Cut { pitch, images, image_rows, .. } =
-            cut("conv:fprop x=9x64x9x9:bf16:nhwc w=64x64x3x3:bf16:nhwc", C64_P256);
-        assert_eq!([pitch, images, image_rows], [9, 3, 9]);
-        // An image that fills a tile, and one that fills several.
-        let Cut { images, m_blocks, .. } =
-            cut("conv:dgrad pad=1x1 dx=9x64x14x14:bf16:nhwc w=64x64x3x3:bf16:nhwc", C64_P256);
-        assert_eq!([images, m_blocks], [1, 1]);
-        let Cut { images, strips, m_blocks, .. } =
-            cut("conv:dgrad pad=1x1 dx=9x64x28x28:bf16:nhwc w=64x64x3x3:bf16:nhwc", C64_P256);
-        assert_eq!([images, strips * m_blocks], [1, 4]);
-    }
-
-    #[test]
-    fn strides_part_what_is_read() {
-        let parts =
-            |text: &str| view(text).unwrap().parts().map(|parts| (parts.count, parts.shift, parts.longest_span()));
-        let of = |desc: &str, taps: &str| {
-            parts(&format!("conv:fprop {desc} x=2x64x28x28:bf16:nhwc w=64x64x{taps}:bf16:nhwc"))
-        };
-        assert_eq!(of("pad=1x1", "3x3"), [(1, 1, 2); 2]);
-        assert_eq!(of("pad=1x1 stride=2x2", "3x3"), [(2, 1, 1); 2]);
-        assert_eq!(of("pad=1x1 stride=2x2 dil=2x4", "3x3"), [(1, 1, 2), (1, 2, 4)]);
-        assert_eq!(of("stride=4x6 dil=6x4", "3x2"), [(2, 3, 3), (2, 2, 0)]);
-        let strided = "conv:fprop pad=1x1 stride=2x2 x=2x64x28x28:bf16:nhwc w=64x64x3x3:bf16:nhwc";
-        let Cut { pitch, images, image_rows, .. } = cut(strided, C64_P256);
-        // 14 columns of every second position; the padding at the end is none, so that the next row's is what is missing.
-        assert_eq!([pitch, images, image_rows], [15, 1, 15]);
-    }
-
-    #[test]
-    fn resident_filters_keep_blocks_to_a_group() {
-        let view = view("conv:fprop pad=1x1 groups=16 x=128x1024x7x7:bf16:nhwc w=1024x64x3x3:bf16:nhwc").unwrap();
-        let cut = view.cut(C64_P256_RESIDENT).unwrap();
-        // 32 tiles of a group, two at a time, by 8 blocks of each group.
-        assert_eq!(view.shares(&cut, C64_P256_RESIDENT, 132), (8, 2));
-        assert_eq!(view.shares(&cut, C64_P256, 132), (128, 4));
-        // More groups than multiprocessors.
-        assert_eq!(view.shares(&cut, C64_P256_RESIDENT, 10), (1, 16));
-        let context = Context::described(DeviceInfo::h200());
-        assert!(view.products_us(C64_P256_RESIDENT, &context) < view.products_us(C64_P256, &context));
-    }
-
-    #[test]
-    fn what_it_does_not_take_is_refused() {
-        let refusal = |text: &str| view(text).err().unwrap();
-        let refuses = |text: &str, reason: &str| {
-            let given = refusal(text);
-            assert!(given.contains(reason), "{given}");
-        };
-        refuses("conv:wgrad x=1x64x9x9:bf16:nhwc dw=64x64x3x3:bf16:nhwc", "the pass is wgrad");
-        refuses(
-            "conv:dgrad stride=2x1 dx=1x64x9x9:bf16:nhwc w=64x64x3x3:bf16:nhwc",
-            "dgrad of stride 1, given [1, 2, 1]",
-        );
-        refuses("conv:fprop stride=1x9 x=1x64x19x19:bf16:nhwc w=64x64x3x3:bf16:nhwc", "steps of up to 8, given 9");
-        refuses("conv:fprop x=1x64x9x9:bf16:nhwc w=64x64x1x1:bf16:nhwc", "filters of several taps");
-        refuses("conv:fprop x=1x64x9x9:f32:nhwc w=64x64x3x3:f32:nhwc", "f32");
-        // Groups that end within a panel would read the next one's channels.
-        let of =
-            |c: i64| view(&format!("conv:fprop groups=2 x=1x{}x9x9:f16:nhwc w=64x{c}x3x3:f16:nhwc", 2 * c)).unwrap();
-        assert!(of(64).fits(C64_P256) && !of(96).fits(C64_P256) && of(96).fits(C64_P256_D32_RESIDENT));
-        assert!(!of(40).fits(C64_P256_D32_RESIDENT) && !of(40).fits(C64_P256));
     }
 }
