@@ -145,8 +145,18 @@ fn resident(problem: &NormProblem, row: Row, context: &Context) -> i64 {
 }
 
 fn n_blocks(problem: &NormProblem, row: Row, context: &Context) -> u32 {
+    /// Rows for which the beginning of a block is worth it.
+    const LEAST_ROWS: i64 = 4;
+    const MOST_WAVES: i64 = 4;
     let resident = context.info().n_units as i64 * resident(problem, row, context).max(1);
-    problem.sharing().n_rows().min(resident) as u32
+    let rows = problem.sharing().n_rows();
+    let waves = match problem.norm_pass() {
+        // Each block leaves sums of its own.
+        NormPass::Backward => 1,
+        // Multiprocessors are not equally far from memory: the near ones take more blocks.
+        _ => (rows / resident / LEAST_ROWS).clamp(1, MOST_WAVES),
+    };
+    rows.min(resident * waves) as u32
 }
 
 /// Two numbers a block and column.

@@ -120,7 +120,7 @@ impl Algorithm<SoftmaxProblem> for StreamedRows {
         let function = context.function(kernel.symbol)?;
         function.allow_dynamic_shared(shared_bytes as usize)?;
         let config = LaunchConfig {
-            grid: [blocks.min(resident) as u32, 1, 1],
+            grid: [blocks.min(resident * waves(kernel)) as u32, 1, 1],
             block: [kernel.block, 1, 1],
             shared_bytes,
             ..LaunchConfig::default()
@@ -132,6 +132,17 @@ impl Algorithm<SoftmaxProblem> for StreamedRows {
 fn kernel(config: Config) -> (&'static Kernel, usize) {
     let place = |kernel: &'static Kernel| Some((kernel, kernel.names.iter().position(|name| *name == config.0)?));
     KERNELS.iter().find_map(place).unwrap_or((&KERNELS[0], 0))
+}
+
+/// How many times a block's place on a multiprocessor is taken anew. Multiprocessors are not equally far from memory: the
+/// near ones take more blocks. A block of few rows pays for its beginning where there are others beside it.
+fn waves(kernel: &Kernel) -> i64 {
+    match kernel.threads {
+        1024.. => 1,
+        512.. => 3,
+        _ if kernel.pieces < 4 => 1,
+        _ => 16,
+    }
 }
 
 /// Threads that go on from row to row together.

@@ -5,7 +5,7 @@
 //! copies them to places of the ring that no other thread reads, so that sums alone take barriers, one each: they go
 //! through shuffles, then through shared memory, in a fixed order. Deviations are summed once the mean is known.
 //!
-//! Grid: blocks that are resident together, block b has the rows b, b + blocks, …. Backward, threads keep to their columns,
+//! Grid: any number of blocks, block b has the rows b, b + blocks, …. Backward, threads keep to their columns,
 //! for which they add up dscale and dbias on the way; `row_registers`' kernel adds up those of all blocks.
 
 use super::row_registers::{anew, are_simple, neighbours, store, store_f32s, store_statistics};

@@ -7,8 +7,8 @@
 //!
 //! Rows of whole pieces that lie at multiples of 16 bytes.
 //!
-//! Grid: any number of blocks, of which all should be resident. Block: as many rows as fit its threads, or one row. Shared
-//! memory: barriers and sums, and the ring in the dynamic area.
+//! Grid: any number of blocks. Block: as many rows as fit its threads, or one row. Shared memory: barriers and sums, and
+//! the ring in the dynamic area.
 
 use super::register_rows::{anew, gradients, sum_of};
 use crate::math::rows::{MAX_LANES, Online, Values, Vector, Words, finite, ln, map, max_of, reduce};
