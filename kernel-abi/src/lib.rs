@@ -16,6 +16,7 @@ mod names;
 pub mod ops;
 pub mod store;
 pub mod tensor_list;
+pub mod tickets;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod desc;

@@ -13,6 +13,7 @@ pub mod pointwise;
 pub mod reduction;
 pub mod rows;
 pub mod tensor_core;
+pub mod tickets;
 pub mod typed;
 pub mod vector;
 pub mod warp_rows;

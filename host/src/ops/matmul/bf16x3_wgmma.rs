@@ -20,6 +20,7 @@ use kernel_abi::ops::matmul::{
     F32_PARTS, MAX_BATCH_DIMS, MatmulOperand, MatmulPackParams, MatmulTile, MatmulTmaParams, OUTPUT_THREADS,
     PART_PAIRS, TILE_128X128,
 };
+use kernel_abi::tickets::TicketsParam;
 
 /// A row of the kernel list.
 struct Row {
@@ -169,6 +170,7 @@ impl Sides {
             epilogue: FusedEpilogueParam::NONE,
             z_batch_strides: [0; 3],
             z_row_stride: 0,
+            tickets: TicketsParam::NONE,
         }
     }
 }

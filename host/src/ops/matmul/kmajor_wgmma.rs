@@ -19,6 +19,7 @@ use kernel_abi::ops::matmul::{
     MAX_BATCH_DIMS, MatmulKMajorParams, MatmulOperand, MatmulTile, MatmulTmaParams, OUTPUT_THREADS,
 };
 use kernel_abi::store::StoreParams;
+use kernel_abi::tickets::TicketsParam;
 
 /// A row of the kernel list.
 struct Row {
@@ -237,6 +238,7 @@ impl Sides {
             epilogue: FusedEpilogueParam::NONE,
             z_batch_strides: [0; 3],
             z_row_stride: 0,
+            tickets: TicketsParam::NONE,
         };
         MatmulKMajorParams { product, store: self.store }
     }

@@ -200,7 +200,8 @@ pub struct HaloPlace {
 }
 
 impl ConvHaloParams {
-    /// The place of a tile of so many positions and channels: columns first, since they read the same positions, then neighbours, which share rows.
+    /// The place of a tile of so many positions and channels: columns first, since they read the same positions, then
+    /// neighbours, which share rows.
     #[inline(always)]
     pub const fn place(&self, positions: u32, channels: u32, index: u32, group: u32) -> HaloPlace {
         let (rest, n) = self.n_blocks.div_rem(index);

@@ -3,6 +3,7 @@
 use super::MAX_BATCH_DIMS;
 use crate::epilogue::{EpilogueParam, FusedEpilogueParam};
 use crate::store::StoreParams;
+use crate::tickets::TicketsParam;
 
 /// A batch of strided matrices as a kernel sees it. Strides are in elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -118,6 +119,8 @@ crate::abi_struct! {
         pub z_batch_strides: [i64; MAX_BATCH_DIMS],
         /// Elements of the residual between rows; its columns are contiguous.
         pub z_row_stride: i64,
+        /// How blocks come by their tiles: drawn only where each computes whole tiles by itself.
+        pub tickets: TicketsParam,
     }
 }
 

@@ -132,6 +132,7 @@ mod tests {
             epilogue: crate::epilogue::FusedEpilogueParam::NONE,
             z_batch_strides: [0; 3],
             z_row_stride: 0,
+            tickets: crate::tickets::TicketsParam::NONE,
         };
         Raster::new(TILE_128X256, &params)
     }

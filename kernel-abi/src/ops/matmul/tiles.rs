@@ -1,5 +1,7 @@
 //! Tiles of the matmul kernels: one formula for launcher and kernel.
 
+use crate::tickets::QUEUE_BYTES;
+
 /// What one block of the Hopper kernel computes at a time, and how deep its pipeline is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatmulTile {
@@ -237,9 +239,14 @@ impl MatmulTile {
         self.panels_at() + self.consumers() * self.panel_buffers() * self.panel_bytes()
     }
 
+    /// Where the queue of drawn tiles begins.
+    pub const fn queue_at(self) -> u32 {
+        self.barriers_at() + 2 * 8 * self.stages
+    }
+
     /// Dynamic shared memory of a block, with room for aligning its start.
     pub const fn smem_bytes(self) -> u32 {
-        self.barriers_at() + 2 * 8 * self.stages + Self::ALIGN
+        self.queue_at() + QUEUE_BYTES + Self::ALIGN
     }
 
     /// Rows of c that the blocks compute at a time which share b's tile.

@@ -39,18 +39,18 @@ pub(in crate::ops) struct TmaLaunch {
 pub(in crate::ops::matmul) struct Layout {
     /// The copies of a and b.
     pub(in crate::ops::matmul) packed: [u64; 2],
-    /// The slices' sums.
-    pub(in crate::ops::matmul) partials: u64,
+    /// The slices' sums, or the counters of blocks that draw their tiles.
+    pub(in crate::ops::matmul) behind: u64,
     /// The end.
     pub(in crate::ops::matmul) bytes: u64,
 }
 
 impl Layout {
-    /// Room for the copies that `maps` ask for, and `partial_bytes`.
-    pub(in crate::ops::matmul) fn of(maps: &Maps, partial_bytes: u64) -> Self {
+    /// Room for the copies that `maps` ask for, and so many bytes behind them.
+    pub(in crate::ops::matmul) fn of(maps: &Maps, behind: u64) -> Self {
         let bytes = |map: &InputMap| map.pack.as_ref().map_or(0, |pack: &Pack| pack.bytes.next_multiple_of(GRAIN));
         let (a, b) = (bytes(&maps.a), bytes(&maps.b));
-        Layout { packed: [0, a], partials: a + b, bytes: a + b + partial_bytes }
+        Layout { packed: [0, a], behind: a + b, bytes: a + b + behind }
     }
 }
 
@@ -134,7 +134,10 @@ impl TmaLaunch {
         let c = addresses[2];
         params.c.address = c;
         params.store_bytes = maps.c.store_bytes(c);
-        params.partials = workspace + layout.partials;
+        params.partials = workspace + layout.behind;
+        if params.tickets.tag != 0 {
+            params.tickets.counters = workspace + layout.behind;
+        }
         (params.alpha, params.beta) = (alpha as f32, beta as f32);
         params.epilogue = epilogue;
         if params.output == OUTPUT_MAP {

@@ -21,7 +21,7 @@ pub(super) mod variants;
 
 use super::MatmulProblem;
 use crate::epilogue::Epilogue;
-use crate::launch::{LaunchConfig, linear_grid};
+use crate::launch::{LaunchConfig, linear_grid, tag};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Problem};
@@ -30,10 +30,11 @@ use kernel_abi::ops::matmul::{
     MatmulOperand, MatmulPackParams, MatmulPartialsParams, MatmulTile, MatmulTmaParams, OUTPUT_CLUSTER, OUTPUT_MAP,
     OUTPUT_PARTIALS, OUTPUT_THREADS,
 };
+use kernel_abi::tickets::{self, TicketsParam};
 use launch::{Layout, Step, TmaLaunch, partial_bytes};
 use maps::{InputMap, Maps};
 use model::Work;
-use offer::{offered, suits};
+use offer::{offered, suits, whole};
 use std::cmp::Ordering;
 use variants::{KERNELS, Split, Way};
 
@@ -137,12 +138,12 @@ impl Product {
             if (row.a, row.b) == (maps.a.major, maps.b.major) && suits(row.tile, maps, n_units) {
                 let estimate_us = |way| work(maps, row.tile, way, self.operand_bytes, context).estimate_us();
                 match &self.epilogue {
-                    None => configs.extend(offered(row, estimate_us, maps)),
+                    None => configs.extend(offered(row, estimate_us, maps, n_units)),
                     // Whole sums alone meet their epilogue.
                     Some(epilogue)
                         if row.tile.has_epilogues() && epilogue::check(epilogue, self.dtype, maps).is_ok() =>
                     {
-                        configs.push(Config(row.symbol));
+                        configs.extend(whole(row, maps, n_units));
                     }
                     Some(_) => {}
                 }
@@ -153,7 +154,7 @@ impl Product {
 
     pub(in crate::ops) fn workspace_bytes(&self, config: Config) -> u64 {
         let (row, way) = variants::chosen(config);
-        self.maps(row.tile).map_or(0, |maps| layout(maps, way.split).bytes)
+        self.maps(row.tile).map_or(0, |maps| layout(maps, way).bytes)
     }
 
     pub(in crate::ops) fn estimate_us(&self, config: Config, context: &Context) -> f64 {
@@ -178,6 +179,7 @@ impl Product {
         let n_units = tile.n_tiles(way.sharers_log2, extents(&maps)) * u64::from(split.n_slices());
         let groups = match split {
             Split::Cluster(_) => n_units,
+            _ if way.draws => n_units.min(n_clusters),
             // As few blocks as do it in the same number of rounds: the others would only draw power.
             _ => n_units.div_ceil(n_units.div_ceil(n_clusters)),
         };
@@ -244,12 +246,13 @@ fn pitch(maps: &Maps) -> u32 {
 }
 
 /// The workspace of a variant.
-fn layout(maps: &Maps, split: Split) -> Layout {
-    let partials = match split {
+fn layout(maps: &Maps, way: Way) -> Layout {
+    let behind = match way.split {
         Split::Workspace(n) => partial_bytes(maps, n, pitch(maps)),
+        _ if way.draws => tickets::BYTES,
         _ => 0,
     };
-    Layout::of(maps, partials)
+    Layout::of(maps, behind)
 }
 
 /// Parameters but for addresses and scalars.
@@ -298,6 +301,7 @@ fn params(maps: &Maps, tile: MatmulTile, way: Way, n_clusters: u32) -> MatmulTma
         epilogue: FusedEpilogueParam::NONE,
         z_batch_strides: [0; 3],
         z_row_stride: 0,
+        tickets: TicketsParam { tag: if way.draws { tag() } else { 0 }, ..TicketsParam::NONE },
     }
 }
 
@@ -381,7 +385,9 @@ mod tests {
             let longer = 28 - params.n_slices * params.slice_k_blocks;
             assert!(params.slice_k_blocks > 0 && longer < params.n_slices, "{slices}");
         }
-        assert_eq!(layout(&maps, Split::Workspace(5)).bytes, 5 * 256 * 16 * 4);
+        let way = Way { split: Split::Workspace(5), ..Way::PLAIN };
+        assert_eq!(layout(&maps, way).bytes, 5 * 256 * 16 * 4);
+        assert_eq!(layout(&maps, Way { draws: true, ..Way::PLAIN }).bytes, tickets::BYTES);
     }
 
     /// An epilogue is computed by every tile but that of three consumers.

@@ -62,6 +62,8 @@ const PACKED: f64 = 4.0e6;
 /// Bytes of the operands in a microsecond, and how they and the products add up.
 const MEMORY: f64 = 4.8e6;
 const OVERLAP: f64 = 1.82;
+/// How much more bytes move where blocks draw their tiles.
+const DRAWN: f64 = 1.06;
 
 /// The length of times that pass beside one another.
 fn beside<const N: usize>(times: [f64; N], exponent: f64) -> f64 {
@@ -117,7 +119,8 @@ impl Work {
         } else {
             rounds * (unit + way_out)
         };
-        let rate = MEMORY.min(1.25 * self.bytes_per_us);
+        let drawn = if self.way.draws { DRAWN } else { 1.0 };
+        let rate = drawn * MEMORY.min(1.25 * self.bytes_per_us);
         let mut us = ENDS_US + beside([products, self.operand_bytes / rate], OVERLAP);
         let partials = self.partial_bytes();
         if partials > 0.0 {

@@ -5,6 +5,7 @@ use super::maps::Maps;
 use super::variants::{Row, Split, Variant, Way};
 use crate::select::Config;
 use kernel_abi::ops::matmul::MatmulTile;
+use kernel_abi::tickets::GIVEN;
 
 /// The fewest blocks of k that are worth a slice.
 const MIN_SLICE_BLOCKS: u32 = 2;
@@ -37,12 +38,12 @@ pub(super) fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     }
 }
 
-/// The configs of a kernel that are offered: without slices, and the best ones of each kind.
-pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps) -> Vec<Config> {
+/// The configs of a kernel that are offered: whole sums, and the best ones of each other kind.
+pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps, n_units: u64) -> Vec<Config> {
     let k_blocks = maps.gemm_k.div_ceil(row.tile.gemm_k);
     let best = |kind: fn(Way) -> bool, n: usize| {
         let able = |variant: &&Variant| {
-            let Way { split, sharers_log2 } = variant.way;
+            let Way { split, sharers_log2, .. } = variant.way;
             let slices = split.n_slices();
             kind(variant.way)
                 && (slices == 1 || slices * MIN_SLICE_BLOCKS <= k_blocks)
@@ -53,7 +54,7 @@ pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps) 
         all.sort_by(|a, b| estimate_us(a.way).total_cmp(&estimate_us(b.way)));
         all.into_iter().take(n).map(|variant| Config(variant.name)).collect::<Vec<_>>()
     };
-    let mut configs = vec![Config(row.symbol)];
+    let mut configs = whole(row, maps, n_units);
     if row.tile.in_turns {
         // Blocks have several tiles each, as `suits` says.
         return configs;
@@ -65,6 +66,25 @@ pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps) 
     }
     configs.extend(best(|way| way.sharers_log2 == 0 && is_in_workspace(way), OFFERED_SPLITS));
     configs
+}
+
+/// The configs that compute whole sums, and share no more than the kernel has them share.
+pub(super) fn whole(row: &Row, maps: &Maps, n_units: u64) -> Vec<Config> {
+    let draws = draws_pay(row.tile, maps, n_units);
+    let able = |variant: &&Variant| variant.way == Way { draws: variant.way.draws && draws, ..Way::PLAIN };
+    row.variants.iter().filter(able).map(|variant| Config(variant.name)).collect()
+}
+
+/// Whether blocks may as well draw their tiles: the memory is at least as much in the way as products are, and all blocks
+/// have some tiles beyond those that nobody draws.
+fn draws_pay(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
+    /// Products that the tensor cores do while an element is read or written, with some to spare.
+    const PER_ELEMENT: u64 = 400;
+    const MIN_TILES: u64 = 2 * GIVEN as u64;
+    let [m, n, batch] = extents(maps);
+    let k = u64::from(maps.gemm_k);
+    let elements = m * k + k * n + m * n;
+    tile.cluster == 1 && tile.n_tiles(0, [m, n, batch]) >= MIN_TILES * n_units && m * n * k <= PER_ELEMENT * elements
 }
 
 /// Whether slices' sums go through the workspace.

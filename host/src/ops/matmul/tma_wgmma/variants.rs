@@ -54,11 +54,13 @@ pub(in crate::ops::matmul) struct Way {
     pub(in crate::ops::matmul) split: Split,
     /// The logarithm of how many blocks, neighbours along the rows, share b's tile; 0 where the kernel decides.
     pub(in crate::ops::matmul) sharers_log2: u32,
+    /// Whether blocks draw their tiles, instead of taking every so many.
+    pub(in crate::ops::matmul) draws: bool,
 }
 
 impl Way {
     /// Each block by itself, unless the kernel has them share.
-    pub(in crate::ops::matmul) const PLAIN: Self = Way { split: Split::Whole, sharers_log2: 0 };
+    pub(in crate::ops::matmul) const PLAIN: Self = Way { split: Split::Whole, sharers_log2: 0, draws: false };
 
     /// Blocks that share b's tile.
     pub(in crate::ops::matmul) fn sharers(self, tile: MatmulTile) -> u32 {
@@ -101,6 +103,7 @@ macro_rules! variants {
     ($symbol:ident; $($cluster:literal)*; $($slices:literal)*; $(($sharers:literal, $log2:literal; $($both:literal)*; $($parts:literal)*))*) => {
         &[
             Variant { name: stringify!($symbol), way: Way::PLAIN },
+            Variant { name: concat!(stringify!($symbol), "+tickets"), way: Way { draws: true, ..Way::PLAIN } },
             $(Variant {
                 name: concat!(stringify!($symbol), "+cluster", $cluster),
                 way: Way { split: Split::Cluster($cluster), ..Way::PLAIN },
@@ -116,11 +119,11 @@ macro_rules! variants {
                 },
                 $(Variant {
                     name: concat!(stringify!($symbol), "+share", $sharers, "+cluster", $both),
-                    way: Way { split: Split::Cluster($both), sharers_log2: $log2 },
+                    way: Way { split: Split::Cluster($both), sharers_log2: $log2, ..Way::PLAIN },
                 },)*
                 $(Variant {
                     name: concat!(stringify!($symbol), "+share", $sharers, "+split", $parts),
-                    way: Way { split: Split::Workspace($parts), sharers_log2: $log2 },
+                    way: Way { split: Split::Workspace($parts), sharers_log2: $log2, ..Way::PLAIN },
                 },)*
             )*
         ]

@@ -1,11 +1,11 @@
 //! Tensor-core matmul for Hopper: warp-specialized, persistent.
 //!
-//! Grid: any number of clusters, which share the units of work round-robin: the slices of tiles, a slice being a part
-//! of the sums. Block: `MatmulTile::threads`. Warpgroup 0 is the producer: one of its warps loads tiles of a and b into a ring
-//! of stages, running ahead into the next unit. The others, one to four, each compute 64 rows of the tile: 64 × N sums
-//! in N/2 registers a thread; or two of them compute whole tiles in turns, so that the tensor cores have work while one's
-//! results go out. Shared memory: dynamic, `MatmulTile::smem_bytes`: the stages, per consumer one or two panels
-//! of 64 × 64 elements of c on their way out, and a full and an empty barrier a stage.
+//! Grid: any number of clusters, which share the units of work round-robin, or by drawing numbers: the slices of tiles, a
+//! slice being a part of the sums. Block: `MatmulTile::threads`. Warpgroup 0 is the producer: one of its warps loads tiles
+//! of a and b into a ring of stages, running ahead into the next unit. The others, one to four, each compute 64 rows of the
+//! tile: 64 × N sums in N/2 registers a thread; or two of them compute whole tiles in turns, so that the tensor cores have
+//! work while one's results go out. Shared memory: dynamic, `MatmulTile::smem_bytes`: the stages, per consumer one or two
+//! panels of 64 × 64 elements of c on their way out, a full and an empty barrier a stage, and the queue of drawn numbers.
 //!
 //! Two or four blocks of a cluster may be neighbours along the rows, which need the same tile of b. Each loads a part of
 //! it into all of them, and a stage is free when the consumers of all have read it. Blocks of a cluster may also have a
@@ -22,6 +22,7 @@ mod ring;
 
 pub(super) use ring::{Ring, Sharers};
 
+use crate::math::tickets::{Drawing, Queue};
 use cuda_std::barrier::{arrive_named, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
@@ -96,7 +97,13 @@ pub(super) const SWIZZLE_PERIOD: u32 = 1024;
 /// # Safety
 /// As [`run`]; all threads, once.
 #[inline(always)]
-pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool, sharers: Sharers) -> (Ring, u32) {
+pub(super) unsafe fn begin(
+    tile: MatmulTile,
+    maps: &Maps,
+    stores_by_map: bool,
+    draws: bool,
+    sharers: Sharers,
+) -> (Ring, u32) {
     schedule::launch_dependents();
     let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
     let ring = Ring::new(base, tile);
@@ -115,6 +122,9 @@ pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool, s
             // One arrival a warp of the readers in every block that the stage's loads reach.
             mbarrier::init(each.empty(), (4 * tile.readers()) << sharers.log2);
             each.advance();
+        }
+        if draws {
+            ring.queue().init(4 * tile.consumers());
         }
         mbarrier::fence_init();
     }
@@ -135,7 +145,7 @@ pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool, s
 #[inline(always)]
 pub(super) unsafe fn run<P: Product<R, S>, const R: usize, const S: usize>(p: &MatmulTmaParams, maps: Maps) {
     let sharers = Sharers::of(P::TILE, p);
-    let (ring, warpgroup) = begin(P::TILE, &maps, p.output == OUTPUT_MAP, sharers);
+    let (ring, warpgroup) = begin(P::TILE, &maps, p.output == OUTPUT_MAP, p.tickets.are_drawn(), sharers);
     let units = Units::new(Raster::new(P::TILE, p), P::TILE, sharers);
     let adds_up = P::TILE.forms_clusters() && p.output == OUTPUT_CLUSTER;
     if warpgroup == 0 {
@@ -223,6 +233,28 @@ impl Units {
         let k_blocks = p.slice_k_blocks + u32::from(slice < longer);
         Unit { place, slice, first_k: first_block * self.tile.gemm_k, k_blocks }
     }
+
+    /// Has the producer draw which one is next.
+    ///
+    /// # Safety
+    /// As [`produce`], after [`Units::next`].
+    #[inline(always)]
+    unsafe fn draw(&mut self, p: &MatmulTmaParams, drawing: &mut Drawing) {
+        if p.tickets.are_drawn() {
+            self.index = drawing.next(&p.tickets, self.index);
+        }
+    }
+
+    /// Takes what the producer has drawn.
+    ///
+    /// # Safety
+    /// As [`consume`], after [`Units::next`].
+    #[inline(always)]
+    unsafe fn take(&mut self, p: &MatmulTmaParams, queue: &mut Queue) {
+        if p.tickets.are_drawn() {
+            self.index = queue.take();
+        }
+    }
 }
 
 /// Loads stage after stage, of tile after tile.
@@ -245,8 +277,10 @@ unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(
     let b_k = sharers.own * (depth % P::TILE.gemm_k);
     // Where blocks are bound by the memory, a is what much is read of.
     let mut is_early = P::TILE.forms_clusters();
+    let mut drawing = Drawing::new(ring.queue());
     while units.is_left(p) {
         let Unit { place, first_k, k_blocks, .. } = units.next(p);
+        units.draw(p, &mut drawing);
         let a_batch = coordinates(place.batch, p.a_batch_steps);
         let b_batch = coordinates(place.batch, p.b_batch_steps);
         let (mut outer, mut inner) = div_rem(first_k / P::TILE.gemm_k, p.outer_blocks);
@@ -286,6 +320,9 @@ unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(
             }
             block += 1;
         }
+    }
+    if p.tickets.are_drawn() {
+        drawing.end(&p.tickets);
     }
     if sharers.log2 > 0 {
         // The consumers of other blocks signal our barriers, until they have read the last stage.
@@ -374,6 +411,7 @@ unsafe fn consume<P: Product<R, S>, const R: usize, const S: usize>(
     // What is in c may be theirs.
     schedule::wait_for_predecessors();
     let mut turn = 0;
+    let mut queue = ring.queue();
     if P::TILE.in_turns && consumer > 0 {
         // The first consumer begins.
         arrive_named(TURN, 2 * WARPGROUP);
@@ -381,8 +419,9 @@ unsafe fn consume<P: Product<R, S>, const R: usize, const S: usize>(
     while units.is_left(p) {
         if P::TILE.in_turns && turn != consumer {
             ring.skip(units.next(p).k_blocks);
+            units.take(p, &mut queue);
         } else {
-            compute::<P, R, S>(p, maps, &mut units, &mut ring, sharers, consumer);
+            compute::<P, R, S>(p, maps, &mut units, &mut queue, &mut ring, sharers, consumer);
         }
         turn ^= 1;
     }
@@ -399,6 +438,7 @@ unsafe fn compute<P: Product<R, S>, const R: usize, const S: usize>(
     p: &MatmulTmaParams,
     maps: &Maps,
     units: &mut Units,
+    queue: &mut Queue,
     ring: &mut Ring,
     sharers: Sharers,
     consumer: u32,
@@ -425,6 +465,7 @@ unsafe fn compute<P: Product<R, S>, const R: usize, const S: usize>(
     ring.advance();
     // Beside them: where the unit is takes several divisions.
     let Unit { place, slice, k_blocks, .. } = units.next(p);
+    units.take(p, queue);
     let k_blocks = warp::uniform(k_blocks);
     let mut block = 1;
     while block < k_blocks {

@@ -1,5 +1,6 @@
 //! The ring of stages in shared memory, and who shares what is loaded into it.
 
+use crate::math::tickets::Queue;
 use cuda_std::cluster;
 use kernel_abi::ops::matmul::{MatmulTile, MatmulTmaParams};
 
@@ -77,6 +78,12 @@ impl Ring {
     #[inline(always)]
     pub(in crate::ops::matmul) fn empty(&self) -> u32 {
         self.barriers + 8 * (self.tile.stages + self.stage)
+    }
+
+    /// The queue of drawn units, at its begin.
+    #[inline(always)]
+    pub(super) fn queue(&self) -> Queue {
+        Queue::new(self.base + self.tile.queue_at())
     }
 
     /// Leaves `n` stages to another role.

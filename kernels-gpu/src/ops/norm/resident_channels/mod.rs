@@ -398,7 +398,9 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
                 kept_stage = b.before(kept_stage);
             } else {
                 full.wait(b.full, brought_stage);
-                (chunk, stage, is_left) = (*b.chunks.add(brought_stage as usize), brought_stage, true);
+                // Read by the lane that releases the stage: the place may be written anew then.
+                let number = if lane_id() == 0 { *b.chunks.add(brought_stage as usize) } else { NO_CHUNK };
+                (chunk, stage, is_left) = (warp::uniform(number), brought_stage, true);
                 if chunk == NO_CHUNK {
                     more = false;
                     continue;
