@@ -74,6 +74,8 @@ wgrad_im2col_fixup_bf16_128x64_sm90 | conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc 
 pointwise_matmul | conv:wgrad x=2x72x12x11:bf16:nhwc dw=136x72x1x1:bf16:nhwc
 matmul64_forward_tma_wgmma_bf16f32bf16_64x64x64_s12_tn_sm90+share2+split2 | conv:wgrad x=2x72x12x11:bf16:nhwc dw=136x72x1x1:bf16:nhwc
 pointwise_matmul | conv:fprop x=2x72x12x11:bf16:nhwc w=72x72x1x1:bf16:nhwc
+pointwise_lanes | conv:fprop x=2x40x9x7:bf16:nhwc w=3x40x1x1:bf16
+pointwise_lanes | conv:dgrad dx=2x40x9x7:bf16:nhwc w=3x40x1x1:bf16
 merged_groups | conv:fprop pad=1x1 groups=4 x=2x128x12x11:bf16:nhwc w=128x32x3x3:bf16:nhwc
 overlap_fprop_rows_bf16_n112_i14_sm90 | conv:fprop pad=3x3 stride=2x2 x=1x3x9x228:bf16:nhwc w=64x3x7x7:bf16:nhwc
 overlap_fprop_wgmma_bf16_n64_sm90 | conv:fprop pad=3x3 stride=2x2 x=1x3x19x29:bf16:nhwc w=64x3x7x7:bf16:nhwc

@@ -37,6 +37,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::ConvPackRowsParams::LAYOUT_HASH,
     conv::ConvPackSpreadParams::LAYOUT_HASH,
     conv::padded_channels::ConvPadParams::LAYOUT_HASH,
+    conv::pointwise_lanes::ConvPointwiseLanesParams::LAYOUT_HASH,
     conv::ConvStridedPlanesParams::LAYOUT_HASH,
     conv::ConvWindowsParams::LAYOUT_HASH,
     conv::fft::ConvFftTilesParams::LAYOUT_HASH,

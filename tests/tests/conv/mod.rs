@@ -4,6 +4,7 @@ mod depthwise;
 mod depthwise_tma;
 mod fixup;
 mod laws;
+mod pointwise_lanes;
 pub mod reference;
 mod refusals;
 mod single;

@@ -3,8 +3,8 @@
 use super::{
     ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, depthwise_tma, diagonal_mma, explicit_gemm, f32_wgmma,
     ffma, fft, grouped_mma, halo_wgmma, halo_wgmma_split, im2col_wgmma, kmajor_wgmma, merged_groups, naive,
-    nchw_transposed, overlap_wgmma, packed_rows, padded_channels, pointwise_matmul, pointwise_strided, provided,
-    spread_columns, tf32x3_mma, winograd,
+    nchw_transposed, overlap_wgmma, packed_rows, padded_channels, pointwise_lanes, pointwise_matmul, pointwise_strided,
+    provided, spread_columns, tf32x3_mma, winograd,
 };
 use crate::cpu::CpuAlgorithm;
 use crate::epilogue::SeparateEpilogue;
@@ -45,6 +45,7 @@ impl Operation for ConvProblem {
             &padded_channels::PaddedChannels,
             &merged_groups::MergedGroups,
             &spread_columns::SpreadColumns,
+            &pointwise_lanes::PointwiseLanes,
             &pointwise_matmul::PointwiseMatmul,
             &pointwise_strided::PointwiseStrided,
             &nchw_transposed::NchwTransposed,

@@ -47,6 +47,7 @@ mod nchw_transposed;
 mod overlap_wgmma;
 mod packed_rows;
 mod padded_channels;
+mod pointwise_lanes;
 mod pointwise_matmul;
 mod pointwise_strided;
 mod provided;

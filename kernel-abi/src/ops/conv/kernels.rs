@@ -415,6 +415,28 @@ macro_rules! conv_pad_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel of `pointwise_lanes`: symbol, whether few channels are written (`gather`) or
+/// read (`spread`), element type, the most of them.
+#[macro_export]
+macro_rules! conv_pointwise_lanes_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (convlanes_gather_f32_f4, gather, f32, 4),
+            (convlanes_gather_f32_f8, gather, f32, 8),
+            (convlanes_gather_f16_f4, gather, f16, 4),
+            (convlanes_gather_f16_f8, gather, f16, 8),
+            (convlanes_gather_bf16_f4, gather, bf16, 4),
+            (convlanes_gather_bf16_f8, gather, bf16, 8),
+            (convlanes_spread_f32_f4, spread, f32, 4),
+            (convlanes_spread_f32_f8, spread, f32, 8),
+            (convlanes_spread_f16_f4, spread, f16, 4),
+            (convlanes_spread_f16_f8, spread, f16, 8),
+            (convlanes_spread_bf16_f4, spread, bf16, 4),
+            (convlanes_spread_bf16_f8, spread, bf16, 8),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel between filters and those of merged groups, for `merged_groups`: symbol,
 /// what it does.
 #[macro_export]

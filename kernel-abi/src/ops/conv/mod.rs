@@ -58,6 +58,7 @@ pub mod overlap_wgmma;
 mod packed_rows;
 pub mod padded_channels;
 mod params;
+pub mod pointwise_lanes;
 mod pointwise_strided;
 mod spread_columns;
 pub mod winograd;

@@ -3,7 +3,7 @@
 use super::explicit_gemm::Vector;
 use super::{
     cp_async_mma, diagonal_mma, explicit_gemm, ffma, grouped_mma, merged_groups, naive, packed_rows, padded_channels,
-    pointwise_strided, spread_columns,
+    pointwise_lanes, pointwise_strided, spread_columns,
 };
 use crate::math::element::{bf16, f8e4m3, f8e5m2, f16};
 use cuda_std::{kernel, shared_array};
@@ -13,6 +13,7 @@ use kernel_abi::ops::conv::ffma::{ConvFfmaParams, ConvFfmaWgradParams, FfmaTile}
 use kernel_abi::ops::conv::grouped_mma::{GroupedMmaParams, SplitReduceParams};
 use kernel_abi::ops::conv::merged_groups::ConvMergeParams;
 use kernel_abi::ops::conv::padded_channels::ConvPadParams;
+use kernel_abi::ops::conv::pointwise_lanes::{ConvPointwiseLanesParams, LANES, VECTOR_BYTES};
 use kernel_abi::ops::conv::{
     ConvPackRowsParams, ConvPackSpreadParams, ConvParams, ConvStridedPlanesParams, ConvWindowsParams,
 };
@@ -184,6 +185,21 @@ macro_rules! pad_entries {
 }
 
 kernel_abi::conv_pad_kernels!(pad_entries);
+
+macro_rules! pointwise_lanes_entries {
+    ($(($symbol:ident, $what:ident, $dtype:ident, $few:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`.
+        #[kernel(threads = 256, min_blocks = 2)]
+        pub unsafe fn $symbol(params: ConvPointwiseLanesParams) {
+            const VECTOR: usize = VECTOR_BYTES as usize / size_of::<$dtype>();
+            let filter = shared_array![f32; $few * LANES as usize * VECTOR];
+            pointwise_lanes::$what::<$dtype, VECTOR, $few>(&params, filter)
+        }
+    )* };
+}
+
+kernel_abi::conv_pointwise_lanes_kernels!(pointwise_lanes_entries);
 
 macro_rules! merge_entries {
     ($(($symbol:ident, $what:ident)),* $(,)?) => { $(

@@ -19,6 +19,7 @@ mod naive;
 mod overlap_wgmma;
 mod packed_rows;
 mod padded_channels;
+mod pointwise_lanes;
 mod pointwise_strided;
 mod spread_columns;
 mod tf32x3_mma;
