@@ -222,7 +222,8 @@ mod tests {
         assert_eq!(case.unwrap(), ("convlanes_gather_f16_f4", 5));
         for (text, reason) in [
             ("x=2x32x9x9:bf16:nhwc w=9x32x1x1:bf16", "takes up to 8 channels of x or y"),
-            ("x=2x32x9x9:bf16 w=3x32x1x1:bf16", "takes multiples of 8 channels"),
+            ("x=2x32x9x9:bf16 w=3x32x1x1:bf16", "takes positions of all images that lie evenly"),
+            ("x=2x36x9x9:bf16:nhwc w=3x36x1x1:bf16", "takes multiples of 8 channels"),
             ("x=2x264x9x9:bf16:nhwc w=3x264x1x1:bf16", "up to 256"),
             ("x=2x32x9x9:bf16:nhwc w=3x32x3x3:bf16", "filters of one tap"),
             ("stride=2x2 x=2x32x9x9:bf16:nhwc w=3x32x1x1:bf16", "stride 1"),
