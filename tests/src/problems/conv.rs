@@ -63,12 +63,7 @@ pub fn of(
                     [n, group_c, group_k] = [n, group_c, group_k].map(|extent| (extent + 1) / 2);
                     continue;
                 }
-                return match pass {
-                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
-                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
-                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
-                }
-                .expect("a random problem is legal");
+                return ConvProblem::new(pass, &desc, &x, &w, &y).expect("a random problem is legal");
             }
         },
     )
@@ -128,12 +123,7 @@ fn in_units(
                         continue;
                     }
                 }
-                return match pass {
-                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
-                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
-                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
-                }
-                .expect("a random problem is legal");
+                return ConvProblem::new(pass, &desc, &x, &w, &y).expect("a random problem is legal");
             }
         },
     )
@@ -197,12 +187,7 @@ pub fn with_halo(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value =
                         continue;
                     }
                 }
-                return match pass {
-                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
-                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
-                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
-                }
-                .expect("a random problem is legal");
+                return ConvProblem::new(pass, &desc, &x, &w, &y).expect("a random problem is legal");
             }
         },
     )
@@ -264,12 +249,7 @@ pub fn single(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = Co
                     };
                     continue;
                 }
-                return match pass {
-                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
-                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
-                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
-                }
-                .expect("a random problem is legal");
+                return ConvProblem::new(pass, &desc, &x, &w, &y).expect("a random problem is legal");
             }
         },
     )
@@ -310,12 +290,7 @@ pub fn three_by_three(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Va
                     [n, c, k] = if n > 1 { [n / 2, c, k] } else { [n, (c + 1) / 2, (k + 1) / 2] };
                     continue;
                 }
-                return match pass {
-                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
-                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
-                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
-                }
-                .expect("a random problem is legal");
+                return ConvProblem::new(pass, &desc, &x, &w, &y).expect("a random problem is legal");
             }
         },
     )
@@ -365,12 +340,7 @@ pub fn large_windows(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Val
                 let x = layouts[0].apply(DType::F32, &[n, groups * group_c, h, w]);
                 let w = layouts[1].apply(DType::F32, &[groups * group_k, group_c, r, s]);
                 let y = layouts[2].apply(DType::F32, &desc.output_dims(&x, &w).expect("random axes are legal"));
-                return match pass {
-                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
-                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
-                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
-                }
-                .expect("a random problem is legal");
+                return ConvProblem::new(pass, &desc, &x, &w, &y).expect("a random problem is legal");
             }
         },
     )
@@ -435,12 +405,7 @@ fn dense(dtypes: &'static [DType], pass: impl Strategy<Value = ConvPass>) -> imp
                     (n, groups) = if n > 1 { (n / 2, groups) } else { (n, groups / 2) };
                     continue;
                 }
-                return match pass {
-                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
-                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
-                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
-                }
-                .expect("a random problem is legal");
+                return ConvProblem::new(pass, &desc, &x, &w, &y).expect("a random problem is legal");
             }
         },
     )
@@ -482,12 +447,7 @@ pub fn any() -> impl Strategy<Value = ConvProblem> {
 pub fn with_pass(problem: &ConvProblem, pass: ConvPass) -> ConvProblem {
     let desc = problem.desc();
     let (x, w, y) = (problem.x(), problem.w(), problem.y());
-    match pass {
-        ConvPass::Fprop => ConvProblem::fprop(&desc, x, w, y),
-        ConvPass::Dgrad => ConvProblem::dgrad(&desc, y, w, x),
-        ConvPass::Wgrad => ConvProblem::wgrad(&desc, x, y, w),
-    }
-    .expect("the tensors fit each other")
+    ConvProblem::new(pass, &desc, x, w, y).expect("the tensors fit each other")
 }
 
 /// Depthwise convolutions of two axes, images channels-last or packed: square filters of 3, 5 and 7 with stride 1 or 2,
@@ -535,12 +495,7 @@ pub fn depthwise(
                     (n, channels) = if n > 1 { (n / 2, channels) } else { (n, channels / 2) };
                     continue;
                 }
-                return match pass {
-                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &w, &y),
-                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &w, &x),
-                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &w),
-                }
-                .expect("a random problem is legal");
+                return ConvProblem::new(pass, &desc, &x, &w, &y).expect("a random problem is legal");
             }
         },
     )
@@ -586,12 +541,7 @@ pub fn depthwise_rows(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Va
                     }
                     continue;
                 }
-                return match pass {
-                    ConvPass::Fprop => ConvProblem::fprop(&desc, &x, &filter, &y),
-                    ConvPass::Dgrad => ConvProblem::dgrad(&desc, &y, &filter, &x),
-                    ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, &y, &filter),
-                }
-                .expect("a random problem is legal");
+                return ConvProblem::new(pass, &desc, &x, &filter, &y).expect("a random problem is legal");
             }
         },
     )

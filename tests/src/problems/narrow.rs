@@ -39,12 +39,7 @@ pub fn tf32_conv(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value =
 pub fn tf32_of(problem: &ConvProblem, pass: ConvPass) -> ConvProblem {
     let desc = problem.desc().math(Math::Tf32);
     let (x, w, y) = (problem.x(), problem.w(), problem.y());
-    match pass {
-        ConvPass::Fprop => ConvProblem::fprop(&desc, x, w, y),
-        ConvPass::Dgrad => ConvProblem::dgrad(&desc, y, w, x),
-        ConvPass::Wgrad => ConvProblem::wgrad(&desc, x, y, w),
-    }
-    .expect("the tensors fit each other")
+    ConvProblem::new(pass, &desc, x, w, y).expect("the tensors fit each other")
 }
 
 /// f32 products that may be computed in tf32.

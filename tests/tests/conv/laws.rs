@@ -67,11 +67,7 @@ proptest! {
         };
         let turned = problem.desc().mode(other);
         let (x, w, y) = (problem.x(), problem.w(), problem.y());
-        let turned = match problem.conv_pass() {
-            ConvPass::Fprop => ConvProblem::fprop(&turned, x, w, y),
-            ConvPass::Dgrad => ConvProblem::dgrad(&turned, y, w, x),
-            ConvPass::Wgrad => ConvProblem::wgrad(&turned, x, y, w),
-        }.expect("the tensors fit each other");
+        let turned = ConvProblem::new(problem.conv_pass(), &turned, x, w, y).expect("the tensors fit each other");
         let operands = problem.operands();
         let values = |i: usize| Fill::Integers { max: 8 }.values(operands[i].desc.n_elems() as usize, DType::F64, seed ^ i as u64);
         let (a, b) = (values(0), values(1));

@@ -135,11 +135,7 @@ impl Merged {
             return Err(Refusal::new(format!("merges filters of up to {most} runs of 8 channels, given {n_runs}")));
         }
         let (desc, x, y) = (problem.desc().groups(all / groups), problem.x(), problem.y());
-        let merged = match problem.conv_pass() {
-            ConvPass::Fprop => ConvProblem::fprop(&desc, x, &w, y),
-            ConvPass::Dgrad => ConvProblem::dgrad(&desc, y, &w, x),
-            ConvPass::Wgrad => ConvProblem::wgrad(&desc, x, y, &w),
-        };
+        let merged = ConvProblem::new(problem.conv_pass(), &desc, x, &w, y);
         let merged = match problem.epilogue() {
             Some(epilogue) => merged.and_then(|merged| merged.with_epilogue(epilogue.clone())),
             None => merged,
@@ -308,11 +304,7 @@ mod tests {
         let fprop: ConvProblem = format!("conv:fprop {shape}").parse().unwrap();
         for pass in ConvPass::ALL {
             let (desc, x, w, y) = (fprop.desc(), fprop.x(), fprop.w(), fprop.y());
-            let problem = match pass {
-                ConvPass::Fprop => fprop.clone(),
-                ConvPass::Dgrad => ConvProblem::dgrad(&desc, y, w, x).unwrap(),
-                ConvPass::Wgrad => ConvProblem::wgrad(&desc, x, y, w).unwrap(),
-            };
+            let problem = ConvProblem::new(*pass, &desc, x, w, y).unwrap();
             let estimate = |candidate: &Candidate| match candidate.verdict {
                 Verdict::Able { estimate_us, .. } => estimate_us,
                 Verdict::Refused(_) => f64::INFINITY,

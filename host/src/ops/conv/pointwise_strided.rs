@@ -105,11 +105,7 @@ impl Picked {
         let x = TensorDesc::packed(problem.x().dtype(), &dims).map_err(Refusal::from)?;
         let (w, y) = (problem.w(), problem.y());
         let desc = ConvDesc::new().groups(problem.groups()).mode(problem.mode());
-        let inner = match problem.conv_pass() {
-            ConvPass::Fprop => ConvProblem::fprop(&desc, &x, w, y),
-            ConvPass::Dgrad => ConvProblem::dgrad(&desc, y, w, &x),
-            ConvPass::Wgrad => ConvProblem::wgrad(&desc, &x, y, w),
-        };
+        let inner = ConvProblem::new(problem.conv_pass(), &desc, &x, w, y);
         let ([_, h, width], [_, p, q]) = (shape.image, shape.output);
         let units = problem.x().n_elems();
         if units > i64::from(i32::MAX) {

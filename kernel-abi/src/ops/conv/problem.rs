@@ -95,7 +95,11 @@ impl ConvProblem {
         Self::new(ConvPass::Wgrad, desc, x, dw, dy)
     }
 
-    fn new(
+    /// The problem of a pass: x, w and y are the tensors of `fprop`, or their gradients.
+    ///
+    /// # Errors
+    /// As [`ConvProblem::fprop`], for what the pass writes.
+    pub fn new(
         pass: ConvPass,
         desc: &ConvDesc,
         x: &TensorDesc,
