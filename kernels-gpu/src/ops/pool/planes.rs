@@ -8,7 +8,7 @@
 //! the first rows of windows of a strip, repeat what their neighbours have and write nothing.
 
 use crate::math::element::Element;
-use crate::math::vector::{self, element};
+use crate::math::vector::element;
 use crate::math::words::{load_words, store};
 use cuda_std::{thread, warp};
 use kernel_abi::ops::pool::{PoolPlaneParams, plane_halo};

@@ -139,8 +139,7 @@ pub unsafe fn gather<T: Element<Acc = f32>, const V: usize, const CHANNELS: usiz
     let (rows, columns) = (p.tile_rows.divisor, p.tile_columns.divisor);
     let first = [i64::from(plane), i64::from(down * rows), i64::from(along * columns)];
     fill(p, &tables, first);
-    let extents = |a: usize| self::extents(p, a);
-    let planes = tables.neighbours(0, extents(0).0);
+    let planes = tables.neighbours(0, extents(p, 0).0);
     let by_channels = V > 1 || p.to.strides[1] < p.to.strides[4];
     let mut item = thread_idx_x();
     while item < rows * columns * p.group.divisor {
@@ -155,9 +154,9 @@ pub unsafe fn gather<T: Element<Acc = f32>, const V: usize, const CHANNELS: usiz
         }
         let c = (group * p.group.divisor + c) * CHANNELS as u32;
         let at = [first[0], first[1] + i64::from(row), first[2] + i64::from(column)];
-        if c < p.channels && at[1] < extents(1).1 && at[2] < extents(2).1 {
-            let rows_read = tables.neighbours(1 + row as usize, extents(1).0);
-            let columns_read = tables.neighbours((1 + rows + column) as usize, extents(2).0);
+        if c < p.channels && at[1] < extents(p, 1).1 && at[2] < extents(p, 2).1 {
+            let rows_read = tables.neighbours(1 + row as usize, extents(p, 1).0);
+            let columns_read = tables.neighbours((1 + rows + column) as usize, extents(p, 2).0);
             let read = [&planes, &rows_read, &columns_read];
             let sums = sum::<T, V, CHANNELS, COLUMNS>(p, &tables, read, i64::from(n), c);
             vector::for_each!(K < CHANNELS, {

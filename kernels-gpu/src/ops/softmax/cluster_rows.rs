@@ -26,24 +26,23 @@ const SLOTS_OF_NUMBER: u32 = WARPS * MAX_BLOCKS;
 pub(super) const SLOTS: usize = 2 * SLOTS_OF_NUMBER as usize;
 
 /// Where a thread stands: its pieces of its cluster's row.
-struct Place<'a> {
-    p: &'a SoftmaxLanesParams,
+struct Place {
     row: i64,
     rank: u32,
     blocks: u32,
     n_pieces: u32,
 }
 
-impl<'a> Place<'a> {
+impl Place {
     #[inline(always)]
-    unsafe fn new<T: Vector>(p: &'a SoftmaxLanesParams) -> Self {
+    unsafe fn new<T: Vector>(p: &SoftmaxLanesParams) -> Self {
         let (rank, blocks) = (cluster::rank(), cluster::size());
         if blocks > 1 {
             // Others write into this block's memory once all have come here.
             cluster::arrive_relaxed();
         }
         let row = i64::from(cluster::cluster_idx_x());
-        Place { p, row, rank, blocks, n_pieces: p.row_elems / T::LANES as u32 }
+        Place { row, rank, blocks, n_pieces: p.row_elems / T::LANES as u32 }
     }
 
     #[inline(always)]

@@ -25,7 +25,7 @@ use kernel_abi::ops::conv::halo_wgmma_split::{
 };
 
 macro_rules! rows {
-    ($(($symbol:ident, $dtype:ident $(, $form:ident)?)),* $(,)?) => {
+    ($(($symbol:ident, $dtype:ident)),* $(,)?) => {
         &[$((stringify!($symbol), kernel_abi::dtype_of!($dtype))),*]
     };
 }

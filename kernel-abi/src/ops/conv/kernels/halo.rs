@@ -43,13 +43,13 @@ macro_rules! conv_halo_kernels {
 }
 
 /// Calls `$callback!` with one row per Hopper kernel of `wgrad` that reads a strip with its halo once: symbol, element
-/// type, form: the taps of a row in one instruction whose panels overlap, or an instruction each (`APART`).
+/// type.
 #[macro_export]
 macro_rules! conv_halo_wgrad_kernels {
     ($callback:ident) => {
         $callback! {
-            (halowgrad_wgmma_bf16_64x192_sm90, bf16, OVERLAPPING),
-            (halowgrad_wgmma_f16_64x192_sm90, f16, OVERLAPPING),
+            (halowgrad_wgmma_bf16_64x192_sm90, bf16),
+            (halowgrad_wgmma_f16_64x192_sm90, f16),
         }
     };
 }

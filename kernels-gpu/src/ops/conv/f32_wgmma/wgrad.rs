@@ -15,12 +15,11 @@ use super::{
     takes_apart_ahead,
 };
 use crate::ops::conv::im2col_wgmma::{Ring, SWIZZLE_PERIOD, WARPGROUP, warpgroup};
-use cuda_std::barrier::fence_proxy_async_shared;
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
-use cuda_std::{mbarrier, schedule, shared, warp};
-use kernel_abi::ops::conv::f32_wgmma::{GROUP, PARTS_PANEL, half_panel_position, part_position};
+use cuda_std::{mbarrier, schedule, shared};
+use kernel_abi::ops::conv::f32_wgmma::PARTS_PANEL;
 use kernel_abi::ops::conv::im2col_wgmma::{
     CONSUMERS, ConvTile, ConvWgradParams, ROW_BYTES, SUBTILE, WgradPlace, access, position,
 };

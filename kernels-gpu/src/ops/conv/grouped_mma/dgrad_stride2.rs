@@ -4,13 +4,11 @@
 //! meet the taps {0, 2} or {1} of each axis. A cell of 2 × 2 elements holds one of each kind and needs 2 × 2 pixels of
 //! dy for all nine taps.
 
-use super::forward::{WARP_CHANNELS, WARP_ROWS, source_part, window_address};
-use super::output::Output;
-use super::{CHUNK_BYTES, Share, TAPS, fill_tables, load_filters, load_source};
+use super::forward::{Rows, each_rows, source_part, window_address};
+use super::{CHUNK_BYTES, TAPS};
 use crate::math::tensor_core::TensorCore;
-use cuda_std::thread::{sync_threads, thread_idx_x};
-use cuda_std::{cp_async, ldmatrix, shared, warp};
-use kernel_abi::ops::conv::grouped_mma::{GROUPED_PIXEL_BYTES, GROUPED_ROWS, GROUPED_SLICE, GroupedMmaParams};
+use cuda_std::ldmatrix;
+use kernel_abi::ops::conv::grouped_mma::{GROUPED_PIXEL_BYTES, GroupedMmaParams};
 
 /// The gradient by x; `WIDTH` and `STEPS` as in [`forward`](super::forward).
 ///
@@ -18,37 +16,7 @@ use kernel_abi::ops::conv::grouped_mma::{GROUPED_PIXEL_BYTES, GROUPED_ROWS, GROU
 /// The host passes live tensors of the extents in `p`, and a tiling that fits the shared memory of the launch.
 #[inline(always)]
 pub(crate) unsafe fn dgrad_stride2<T: TensorCore, const WIDTH: u32, const STEPS: usize>(p: &GroupedMmaParams) {
-    let base = shared::dynamic_address();
-    let share = Share::of_block(p);
-    let warp = warp::uniform(thread_idx_x() / 32);
-    fill_tables(p, base);
-    sync_threads();
-    let mut tile = share.slab;
-    let mut stage = base + p.tiles_at();
-    let mut other = stage + p.halo_bytes();
-    load_source(p, share, tile, base, stage);
-    cp_async::commit_group();
-    let part = warp % (GROUPED_SLICE / WARP_CHANNELS);
-    let first_channel = share.first_channel + part * WARP_CHANNELS;
-    let filters = load_filters::<WIDTH, STEPS>(p, true, first_channel);
-    while tile < p.tiles() {
-        let next = tile + p.slabs;
-        if next < p.tiles() {
-            load_source(p, share, next, base, other);
-        }
-        cp_async::commit_group();
-        cp_async::wait_group::<1>();
-        sync_threads();
-        let output = Output::new::<WIDTH>(p, base, tile, first_channel);
-        let mut row = warp / (GROUPED_SLICE / WARP_CHANNELS) * GROUPED_ROWS;
-        while row < p.positions() {
-            cells::<T, WIDTH, STEPS>(p, &filters, &output, base, stage, row, part);
-            row += WARP_ROWS * GROUPED_ROWS;
-        }
-        sync_threads();
-        (stage, other) = (other, stage);
-        tile = next;
-    }
+    each_rows::<WIDTH, STEPS>(p, true, |rows| cells::<T, WIDTH, STEPS>(p, rows));
 }
 
 /// Computes and writes 16 cells of a warp's channels.
@@ -58,12 +26,7 @@ pub(crate) unsafe fn dgrad_stride2<T: TensorCore, const WIDTH: u32, const STEPS:
 #[inline(always)]
 unsafe fn cells<T: TensorCore, const WIDTH: u32, const STEPS: usize>(
     p: &GroupedMmaParams,
-    filters: &[[[u32; STEPS]; 2]; TAPS],
-    output: &Output,
-    base: u32,
-    stage: u32,
-    row: u32,
-    part: u32,
+    Rows { filters, output, base, stage, row, part }: Rows<'_, STEPS>,
 ) {
     let window = window_address(p, base, stage, row, source_part::<WIDTH>(part));
     // Pixels of dy up and left, up, left of, and at the one that taps 0 and 1 meet.

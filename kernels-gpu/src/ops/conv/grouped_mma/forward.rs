@@ -22,6 +22,34 @@ pub(crate) unsafe fn forward<T: TensorCore, const WIDTH: u32, const STEPS: usize
     p: &GroupedMmaParams,
     transposed: bool,
 ) {
+    each_rows::<WIDTH, STEPS>(p, transposed, |rows| products::<T, WIDTH, STEPS>(p, rows));
+}
+
+/// What a warp computes at a time: 16 positions, or cells of them, of its channels.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a, const STEPS: usize> {
+    /// Its channels' filters.
+    pub(super) filters: &'a [[[u32; STEPS]; 2]; TAPS],
+    pub(super) output: &'a Output,
+    /// Shared-window addresses of the tables, and of the tile of source.
+    pub(super) base: u32,
+    pub(super) stage: u32,
+    /// The first position.
+    pub(super) row: u32,
+    /// Which 16 channels of the slice.
+    pub(super) part: u32,
+}
+
+/// Has each warp compute its rows of all tiles of a block, the next tile on its way meanwhile.
+///
+/// # Safety
+/// As [`forward`].
+#[inline(always)]
+pub(super) unsafe fn each_rows<const WIDTH: u32, const STEPS: usize>(
+    p: &GroupedMmaParams,
+    transposed: bool,
+    compute: impl Fn(Rows<'_, STEPS>),
+) {
     let base = shared::dynamic_address();
     let share = Share::of_block(p);
     let warp = warp::uniform(thread_idx_x() / 32);
@@ -34,7 +62,7 @@ pub(crate) unsafe fn forward<T: TensorCore, const WIDTH: u32, const STEPS: usize
     cp_async::commit_group();
     let part = warp % (GROUPED_SLICE / WARP_CHANNELS);
     let first_channel = share.first_channel + part * WARP_CHANNELS;
-    let filters = load_filters::<WIDTH, STEPS>(p, transposed, first_channel);
+    let filters = &load_filters::<WIDTH, STEPS>(p, transposed, first_channel);
     while tile < p.tiles() {
         let next = tile + p.slabs;
         if next < p.tiles() {
@@ -43,10 +71,10 @@ pub(crate) unsafe fn forward<T: TensorCore, const WIDTH: u32, const STEPS: usize
         cp_async::commit_group();
         cp_async::wait_group::<1>();
         sync_threads();
-        let output = Output::new::<WIDTH>(p, base, tile, first_channel);
+        let output = &Output::new::<WIDTH>(p, base, tile, first_channel);
         let mut row = warp / (GROUPED_SLICE / WARP_CHANNELS) * GROUPED_ROWS;
         while row < p.positions() {
-            products::<T, WIDTH, STEPS>(p, &filters, &output, base, stage, row, part);
+            compute(Rows { filters, output, base, stage, row, part });
             row += WARP_ROWS * GROUPED_ROWS;
         }
         sync_threads();
@@ -79,15 +107,9 @@ pub(super) unsafe fn window_address(p: &GroupedMmaParams, base: u32, tile_addres
 #[inline(always)]
 unsafe fn products<T: TensorCore, const WIDTH: u32, const STEPS: usize>(
     p: &GroupedMmaParams,
-    filters: &[[[u32; STEPS]; 2]; TAPS],
-    output: &Output,
-    base: u32,
-    stage: u32,
-    row: u32,
-    part: u32,
+    Rows { filters, output, base, stage, row, part }: Rows<'_, STEPS>,
 ) {
-    let source_part = source_part::<WIDTH>(part);
-    let window = window_address(p, base, stage, row, source_part);
+    let window = window_address(p, base, stage, row, source_part::<WIDTH>(part));
     let taps = tap_offsets(p);
     let mut sums = [[0.0f32; 4]; 2];
     let mut held = [0u32; 4];

@@ -24,29 +24,31 @@ use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{mbarrier, schedule, shared, warp};
 use kernel_abi::ops::conv::halo_wgmma_split::{ConvHaloWgradParams, POSITION_BYTES, STEP, StripStage, TilePlace};
 
-/// The product instructions of one kernel. A thread holds the `R` sums of each of `S` instructions, which have the taps
-/// of a row as columns between them.
-trait Product<const R: usize, const S: usize> {
-    /// Queues four steps of [`STEP`] positions; descriptors of taps lie `tap` apart. `accumulate` is 0 to overwrite `d`,
-    /// else 1. All but one of the groups queued before are done afterwards.
+/// A thread's sums: those of an instruction of 64 × 192, which has the taps of a row as columns.
+type Sums = [f32; 96];
+
+/// The product instructions of one kernel.
+trait Product {
+    /// Queues four steps of [`STEP`] positions. `accumulate` is 0 to overwrite `d`, else 1. All but one of the groups queued
+    /// before are done afterwards.
     ///
     /// # Safety
     /// All threads of the warpgroup call it with descriptors of loaded tiles; `d` is not touched until [`finish`].
     ///
     /// [`finish`]: Product::finish
-    unsafe fn multiply_four(d: &mut [[f32; R]; S], dy: u64, x: u64, tap: u64, accumulate: u32);
+    unsafe fn multiply_four(d: &mut Sums, dy: u64, x: u64, accumulate: u32);
 
     /// The same for one step.
     ///
     /// # Safety
     /// As [`multiply_four`](Product::multiply_four).
-    unsafe fn multiply_one(d: &mut [[f32; R]; S], dy: u64, x: u64, tap: u64, accumulate: u32);
+    unsafe fn multiply_one(d: &mut Sums, dy: u64, x: u64, accumulate: u32);
 
     /// Waits for all queued products.
     ///
     /// # Safety
     /// All threads of the warpgroup call it.
-    unsafe fn finish(d: &mut [[f32; R]; S]);
+    unsafe fn finish(d: &mut Sums);
 }
 
 /// Registers of a thread of each role: together what a multiprocessor has for four warpgroups.
@@ -113,7 +115,7 @@ impl Ring {
 /// The host passes maps and extents of live tensors, and launches `THREADS` threads with `p.stage.smem_bytes()` bytes of
 /// shared memory.
 #[inline(always)]
-unsafe fn run<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvHaloWgradParams, maps: [MapAddress; 3]) {
+unsafe fn run<P: Product>(p: &ConvHaloWgradParams, maps: [MapAddress; 3]) {
     schedule::launch_dependents();
     let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
     let ring = Ring::new(p.stage, base);
@@ -149,7 +151,7 @@ unsafe fn run<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvHaloWgra
         schedule::acquire_registers::<CONSUMER_REGISTERS>();
         // Nobody waits for those who have no taps.
         if warpgroup <= p.taps[1] {
-            consume::<P, R, S>(p, ring, warpgroup - 1);
+            consume::<P>(p, ring, warpgroup - 1);
         }
     }
 }
@@ -212,16 +214,15 @@ unsafe fn produce(p: &ConvHaloWgradParams, [dy_map, dy_last_map, x_map]: [MapAdd
 /// # Safety
 /// As [`run`]; all threads of one warpgroup.
 #[inline(always)]
-unsafe fn consume<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvHaloWgradParams, mut ring: Ring, r: u32) {
+unsafe fn consume<P: Product>(p: &ConvHaloWgradParams, mut ring: Ring, r: u32) {
     let lane = thread_idx_x() % 32;
     let tap_bytes = p.tap_offset[2] * POSITION_BYTES;
     let x_at = p.stage.x_at + r * p.tap_offset[1] * p.stage.pitch.divisor * POSITION_BYTES;
-    let tap = u64::from(tap_bytes / 16);
     let mut index = block_idx_x();
     while index < p.n_tiles * p.splits {
         let (split, _) = p.unit(index);
         let (begin, end) = p.strips_of(split);
-        let mut d: [[f32; R]; S] = core::mem::zeroed();
+        let mut d: Sums = core::mem::zeroed();
         let mut accumulate = 0;
         let mut used = 0;
         let mut strip = begin;
@@ -232,7 +233,7 @@ unsafe fn consume<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvHalo
             let mut x = descriptor(first + x_at, tap_bytes, SWIZZLE_PERIOD, Swizzle::B128);
             let mut left = p.stage.steps;
             while left >= 4 {
-                P::multiply_four(&mut d, dy, x, tap, accumulate);
+                P::multiply_four(&mut d, dy, x, accumulate);
                 accumulate = 1;
                 used = release(used, lane);
                 dy += 4 * STEP_UNITS;
@@ -240,7 +241,7 @@ unsafe fn consume<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvHalo
                 left -= 4;
             }
             while left > 0 {
-                P::multiply_one(&mut d, dy, x, tap, accumulate);
+                P::multiply_one(&mut d, dy, x, accumulate);
                 accumulate = 1;
                 used = release(used, lane);
                 dy += STEP_UNITS;
@@ -253,7 +254,7 @@ unsafe fn consume<P: Product<R, S>, const R: usize, const S: usize>(p: &ConvHalo
         }
         P::finish(&mut d);
         release(used, lane);
-        store::<R, S>(p, &d, index, r);
+        store(p, &d, index, r);
         index += grid_dim_x();
     }
 }
@@ -276,40 +277,28 @@ unsafe fn release(used: u32, lane: u32) -> u32 {
 /// # Safety
 /// As [`consume`].
 #[inline(always)]
-unsafe fn store<const R: usize, const S: usize>(p: &ConvHaloWgradParams, d: &[[f32; R]; S], index: u32, r: u32) {
+unsafe fn store(p: &ConvHaloWgradParams, d: &Sums, index: u32, r: u32) {
     let thread = r * WARPGROUP + thread_idx_x() % WARPGROUP;
     let to =
         (p.partials as *mut [f32; 4]).add((u64::from(index) * u64::from(p.tile_quads()) + u64::from(thread)) as usize);
-    if S == 1 {
-        quads::<R, 0>(p, d.get_unchecked(0), to, 0);
-        quads::<R, 8>(p, d.get_unchecked(0), to, 0);
-        quads::<R, 16>(p, d.get_unchecked(0), to, 0);
-    } else {
-        quads::<R, 0>(p, d.get_unchecked(0), to, 0);
-        quads::<R, 0>(p, d.get_unchecked(S / 2), to, 8);
-        quads::<R, 0>(p, d.get_unchecked(S - 1), to, 16);
-    }
+    quads::<0>(p, d, to);
+    quads::<8>(p, d, to);
+    quads::<16>(p, d, to);
 }
 
-/// Quads `FROM` to `FROM + 7` of an instruction's sums, a tap: few enough that the loop is unrolled, and the sums stay in
-/// registers. `first` is the thread's first quad of that instruction.
+/// Quads `FROM` to `FROM + 7` of the sums, a tap: few enough that the loop is unrolled, and the sums stay in registers.
 ///
 /// # Safety
 /// As [`consume`].
 #[inline(always)]
-unsafe fn quads<const R: usize, const FROM: usize>(
-    p: &ConvHaloWgradParams,
-    d: &[f32; R],
-    to: *mut [f32; 4],
-    first: u32,
-) {
-    if first + FROM as u32 >= p.thread_quads() {
+unsafe fn quads<const FROM: usize>(p: &ConvHaloWgradParams, d: &Sums, to: *mut [f32; 4]) {
+    if FROM as u32 >= p.thread_quads() {
         return;
     }
     let mut i = FROM;
     while i < FROM + 8 {
         let sum = |j: usize| d.get_unchecked(4 * i + j).to_bits();
-        let to = to.add(((first + i as u32) * p.sum_threads()) as usize);
+        let to = to.add((i as u32 * p.sum_threads()) as usize);
         cuda_std::memory::store_x4(to as *mut u32, [sum(0), sum(1), sum(2), sum(3)]);
         i += 1;
     }

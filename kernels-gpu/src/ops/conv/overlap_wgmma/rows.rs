@@ -12,7 +12,7 @@ use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, block_idx_y, grid_dim_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
-use cuda_std::{ldmatrix, mbarrier, schedule, warp};
+use cuda_std::{ldmatrix, mbarrier, schedule};
 use kernel_abi::ops::conv::overlap_wgmma::{
     ENTRY_BYTES, OverlapParams, OverlapPlace, PRODUCERS, ROWS_CONSUMERS, ROWS_K, ROWS_OUT_BUFFERS, strip_bytes,
 };

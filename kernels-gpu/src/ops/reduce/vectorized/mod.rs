@@ -56,7 +56,6 @@ macro_rules! for_op {
         }
     };
 }
-use for_op;
 
 /// What follows the last item of this block's part.
 #[inline(always)]
