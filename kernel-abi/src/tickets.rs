@@ -5,21 +5,15 @@
 #[repr(C)]
 pub struct TicketsParam {
     /// [`BYTES`] of the workspace, whatever lies there: the number that is drawn next, how many blocks have drawn their
-    /// last, and a flag of 8 bytes. 0 where blocks take every so many, whoever is ready.
+    /// last, and a flag of 8 bytes.
     pub counters: u64,
     /// What the flag says once the numbers before it are set: another number for each plan.
     pub tag: u64,
 }
 
 impl TicketsParam {
-    /// Nothing is drawn.
+    /// Of kernels that draw nothing.
     pub const NONE: Self = TicketsParam { counters: 0, tag: 0 };
-
-    /// Whether numbers are drawn.
-    #[inline(always)]
-    pub const fn are_drawn(&self) -> bool {
-        self.counters != 0
-    }
 }
 
 /// Bytes of the counters, a multiple of what they are aligned to.

@@ -119,7 +119,7 @@ crate::abi_struct! {
         pub z_batch_strides: [i64; MAX_BATCH_DIMS],
         /// Elements of the residual between rows; its columns are contiguous.
         pub z_row_stride: i64,
-        /// How blocks come by their tiles: drawn only where each computes whole tiles by itself.
+        /// What blocks draw their tiles from, of tiles with [`draws`](super::MatmulTile::draws).
         pub tickets: TicketsParam,
     }
 }

@@ -19,10 +19,14 @@ pub struct MatmulTile {
     /// Whether two consumers compute whole tiles in turns, so that one's result is on its way out while the other
     /// computes, instead of sharing each tile.
     pub in_turns: bool,
+    /// Whether blocks draw their tiles ([`crate::tickets`]), instead of taking every so many. Kernels of their own, since
+    /// the code for it costs small products up to a microsecond.
+    pub draws: bool,
 }
 
 macro_rules! tiles {
-    ($($(#[$meta:meta])* $name:ident = [$m:literal x $n:literal, stages $s:literal, cluster $c:literal $(, in_turns $t:literal)?];)*) => { $(
+    ($($(#[$meta:meta])* $name:ident = [$m:literal x $n:literal, stages $s:literal, cluster $c:literal
+       $(, in_turns $t:literal)? $(, draws $d:literal)?];)*) => { $(
         $(#[$meta])*
         pub const $name: MatmulTile = MatmulTile {
             gemm_m: $m,
@@ -31,6 +35,7 @@ macro_rules! tiles {
             stages: $s,
             cluster: $c,
             in_turns: false $(|| $t)?,
+            draws: false $(|| $d)?,
         };
         const _: () = assert!($name.smem_bytes() <= MAX_SHARED_BYTES);
         const _: () = assert!($name.gemm_m % MatmulTile::SUBTILE == 0);
@@ -56,6 +61,16 @@ tiles! {
     TURNS_128X160_C2 = [128 x 160, stages 5, cluster 2, in_turns true];
     /// For the same with fewer columns, or where 160 leave more of them over.
     TURNS_128X128_C2 = [128 x 128, stages 6, cluster 2, in_turns true];
+    /// Where the memory is the limit and blocks have some tiles each.
+    DRAWS_128X256 = [128 x 256, stages 4, cluster 1, draws true];
+    /// The same, for counts of columns or rows of which it leaves fewer over.
+    DRAWS_192X128 = [192 x 128, stages 5, cluster 1, draws true];
+    /// The same.
+    DRAWS_256X112 = [256 x 112, stages 4, cluster 1, draws true];
+    /// The same with fewer columns, or short sums.
+    DRAWS_128X128 = [128 x 128, stages 6, cluster 1, draws true];
+    /// The same with up to 64 columns.
+    DRAWS_128X64 = [128 x 64, stages 8, cluster 1, draws true];
     /// The same for one block.
     TURNS_128X128 = [128 x 128, stages 6, cluster 1, in_turns true];
     /// For problems with few tiles.
@@ -246,7 +261,7 @@ impl MatmulTile {
 
     /// Dynamic shared memory of a block, with room for aligning its start.
     pub const fn smem_bytes(self) -> u32 {
-        self.queue_at() + QUEUE_BYTES + Self::ALIGN
+        self.queue_at() + if self.draws { QUEUE_BYTES } else { 0 } + Self::ALIGN
     }
 
     /// Rows of c that the blocks compute at a time which share b's tile.
@@ -286,7 +301,7 @@ impl MatmulTile {
     /// Whether a launch may form clusters: of blocks that sum a part of k each and add up through shared memory, and of
     /// blocks that share b's tile. Their clusters must be free for it, and whoever holds many sums has no register left.
     pub const fn forms_clusters(self) -> bool {
-        self.cluster == 1 && self.gemm_n <= 128 && self.consumers() < 4 && !self.in_turns
+        self.cluster == 1 && self.gemm_n <= 128 && self.consumers() < 4 && !self.in_turns && !self.draws
     }
 
     /// Whether its kernels compute epilogues: three or more consumers have no registers left for what is added, nor have

@@ -6,10 +6,11 @@ use crate::math::element::{Factor, bf16, f8e4m3, f8e5m2, f16};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::matmul::{
-    CP_ASYNC_64X64, CP_ASYNC_128X128, FFMA_64X64, FFMA_128X128, MatmulBlockParams, MatmulBlockTile, MatmulPackParams,
-    MatmulParams, MatmulPartialsParams, MatmulTile, MatmulTmaParams, TILE_64X16, TILE_64X32, TILE_64X64, TILE_64X128,
-    TILE_128X16, TILE_128X32, TILE_128X64, TILE_128X128, TILE_128X160, TILE_128X256, TILE_128X256_C2, TILE_192X128,
-    TILE_192X192, TILE_256X112, TURNS_128X128, TURNS_128X128_C2, TURNS_128X160_C2,
+    CP_ASYNC_64X64, CP_ASYNC_128X128, DRAWS_128X64, DRAWS_128X128, DRAWS_128X256, DRAWS_192X128, DRAWS_256X112,
+    FFMA_64X64, FFMA_128X128, MatmulBlockParams, MatmulBlockTile, MatmulPackParams, MatmulParams, MatmulPartialsParams,
+    MatmulTile, MatmulTmaParams, TILE_64X16, TILE_64X32, TILE_64X64, TILE_64X128, TILE_128X16, TILE_128X32,
+    TILE_128X64, TILE_128X128, TILE_128X160, TILE_128X256, TILE_128X256_C2, TILE_192X128, TILE_192X192, TILE_256X112,
+    TURNS_128X128, TURNS_128X128_C2, TURNS_128X160_C2,
 };
 
 macro_rules! naive_entries {
@@ -54,7 +55,16 @@ macro_rules! tma_wgmma_entries {
     (@tile TILE_192X128, 1, $($row:ident),*) => {
         tma_wgmma_entries!(@three_consumers $($row),*);
     };
-    (@tile TILE_256X112, 1, $symbol:ident, $($row:ident),*) => {
+    (@tile DRAWS_192X128, 1, $($row:ident),*) => {
+        tma_wgmma_entries!(@three_consumers $($row),*);
+    };
+    (@tile TILE_256X112, 1, $($row:ident),*) => {
+        tma_wgmma_entries!(@four_consumers $($row),*);
+    };
+    (@tile DRAWS_256X112, 1, $($row:ident),*) => {
+        tma_wgmma_entries!(@four_consumers $($row),*);
+    };
+    (@four_consumers $symbol:ident, $($row:ident),*) => {
         /// # Safety
         /// The host passes maps and extents of live matrices in `params`.
         #[kernel(arch = "sm_90a", threads = 640, min_blocks = 1, tensor_maps = 3)]
@@ -173,6 +183,21 @@ macro_rules! product {
     };
     ($this:ident, $dtype:ident, TILE_128X16, $a:ident, $b:ident) => {
         product!($this, $dtype, TILE_128X16, 16, 8, 1, $a, $b);
+    };
+    ($this:ident, $dtype:ident, DRAWS_128X256, $a:ident, $b:ident) => {
+        product!($this, $dtype, DRAWS_128X256, 256, 128, 1, $a, $b);
+    };
+    ($this:ident, $dtype:ident, DRAWS_192X128, $a:ident, $b:ident) => {
+        product!($this, $dtype, DRAWS_192X128, 128, 64, 1, $a, $b);
+    };
+    ($this:ident, $dtype:ident, DRAWS_256X112, $a:ident, $b:ident) => {
+        product!($this, $dtype, DRAWS_256X112, 112, 56, 1, $a, $b);
+    };
+    ($this:ident, $dtype:ident, DRAWS_128X128, $a:ident, $b:ident) => {
+        product!($this, $dtype, DRAWS_128X128, 128, 64, 1, $a, $b);
+    };
+    ($this:ident, $dtype:ident, DRAWS_128X64, $a:ident, $b:ident) => {
+        product!($this, $dtype, DRAWS_128X64, 64, 32, 1, $a, $b);
     };
     ($this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, $parts:tt, k, k) => {
         product!(@both $this, $dtype, $tile, $n, $registers, $parts, 0, 2, 0, 2);

@@ -135,9 +135,7 @@ impl TmaLaunch {
         params.c.address = c;
         params.store_bytes = maps.c.store_bytes(c);
         params.partials = workspace + layout.behind;
-        if params.tickets.tag != 0 {
-            params.tickets.counters = workspace + layout.behind;
-        }
+        params.tickets.counters = workspace + layout.behind;
         (params.alpha, params.beta) = (alpha as f32, beta as f32);
         params.epilogue = epilogue;
         if params.output == OUTPUT_MAP {

@@ -138,12 +138,12 @@ impl Product {
             if (row.a, row.b) == (maps.a.major, maps.b.major) && suits(row.tile, maps, n_units) {
                 let estimate_us = |way| work(maps, row.tile, way, self.operand_bytes, context).estimate_us();
                 match &self.epilogue {
-                    None => configs.extend(offered(row, estimate_us, maps, n_units)),
+                    None => configs.extend(offered(row, estimate_us, maps)),
                     // Whole sums alone meet their epilogue.
                     Some(epilogue)
                         if row.tile.has_epilogues() && epilogue::check(epilogue, self.dtype, maps).is_ok() =>
                     {
-                        configs.extend(whole(row, maps, n_units));
+                        configs.extend(whole(row));
                     }
                     Some(_) => {}
                 }
@@ -154,7 +154,7 @@ impl Product {
 
     pub(in crate::ops) fn workspace_bytes(&self, config: Config) -> u64 {
         let (row, way) = variants::chosen(config);
-        self.maps(row.tile).map_or(0, |maps| layout(maps, way).bytes)
+        self.maps(row.tile).map_or(0, |maps| layout(maps, row.tile, way).bytes)
     }
 
     pub(in crate::ops) fn estimate_us(&self, config: Config, context: &Context) -> f64 {
@@ -179,7 +179,7 @@ impl Product {
         let n_units = tile.n_tiles(way.sharers_log2, extents(&maps)) * u64::from(split.n_slices());
         let groups = match split {
             Split::Cluster(_) => n_units,
-            _ if way.draws => n_units.min(n_clusters),
+            _ if tile.draws => n_units.min(n_clusters),
             // As few blocks as do it in the same number of rounds: the others would only draw power.
             _ => n_units.div_ceil(n_units.div_ceil(n_clusters)),
         };
@@ -246,10 +246,10 @@ fn pitch(maps: &Maps) -> u32 {
 }
 
 /// The workspace of a variant.
-fn layout(maps: &Maps, way: Way) -> Layout {
+fn layout(maps: &Maps, tile: MatmulTile, way: Way) -> Layout {
     let behind = match way.split {
         Split::Workspace(n) => partial_bytes(maps, n, pitch(maps)),
-        _ if way.draws => tickets::BYTES,
+        _ if tile.draws => tickets::BYTES,
         _ => 0,
     };
     Layout::of(maps, behind)
@@ -301,7 +301,7 @@ fn params(maps: &Maps, tile: MatmulTile, way: Way, n_clusters: u32) -> MatmulTma
         epilogue: FusedEpilogueParam::NONE,
         z_batch_strides: [0; 3],
         z_row_stride: 0,
-        tickets: TicketsParam { tag: if way.draws { tag() } else { 0 }, ..TicketsParam::NONE },
+        tickets: TicketsParam { tag: if tile.draws { tag() } else { 0 }, ..TicketsParam::NONE },
     }
 }
 
@@ -357,7 +357,7 @@ pub(super) fn raster_rows(tile: MatmulTile, sharers_log2: u32, n_clusters: u32) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kernel_abi::ops::matmul::{TILE_128X16, TILE_128X128, TILE_128X256, TILE_128X256_C2};
+    use kernel_abi::ops::matmul::{DRAWS_128X64, TILE_128X16, TILE_128X128, TILE_128X256, TILE_128X256_C2};
 
     #[test]
     fn raster_balances_rows_and_columns() {
@@ -386,8 +386,8 @@ mod tests {
             assert!(params.slice_k_blocks > 0 && longer < params.n_slices, "{slices}");
         }
         let way = Way { split: Split::Workspace(5), ..Way::PLAIN };
-        assert_eq!(layout(&maps, way).bytes, 5 * 256 * 16 * 4);
-        assert_eq!(layout(&maps, Way { draws: true, ..Way::PLAIN }).bytes, tickets::BYTES);
+        assert_eq!(layout(&maps, TILE_128X16, way).bytes, 5 * 256 * 16 * 4);
+        assert_eq!(layout(&maps, DRAWS_128X64, Way::PLAIN).bytes, tickets::BYTES);
     }
 
     /// An epilogue is computed by every tile but that of three consumers.

@@ -119,7 +119,7 @@ impl Work {
         } else {
             rounds * (unit + way_out)
         };
-        let drawn = if self.way.draws { DRAWN } else { 1.0 };
+        let drawn = if self.tile.draws { DRAWN } else { 1.0 };
         let rate = drawn * MEMORY.min(1.25 * self.bytes_per_us);
         let mut us = ENDS_US + beside([products, self.operand_bytes / rate], OVERLAP);
         let partials = self.partial_bytes();

@@ -18,8 +18,9 @@ const OFFERED_SHARES: usize = 3;
 
 /// Whether a tile is worth a look: narrow ones for narrow products and for those with few tiles, those of few rows where
 /// all are at work at once or nearly, those of three and four consumers where all have rows, those of 112
-/// and 160 columns where fewer are left over than with 128, or 192, and those whose consumers take turns where blocks have
-/// several tiles; of these, 160 columns may leave some more over than 128, since fewer bytes are loaded a product.
+/// and 160 columns where fewer are left over than with 128, or 192, those whose consumers take turns where blocks have
+/// several tiles, of which 160 columns may leave some more over than 128, since fewer bytes are loaded a product, and those
+/// that blocks draw where that may pay.
 pub(super) fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     let n_tiles = tile.n_tiles(0, extents(maps));
     let narrow = maps.gemm_n <= 2 * tile.gemm_n;
@@ -28,6 +29,9 @@ pub(super) fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     if tile.in_turns {
         let is_filled = tile.gemm_n != 160 || 8 * fills(160) <= 9 * fills(128);
         return n_tiles * u64::from(tile.cluster) > n_units && maps.gemm_m > tile.gemm_m && is_filled;
+    }
+    if tile.draws && !draws_pay(tile, maps, n_units) {
+        return false;
     }
     match tile.consumers() {
         1 => n_tiles <= if narrow { 2 * n_units } else { n_units },
@@ -39,11 +43,11 @@ pub(super) fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
 }
 
 /// The configs of a kernel that are offered: whole sums, and the best ones of each other kind.
-pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps, n_units: u64) -> Vec<Config> {
+pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps) -> Vec<Config> {
     let k_blocks = maps.gemm_k.div_ceil(row.tile.gemm_k);
     let best = |kind: fn(Way) -> bool, n: usize| {
         let able = |variant: &&Variant| {
-            let Way { split, sharers_log2, .. } = variant.way;
+            let Way { split, sharers_log2 } = variant.way;
             let slices = split.n_slices();
             kind(variant.way)
                 && (slices == 1 || slices * MIN_SLICE_BLOCKS <= k_blocks)
@@ -54,8 +58,8 @@ pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps, 
         all.sort_by(|a, b| estimate_us(a.way).total_cmp(&estimate_us(b.way)));
         all.into_iter().take(n).map(|variant| Config(variant.name)).collect::<Vec<_>>()
     };
-    let mut configs = whole(row, maps, n_units);
-    if row.tile.in_turns {
+    let mut configs = whole(row);
+    if row.tile.in_turns || row.tile.draws {
         // Blocks have several tiles each, as `suits` says.
         return configs;
     }
@@ -69,9 +73,8 @@ pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps, 
 }
 
 /// The configs that compute whole sums, and share no more than the kernel has them share.
-pub(super) fn whole(row: &Row, maps: &Maps, n_units: u64) -> Vec<Config> {
-    let draws = draws_pay(row.tile, maps, n_units);
-    let able = |variant: &&Variant| variant.way == Way { draws: variant.way.draws && draws, ..Way::PLAIN };
+pub(super) fn whole(row: &Row) -> Vec<Config> {
+    let able = |variant: &&Variant| variant.way == Way::PLAIN;
     row.variants.iter().filter(able).map(|variant| Config(variant.name)).collect()
 }
 
@@ -84,7 +87,7 @@ fn draws_pay(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     let [m, n, batch] = extents(maps);
     let k = u64::from(maps.gemm_k);
     let elements = m * k + k * n + m * n;
-    tile.cluster == 1 && tile.n_tiles(0, [m, n, batch]) >= MIN_TILES * n_units && m * n * k <= PER_ELEMENT * elements
+    tile.n_tiles(0, [m, n, batch]) >= MIN_TILES * n_units && m * n * k <= PER_ELEMENT * elements
 }
 
 /// Whether slices' sums go through the workspace.

@@ -4,9 +4,9 @@ use super::maps::Major;
 use crate::DType;
 use crate::select::Config;
 use kernel_abi::ops::matmul::{
-    MatmulTile, TILE_64X16, TILE_64X32, TILE_64X64, TILE_64X128, TILE_128X16, TILE_128X32, TILE_128X64, TILE_128X128,
-    TILE_128X160, TILE_128X256, TILE_128X256_C2, TILE_192X128, TILE_192X192, TILE_256X112, TURNS_128X128,
-    TURNS_128X128_C2, TURNS_128X160_C2,
+    DRAWS_128X64, DRAWS_128X128, DRAWS_128X256, DRAWS_192X128, DRAWS_256X112, MatmulTile, TILE_64X16, TILE_64X32,
+    TILE_64X64, TILE_64X128, TILE_128X16, TILE_128X32, TILE_128X64, TILE_128X128, TILE_128X160, TILE_128X256,
+    TILE_128X256_C2, TILE_192X128, TILE_192X192, TILE_256X112, TURNS_128X128, TURNS_128X128_C2, TURNS_128X160_C2,
 };
 
 /// A row of the kernel list.
@@ -54,13 +54,11 @@ pub(in crate::ops::matmul) struct Way {
     pub(in crate::ops::matmul) split: Split,
     /// The logarithm of how many blocks, neighbours along the rows, share b's tile; 0 where the kernel decides.
     pub(in crate::ops::matmul) sharers_log2: u32,
-    /// Whether blocks draw their tiles, instead of taking every so many.
-    pub(in crate::ops::matmul) draws: bool,
 }
 
 impl Way {
     /// Each block by itself, unless the kernel has them share.
-    pub(in crate::ops::matmul) const PLAIN: Self = Way { split: Split::Whole, sharers_log2: 0, draws: false };
+    pub(in crate::ops::matmul) const PLAIN: Self = Way { split: Split::Whole, sharers_log2: 0 };
 
     /// Blocks that share b's tile.
     pub(in crate::ops::matmul) fn sharers(self, tile: MatmulTile) -> u32 {
@@ -103,7 +101,6 @@ macro_rules! variants {
     ($symbol:ident; $($cluster:literal)*; $($slices:literal)*; $(($sharers:literal, $log2:literal; $($both:literal)*; $($parts:literal)*))*) => {
         &[
             Variant { name: stringify!($symbol), way: Way::PLAIN },
-            Variant { name: concat!(stringify!($symbol), "+tickets"), way: Way { draws: true, ..Way::PLAIN } },
             $(Variant {
                 name: concat!(stringify!($symbol), "+cluster", $cluster),
                 way: Way { split: Split::Cluster($cluster), ..Way::PLAIN },
@@ -119,11 +116,11 @@ macro_rules! variants {
                 },
                 $(Variant {
                     name: concat!(stringify!($symbol), "+share", $sharers, "+cluster", $both),
-                    way: Way { split: Split::Cluster($both), sharers_log2: $log2, ..Way::PLAIN },
+                    way: Way { split: Split::Cluster($both), sharers_log2: $log2 },
                 },)*
                 $(Variant {
                     name: concat!(stringify!($symbol), "+share", $sharers, "+split", $parts),
-                    way: Way { split: Split::Workspace($parts), sharers_log2: $log2, ..Way::PLAIN },
+                    way: Way { split: Split::Workspace($parts), sharers_log2: $log2 },
                 },)*
             )*
         ]
@@ -180,17 +177,18 @@ mod tests {
                 let wide = [TILE_128X256_C2, TILE_128X256, TILE_192X192, TILE_192X128, TILE_256X112, TILE_128X128];
                 let turns = [TURNS_128X160_C2, TURNS_128X128_C2, TURNS_128X128];
                 let narrow = [TILE_128X64, TILE_128X32, TILE_128X16, TILE_64X128, TILE_64X64, TILE_64X32, TILE_64X16];
-                for tile in wide.into_iter().chain(turns).chain(narrow) {
+                let draws = [DRAWS_128X256, DRAWS_192X128, DRAWS_256X112, DRAWS_128X128, DRAWS_128X64];
+                for tile in wide.into_iter().chain(turns).chain(narrow).chain(draws) {
                     let fits = |row: &&Row| row.dtype == dtype && (row.a, row.b) == (a, b) && row.tile == tile;
                     let row = KERNELS.iter().filter(fits).collect::<Vec<_>>();
                     assert_eq!(row.len(), 1);
                     let letter = |major, n| if major == n { 'n' } else { 't' };
                     let (m, n, k, s) = (tile.gemm_m, tile.gemm_n, tile.gemm_k, tile.stages);
                     let c = if tile.cluster > 1 { format!("_c{}", tile.cluster) } else { String::new() };
-                    let turns = if tile.in_turns { "turns" } else { "" };
+                    let how = ["", "turns", "draws"][usize::from(tile.in_turns) + 2 * usize::from(tile.draws)];
                     let letters = [letter(a, Major::K), letter(b, Major::Mn)].iter().collect::<String>();
                     let symbol = format!(
-                        "matmul{n}{turns}_forward_tma_wgmma_{dtype}f32{dtype}_{m}x{n}x{k}_s{s}{c}_{letters}_sm90"
+                        "matmul{n}{how}_forward_tma_wgmma_{dtype}f32{dtype}_{m}x{n}x{k}_s{s}{c}_{letters}_sm90"
                     );
                     assert_eq!(row[0].symbol, symbol);
                 }

@@ -97,13 +97,7 @@ pub(super) const SWIZZLE_PERIOD: u32 = 1024;
 /// # Safety
 /// As [`run`]; all threads, once.
 #[inline(always)]
-pub(super) unsafe fn begin(
-    tile: MatmulTile,
-    maps: &Maps,
-    stores_by_map: bool,
-    draws: bool,
-    sharers: Sharers,
-) -> (Ring, u32) {
+pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool, sharers: Sharers) -> (Ring, u32) {
     schedule::launch_dependents();
     let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
     let ring = Ring::new(base, tile);
@@ -123,7 +117,7 @@ pub(super) unsafe fn begin(
             mbarrier::init(each.empty(), (4 * tile.readers()) << sharers.log2);
             each.advance();
         }
-        if draws {
+        if tile.draws {
             ring.queue().init(4 * tile.consumers());
         }
         mbarrier::fence_init();
@@ -145,7 +139,7 @@ pub(super) unsafe fn begin(
 #[inline(always)]
 pub(super) unsafe fn run<P: Product<R, S>, const R: usize, const S: usize>(p: &MatmulTmaParams, maps: Maps) {
     let sharers = Sharers::of(P::TILE, p);
-    let (ring, warpgroup) = begin(P::TILE, &maps, p.output == OUTPUT_MAP, p.tickets.are_drawn(), sharers);
+    let (ring, warpgroup) = begin(P::TILE, &maps, p.output == OUTPUT_MAP, sharers);
     let units = Units::new(Raster::new(P::TILE, p), P::TILE, sharers);
     let adds_up = P::TILE.forms_clusters() && p.output == OUTPUT_CLUSTER;
     if warpgroup == 0 {
@@ -240,7 +234,7 @@ impl Units {
     /// As [`produce`], after [`Units::next`].
     #[inline(always)]
     unsafe fn draw(&mut self, p: &MatmulTmaParams, drawing: &mut Drawing) {
-        if p.tickets.are_drawn() {
+        if self.tile.draws {
             self.index = drawing.next(&p.tickets, self.index);
         }
     }
@@ -250,8 +244,8 @@ impl Units {
     /// # Safety
     /// As [`consume`], after [`Units::next`].
     #[inline(always)]
-    unsafe fn take(&mut self, p: &MatmulTmaParams, queue: &mut Queue) {
-        if p.tickets.are_drawn() {
+    unsafe fn take(&mut self, queue: &mut Queue) {
+        if self.tile.draws {
             self.index = queue.take();
         }
     }
@@ -276,7 +270,7 @@ unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(
     let b_col = sharers.own * (columns % P::TILE.gemm_n);
     let b_k = sharers.own * (depth % P::TILE.gemm_k);
     // Where blocks are bound by the memory, a is what much is read of.
-    let mut is_early = P::TILE.forms_clusters();
+    let mut is_early = P::TILE.forms_clusters() || P::TILE.draws;
     let mut drawing = Drawing::new(ring.queue());
     while units.is_left(p) {
         let Unit { place, first_k, k_blocks, .. } = units.next(p);
@@ -321,7 +315,7 @@ unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(
             block += 1;
         }
     }
-    if p.tickets.are_drawn() {
+    if P::TILE.draws {
         drawing.end(&p.tickets);
     }
     if sharers.log2 > 0 {
@@ -419,7 +413,7 @@ unsafe fn consume<P: Product<R, S>, const R: usize, const S: usize>(
     while units.is_left(p) {
         if P::TILE.in_turns && turn != consumer {
             ring.skip(units.next(p).k_blocks);
-            units.take(p, &mut queue);
+            units.take(&mut queue);
         } else {
             compute::<P, R, S>(p, maps, &mut units, &mut queue, &mut ring, sharers, consumer);
         }
@@ -465,7 +459,7 @@ unsafe fn compute<P: Product<R, S>, const R: usize, const S: usize>(
     ring.advance();
     // Beside them: where the unit is takes several divisions.
     let Unit { place, slice, k_blocks, .. } = units.next(p);
-    units.take(p, queue);
+    units.take(queue);
     let k_blocks = warp::uniform(k_blocks);
     let mut block = 1;
     while block < k_blocks {
