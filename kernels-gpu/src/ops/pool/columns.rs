@@ -1,8 +1,8 @@
 //! dx of maxima where channels lie together: a thread goes down a column of windows of 16 bytes of channels and keeps
 //! all in registers.
 //!
-//! Each window's maximum is found and compared with its elements a word at a time, two of 16 bits at once; the first
-//! that is equal is numbered by its place. Then each element that no later window meets adds dy of those windows that
+//! Each row's maximum is found and compared with its elements a word at a time, two of 16 bits at once, and each window's
+//! with those of its rows; the first that is equal is numbered by its place. Then each element that no later window meets adds dy of those windows that
 //! have their maximum there: sums of rows that later windows meet go on, windows to the left come by shuffles. Sums are
 //! in a fixed order. What the next step needs is loaded before.
 //!
@@ -211,32 +211,54 @@ fn is_window(p: &PoolPlaneParams, at: &Column, output: i32) -> bool {
     at.exists && (output as u32) < p.axes[0].output as u32 && (at.output as u32) < p.axes[1].output as u32
 }
 
-/// The place of each channel's first maximum in a window, and whether all are sure: so are those with a finite maximum.
-#[inline(always)]
-unsafe fn places<T: Words, const SIDE: usize, const IGNORE_NAN: bool>(
-    rows: &[[[u32; WORDS]; SIDE]; SIDE],
-) -> ([u32; WORDS], bool) {
-    let last = (SIDE * SIDE - 1) as u32;
-    let (mut places, mut sure) = ([last * T::ONES; WORDS], u32::MAX);
-    vector::for_each!(W < WORDS, {
-        let mut most = rows[0][0][W];
-        for_each!(I < SIDE, {
+/// Of a row of windows' columns: each channel's maximum, and the first column that has it.
+#[derive(Clone, Copy)]
+struct RowMost {
+    most: [u32; WORDS],
+    column: [u32; WORDS],
+}
+
+impl RowMost {
+    #[inline(always)]
+    unsafe fn of<T: Words, const SIDE: usize, const IGNORE_NAN: bool>(row: &[[u32; WORDS]; SIDE]) -> Self {
+        let mut this = RowMost { most: row[0], column: [(SIDE - 1) as u32 * T::ONES; WORDS] };
+        vector::for_each!(W < WORDS, {
             for_each!(J < SIDE, {
-                if I + J > 0 {
-                    most = T::larger::<IGNORE_NAN>(most, rows[I][J][W]);
+                if J > 0 {
+                    this.most[W] = T::larger::<IGNORE_NAN>(this.most[W], row[J][W]);
+                }
+            });
+            // The last one that is written is the first.
+            for_each!(J < SIDE, {
+                if J > 0 {
+                    let column = SIDE - 1 - J;
+                    let equal = T::equal(row[column][W], this.most[W]);
+                    this.column[W] = equal & (column as u32 * T::ONES) | !equal & this.column[W];
                 }
             });
         });
-        sure &= T::comparable(most);
-        // The last one that is written is the first.
+        this
+    }
+}
+
+/// The place of each channel's first maximum in a window, and whether all are sure: so are those with a finite maximum.
+/// Windows share rows, and the first row that has a window's maximum has it first where it first has its own.
+#[inline(always)]
+unsafe fn places<T: Words, const SIDE: usize, const IGNORE_NAN: bool>(rows: &[RowMost; SIDE]) -> ([u32; WORDS], bool) {
+    let (mut places, mut sure) = ([0; WORDS], u32::MAX);
+    vector::for_each!(W < WORDS, {
+        let mut most = rows[0].most[W];
         for_each!(I < SIDE, {
-            for_each!(J < SIDE, {
-                let place = (SIDE - 1 - I) * SIDE + SIDE - 1 - J;
-                if (place as u32) < last {
-                    let equal = T::equal(rows[SIDE - 1 - I][SIDE - 1 - J][W], most);
-                    places[W] = equal & (place as u32 * T::ONES) | !equal & places[W];
-                }
-            });
+            if I > 0 {
+                most = T::larger::<IGNORE_NAN>(most, rows[I].most[W]);
+            }
+        });
+        sure &= T::comparable(most);
+        for_each!(I < SIDE, {
+            let row = SIDE - 1 - I;
+            let place = rows[row].column[W] + (row * SIDE) as u32 * T::ONES;
+            let equal = if I == 0 { u32::MAX } else { T::equal(rows[row].most[W], most) };
+            places[W] = equal & place | !equal & places[W];
         });
     });
     (places, sure == u32::MAX)
@@ -307,11 +329,11 @@ unsafe fn go_down<
     // A prior value, were it read under a condition, would be waited for by all, with what is loaded ahead.
     let beta = if HAS_PRIOR { p.beta } else { 0.0 };
     let at = column::<SIDE, STRIDE>(p);
-    let mut rows = [[[0; WORDS]; SIDE]; SIDE];
+    let mut rows = [RowMost { most: [0; WORDS], column: [0; WORDS] }; SIDE];
     let mut h = at.first * STRIDE as i32 - p.axes[0].padding;
     for_each!(I < SIDE, {
         if I + STRIDE < SIDE {
-            rows[I + STRIDE] = load_row::<T, V, SIDE>(p, &at, h + I as i32);
+            rows[I + STRIDE] = RowMost::of::<T, SIDE, IGNORE_NAN>(&load_row::<T, V, SIDE>(p, &at, h + I as i32));
         }
     });
     let mut ahead = load_step::<T, V, SIDE, STRIDE>(p, &at, 0);
@@ -321,7 +343,11 @@ unsafe fn go_down<
         let loaded = ahead;
         // Rows that windows share, then new ones.
         for_each!(I < SIDE, {
-            rows[I] = if I + STRIDE < SIDE { rows[I + STRIDE] } else { loaded.rows[I + STRIDE - SIDE] };
+            rows[I] = if I + STRIDE < SIDE {
+                rows[I + STRIDE]
+            } else {
+                RowMost::of::<T, SIDE, IGNORE_NAN>(&loaded.rows[I + STRIDE - SIDE])
+            };
         });
         let (mut found, sure) = places::<T, SIDE, IGNORE_NAN>(&rows);
         // Who waits for a load waits for those behind it too, so the next ones begin when all that came is used: they need
