@@ -59,6 +59,8 @@ tiles! {
     TILE_128X160 = [128 x 160, stages 4, cluster 1];
     /// For large problems with short sums, whose results' way out takes as long as some blocks of k.
     TURNS_128X160_C2 = [128 x 160, stages 5, cluster 2, in_turns true];
+    /// For the same where it leaves no more columns over: fewer bytes are loaded a product.
+    TURNS_128X192_C2 = [128 x 192, stages 5, cluster 2, in_turns true];
     /// For the same with fewer columns, or where 160 leave more of them over.
     TURNS_128X128_C2 = [128 x 128, stages 6, cluster 2, in_turns true];
     /// Where the memory is the limit and blocks have some tiles each.
@@ -327,8 +329,16 @@ const _: () = assert!(CP_ASYNC_64X64.gemm_m * CP_ASYNC_64X64.gemm_n * 4 <= CP_AS
 mod tests {
     use super::*;
 
-    const TILES: [MatmulTile; 7] =
-        [TILE_128X256_C2, TURNS_128X160_C2, TURNS_128X128_C2, TILE_192X128, TILE_64X128, TILE_64X64, TILE_64X16];
+    const TILES: [MatmulTile; 8] = [
+        TILE_128X256_C2,
+        TURNS_128X160_C2,
+        TURNS_128X192_C2,
+        TURNS_128X128_C2,
+        TILE_192X128,
+        TILE_64X128,
+        TILE_64X64,
+        TILE_64X16,
+    ];
 
     #[test]
     fn parts_of_b_make_up_the_tile_and_begin_with_the_swizzle() {

@@ -4,7 +4,7 @@ use super::extents;
 use super::maps::Maps;
 use super::variants::{Row, Split, Variant, Way};
 use crate::select::Config;
-use kernel_abi::ops::matmul::MatmulTile;
+use kernel_abi::ops::matmul::{MatmulTile, TILE_128X128};
 use kernel_abi::tickets::GIVEN;
 
 /// The fewest blocks of k that are worth a slice.
@@ -18,16 +18,18 @@ const OFFERED_SHARES: usize = 3;
 
 /// Whether a tile is worth a look: narrow ones for narrow products and for those with few tiles, those of few rows where
 /// all are at work at once or nearly, those of three and four consumers where all have rows, those of 112
-/// and 160 columns where fewer are left over than with 128, or 192, those whose consumers take turns where blocks have
-/// several tiles, of which 160 columns may leave some more over than 128, since fewer bytes are loaded a product, and those
-/// that blocks draw where that may pay.
+/// and 160 columns where fewer are left over than with 128, or 192, and 160 where few rounds are shorter; those whose
+/// consumers take turns where blocks have several tiles, of which more columns than 128 may leave some more of them over,
+/// since fewer bytes are loaded a product, and those that blocks draw where that may pay.
 pub(super) fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     let n_tiles = tile.n_tiles(0, extents(maps));
     let narrow = maps.gemm_n <= 2 * tile.gemm_n;
+    /// More are about as long with any tile.
+    const FEW_ROUNDS: u64 = 2;
     // Columns of all tiles when each has so many.
     let fills = |columns: u32| maps.gemm_n.next_multiple_of(columns);
     if tile.in_turns {
-        let is_filled = tile.gemm_n != 160 || 8 * fills(160) <= 9 * fills(128);
+        let is_filled = 8 * fills(tile.gemm_n) <= 9 * fills(128);
         return n_tiles * u64::from(tile.cluster) > n_units && maps.gemm_m > tile.gemm_m && is_filled;
     }
     if tile.draws && !draws_pay(tile, maps, n_units) {
@@ -35,7 +37,12 @@ pub(super) fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     }
     match tile.consumers() {
         1 => n_tiles <= if narrow { 2 * n_units } else { n_units },
-        2 if tile.gemm_n == 160 => fills(160) < fills(128).min(fills(192)),
+        2 if tile.gemm_n == 160 => {
+            // Columns of all rounds of tiles that differ in nothing else.
+            let rounds = |other: MatmulTile| other.n_tiles(0, extents(maps)).div_ceil(n_units);
+            let is_shorter = rounds(tile) * 160 < rounds(TILE_128X128) * 128;
+            fills(160) < fills(128).min(fills(192)) || (is_shorter && rounds(tile) <= FEW_ROUNDS)
+        }
         2 => tile.gemm_n > MatmulTile::PANEL || narrow || n_tiles <= 4 * n_units,
         3 => maps.gemm_m > 128 && maps.gemm_n > tile.gemm_n - MatmulTile::PANEL,
         _ => maps.gemm_m > 192 && fills(tile.gemm_n) < fills(2 * MatmulTile::PANEL),
@@ -98,7 +105,9 @@ fn is_in_workspace(way: Way) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kernel_abi::ops::matmul::{TILE_64X64, TILE_192X192, TURNS_128X128, TURNS_128X160_C2};
+    use kernel_abi::ops::matmul::{
+        TILE_64X64, TILE_128X160, TILE_192X192, TURNS_128X128, TURNS_128X160_C2, TURNS_128X192_C2,
+    };
 
     #[test]
     fn tiles_are_offered_where_their_consumers_have_work() {
@@ -118,6 +127,11 @@ mod tests {
         assert!(is_offered("a=48000x1024:bf16 b=1024x3072:bf16", TURNS_128X160_C2));
         assert!(is_offered("a=48000x1024:bf16 b=1024x1024:bf16", TURNS_128X160_C2));
         assert!(!is_offered("a=48000x1024:bf16 b=1024x512:bf16", TURNS_128X160_C2));
+        assert!(is_offered("a=48000x1024:bf16 b=1024x3072:bf16", TURNS_128X192_C2));
+        assert!(!is_offered("a=48000x1024:bf16 b=1024x256:bf16", TURNS_128X192_C2));
+        // 120 tiles instead of 144, for 132 multiprocessors.
+        assert!(is_offered("a=1536x1536:bf16 b=1536x1536:bf16", TILE_128X160));
+        assert!(!is_offered("a=2048x2048:bf16 b=2048x2048:bf16", TILE_128X160));
         assert!(!is_offered("a=1024x1024:bf16 b=1024x1024:bf16", TURNS_128X128));
     }
 }
