@@ -184,6 +184,63 @@ fn product(context: &oxidnn::Context, problem: &MatmulProblem, name: &str) -> Ve
     c.to_vec::<f32>(&stream).unwrap()
 }
 
+/// Blocks draw their tiles, of which each has several: the same sums as in turns, run after run in one workspace, and with
+/// tails, several matrices and columns that are contiguous.
+#[test]
+fn tiles_that_blocks_draw() {
+    let Some(context) = oxidnn_tests::gpu("tiles_that_blocks_draw") else { return };
+    if context.info().compute_capability != (9, 0) {
+        return;
+    }
+    // As many tiles of 128 rows as all multiprocessors have in seven rounds.
+    let rows = 128 * 7 * context.info().n_units - 55;
+    let tall = 2 * rows;
+    let matrices = 2 * context.info().n_units;
+    for (text, kernels) in [
+        (
+            format!("matmul:forward trans=nt a={rows}x72:bf16 b=40x72:bf16"),
+            &["matmul64draws_forward_tma_wgmma_bf16f32bf16_128x64x64_s8_nt_sm90"][..],
+        ),
+        (
+            format!("matmul:forward a={matrices}x140x72:f16 b={matrices}x72x264:f16:s0x264x1"),
+            &[
+                "matmul128draws_forward_tma_wgmma_f16f32f16_128x128x64_s6_nn_sm90",
+                "matmul256draws_forward_tma_wgmma_f16f32f16_128x256x64_s4_nn_sm90",
+            ],
+        ),
+        (
+            format!("matmul:forward trans=tt a=72x{rows}:bf16 b=24x72:bf16 c={rows}x24:bf16:s1x{rows}"),
+            &["matmul64draws_forward_tma_wgmma_bf16f32bf16_128x64x64_s8_tt_sm90"],
+        ),
+        (
+            format!("matmul:forward trans=nt a={tall}x72:bf16 b=104x72:bf16"),
+            &[
+                "matmul128draws_forward_tma_wgmma_bf16f32bf16_192x128x64_s5_nt_sm90",
+                "matmul112draws_forward_tma_wgmma_bf16f32bf16_256x112x64_s4_nt_sm90",
+            ],
+        ),
+    ] {
+        let problem: MatmulProblem = text.parse().unwrap();
+        for kernel in kernels {
+            let expected = product(&context, &problem, &kernel.replace("draws", ""));
+            let stream = context.stream().unwrap();
+            let a = context.tensor_from(problem.a(), &scattered(problem.a().n_elems(), 1)).unwrap();
+            let b = context.tensor_from(problem.b(), &scattered(problem.b().n_elems(), 2)).unwrap();
+            let plan = context.plan(&problem, Policy::fixed(*kernel)).unwrap();
+            let mut workspace = plan.workspace().unwrap();
+            workspace.write_bytes(&stream, &vec![0xff; workspace.len_bytes() as usize]).unwrap();
+            let mut outputs = [(); 3].map(|()| context.tensor(problem.c()).unwrap());
+            for c in &mut outputs {
+                let args = Args::new().input("a", &a).input("b", &b).output("c", c);
+                plan.run(&stream, args, &mut workspace).unwrap();
+            }
+            for c in &outputs {
+                assert!(c.to_vec::<f32>(&stream).unwrap() == expected, "{text}: {kernel}");
+            }
+        }
+    }
+}
+
 /// Also of sums that many blocks share.
 #[test]
 fn every_variant_repeats_its_bits() {

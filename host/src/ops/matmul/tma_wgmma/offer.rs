@@ -5,6 +5,7 @@ use super::maps::Maps;
 use super::variants::{Row, Split, Variant, Way};
 use crate::select::Config;
 use kernel_abi::ops::matmul::{MatmulTile, TILE_128X128};
+use kernel_abi::tickets::GIVEN;
 
 /// The fewest blocks of k that are worth a slice.
 const MIN_SLICE_BLOCKS: u32 = 2;
@@ -19,7 +20,7 @@ const OFFERED_SHARES: usize = 3;
 /// all are at work at once or nearly, those of three and four consumers where all have rows, those of 112
 /// and 160 columns where fewer are left over than with 128, or 192, and 160 where few rounds are shorter; those whose
 /// consumers take turns where blocks have several tiles, of which more columns than 128 may leave some more of them over,
-/// since fewer bytes are loaded a product.
+/// since fewer bytes are loaded a product, and those that blocks draw where that may pay.
 pub(super) fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     let n_tiles = tile.n_tiles(0, extents(maps));
     let narrow = maps.gemm_n <= 2 * tile.gemm_n;
@@ -31,8 +32,7 @@ pub(super) fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
         let is_filled = 8 * fills(tile.gemm_n) <= 9 * fills(128);
         return n_tiles * u64::from(tile.cluster) > n_units && maps.gemm_m > tile.gemm_m && is_filled;
     }
-    if tile.draws {
-        // None is: on an H200 a test of theirs did not come to an end (commit ad79995), and why is not known yet.
+    if tile.draws && !draws_pay(tile, maps, n_units) {
         return false;
     }
     match tile.consumers() {
@@ -66,7 +66,7 @@ pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps) 
         all.into_iter().take(n).map(|variant| Config(variant.name)).collect::<Vec<_>>()
     };
     let mut configs = whole(row);
-    if row.tile.in_turns {
+    if row.tile.in_turns || row.tile.draws {
         // Blocks have several tiles each, as `suits` says.
         return configs;
     }
@@ -83,6 +83,18 @@ pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps) 
 pub(super) fn whole(row: &Row) -> Vec<Config> {
     let able = |variant: &&Variant| variant.way == Way::PLAIN;
     row.variants.iter().filter(able).map(|variant| Config(variant.name)).collect()
+}
+
+/// Whether blocks may as well draw their tiles: the memory is at least as much in the way as products are, and all blocks
+/// have some tiles beyond those that nobody draws.
+fn draws_pay(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
+    /// Products that the tensor cores do while an element is read or written, with some to spare.
+    const PER_ELEMENT: u64 = 400;
+    const MIN_TILES: u64 = 2 * GIVEN as u64;
+    let [m, n, batch] = extents(maps);
+    let k = u64::from(maps.gemm_k);
+    let elements = m * k + k * n + m * n;
+    tile.n_tiles(0, [m, n, batch]) >= MIN_TILES * n_units && m * n * k <= PER_ELEMENT * elements
 }
 
 /// Whether slices' sums go through the workspace.
