@@ -55,6 +55,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::diagonal_mma::ConvDiagonalParams::LAYOUT_HASH,
     conv::grouped_mma::GroupedMmaParams::LAYOUT_HASH,
     conv::grouped_mma::SplitReduceParams::LAYOUT_HASH,
+    conv::grouped_tma::ConvGroupedTmaParams::LAYOUT_HASH,
     conv::halo_wgmma_split::ConvHaloWgradParams::LAYOUT_HASH,
     conv::im2col_wgmma::ConvGatherParams::LAYOUT_HASH,
     conv::im2col_wgmma::ConvWgradParams::LAYOUT_HASH,

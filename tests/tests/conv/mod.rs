@@ -3,6 +3,7 @@
 mod depthwise;
 mod depthwise_tma;
 mod fixup;
+mod grouped_tma;
 mod laws;
 mod pointwise_lanes;
 pub mod reference;

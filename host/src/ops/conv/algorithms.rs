@@ -2,9 +2,9 @@
 
 use super::{
     ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, depthwise_tma, diagonal_mma, explicit_gemm, f32_wgmma,
-    ffma, fft, grouped_mma, halo_wgmma, halo_wgmma_split, im2col_wgmma, kmajor_wgmma, merged_groups, naive,
-    nchw_transposed, overlap_wgmma, packed_rows, padded_channels, pointwise_lanes, pointwise_matmul, pointwise_strided,
-    provided, spread_columns, tf32x3_mma, winograd,
+    ffma, fft, grouped_mma, grouped_tma, halo_wgmma, halo_wgmma_split, im2col_wgmma, kmajor_wgmma, merged_groups,
+    naive, nchw_transposed, overlap_wgmma, packed_rows, padded_channels, pointwise_lanes, pointwise_matmul,
+    pointwise_strided, provided, spread_columns, tf32x3_mma, winograd,
 };
 use crate::cpu::CpuAlgorithm;
 use crate::epilogue::SeparateEpilogue;
@@ -23,6 +23,7 @@ impl Operation for ConvProblem {
             &CpuAlgorithm(cpu_gemm::CpuGemm),
             &CpuAlgorithm(cpu_direct::CpuDirect),
             &grouped_mma::GroupedMma,
+            &grouped_tma::GroupedTma,
             &cp_async_mma::CpAsyncMma,
             &halo_wgmma::HaloWgmma,
             &halo_wgmma_split::HaloWgmmaSplit,

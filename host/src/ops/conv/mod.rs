@@ -37,6 +37,7 @@ mod f32_wgmma;
 mod ffma;
 mod fft;
 mod grouped_mma;
+mod grouped_tma;
 mod halo_wgmma;
 mod halo_wgmma_split;
 mod im2col_wgmma;

@@ -46,6 +46,7 @@ pub mod f32_wgmma;
 pub mod ffma;
 pub mod fft;
 pub mod grouped_mma;
+pub mod grouped_tma;
 pub mod halo_wgmma;
 pub mod halo_wgmma_split;
 pub mod im2col_cluster;

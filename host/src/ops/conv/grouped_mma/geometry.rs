@@ -139,7 +139,7 @@ pub(super) fn partials_bytes(problem: &ConvProblem) -> u64 {
 const TAPS: i32 = 3;
 
 /// Whether the kernels take a problem, tiles aside.
-fn judge(problem: &ConvProblem, shape: &ConvShape) -> Result<(), String> {
+pub(in crate::ops::conv) fn judge(problem: &ConvProblem, shape: &ConvShape) -> Result<(), String> {
     let dtype = problem.x().dtype();
     if !matches!(dtype, DType::BF16 | DType::F16) {
         return Err(format!("has kernels for f16 and bf16, the element type is {dtype}"));

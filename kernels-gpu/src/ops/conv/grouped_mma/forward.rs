@@ -1,7 +1,8 @@
 //! `fprop` with any stride, and `dgrad` with stride 1, which is `fprop` with the filter turned around.
 
+use super::filter::Filter;
 use super::output::Output;
-use super::{CHUNK_BYTES, Share, TAPS, fill_tables, load_filters, load_source, tap_offsets, unroll};
+use super::{CHUNK_BYTES, Share, TAPS, fill_tables, load_source, tap_offsets, unroll};
 use crate::math::tensor_core::TensorCore;
 use cuda_std::thread::{sync_threads, thread_idx_x};
 use cuda_std::{cp_async, ldmatrix, shared, warp};
@@ -62,7 +63,8 @@ pub(super) unsafe fn each_rows<const WIDTH: u32, const STEPS: usize>(
     cp_async::commit_group();
     let part = warp % (GROUPED_SLICE / WARP_CHANNELS);
     let first_channel = share.first_channel + part * WARP_CHANNELS;
-    let filters = &load_filters::<WIDTH, STEPS>(p, transposed, first_channel);
+    let filter = Filter { at: p.filter, channels: p.channels, width: p.width, flip: p.flip, transposed };
+    let filters = &filter.load::<WIDTH, STEPS, true>(first_channel);
     while tile < p.tiles() {
         let next = tile + p.slabs;
         if next < p.tiles() {

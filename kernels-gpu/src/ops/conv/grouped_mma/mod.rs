@@ -11,12 +11,14 @@
 //! narrower than 8 channels are padded to 8 with zeros between the groups.
 
 mod dgrad_stride2;
+mod filter;
 mod forward;
 mod output;
 mod partials;
 mod wgrad;
 
 pub(super) use dgrad_stride2::dgrad_stride2;
+pub(super) use filter::Filter;
 pub(super) use forward::forward;
 pub(super) use partials::add_partials;
 pub(super) use wgrad::wgrad;
@@ -35,7 +37,7 @@ macro_rules! unroll {
 pub(crate) use unroll;
 
 /// Taps of a filter.
-const TAPS: usize = 9;
+pub(super) const TAPS: usize = 9;
 /// Copies that bring a pixel's channels.
 const CHUNKS: u32 = GROUPED_SLICE * 2 / CHUNK_BYTES;
 const CHUNK_BYTES: u32 = 16;
@@ -130,65 +132,5 @@ unsafe fn load_source(p: &GroupedMmaParams, share: Share, tile: u32, base: u32, 
         let bytes = if there { CHUNK_BYTES } else { 0 };
         cp_async::copy_x4(to + at + chunk * CHUNK_BYTES, (p.source + 2 * offset) as *const u8, bytes);
         pixel += PIXELS_AT_ONCE;
-    }
-}
-
-/// The filters of a warp's 16 channels, for each tap, each half of those and each 8 source channels: what a lane holds
-/// of `mma`'s B. Zero between groups and beyond the last channel. `transposed` swaps the channels' parts, for `dgrad`.
-///
-/// # Safety
-/// The host passes a live filter in `p`.
-#[inline(always)]
-unsafe fn load_filters<const WIDTH: u32, const STEPS: usize>(
-    p: &GroupedMmaParams,
-    transposed: bool,
-    first_channel: u32,
-) -> [[[u32; STEPS]; 2]; TAPS] {
-    let lane = thread_idx_x() % 32;
-    let (column, row) = (lane / 4, lane % 4 * 2);
-    // Widths are powers of two; those that fill a product are known when this is compiled.
-    let width = if WIDTH == 8 { p.width } else { WIDTH };
-    let (rank, filter_elems) = (width - 1, TAPS as u32 * width);
-    let tap_step = if p.flip != 0 { -(width as i32) } else { width as i32 } as isize;
-    let first_tap = if p.flip != 0 { (TAPS as u32 - 1) * width } else { 0 };
-    let mut filters = [[[0; STEPS]; 2]; TAPS];
-    unroll!(HALF in [0 1] {
-        let to = first_channel + target_channel::<WIDTH>(HALF as u32, column);
-        unroll!(STEP in [0 1 2 3] {
-            if STEP < STEPS {
-                let from = source_channel::<WIDTH>(first_channel, HALF as u32) + CHUNK * STEP as u32 + row;
-                // A register's elements are of channels `from` and the next: in the next row, or the next column, where
-                // groups have more than one.
-                let (k, c, next) =
-                    if transposed { (from, to & rank, filter_elems) } else { (to, from & rank, rank.min(1)) };
-                let of_group = |from: u32| to < p.channels && from & !rank == to & !rank;
-                let (low, high) = (of_group(from), of_group(from + 1));
-                let at = (p.filter as *const u16).wrapping_add((k * filter_elems + first_tap + c) as usize);
-                unroll!(TAP in [0 1 2 3 4 5 6 7 8] {
-                    let at = at.wrapping_offset(TAP as isize * tap_step);
-                    let low = if low { u32::from(*at) } else { 0 };
-                    let high = if high { u32::from(*at.wrapping_add(next as usize)) } else { 0 };
-                    filters[TAP][HALF][STEP] = low | high << 16;
-                });
-            }
-        });
-    });
-    filters
-}
-
-/// The channel, of a warp's 16, that column `column` of a product's half stands for.
-///
-/// Where all 16 read the same channels, a thread's two pairs of columns lie beside each other, to be written as one.
-#[inline(always)]
-const fn target_channel<const WIDTH: u32>(half: u32, column: u32) -> u32 {
-    if WIDTH == 8 { 8 * half + column } else { column / 2 * 4 + 2 * half + column % 2 }
-}
-
-/// The first channel that a half of a warp's 16 channels reads.
-#[inline(always)]
-const fn source_channel<const WIDTH: u32>(first_channel: u32, half: u32) -> u32 {
-    match WIDTH {
-        8 => first_channel + 8 * half,
-        _ => first_channel / WIDTH * WIDTH,
     }
 }

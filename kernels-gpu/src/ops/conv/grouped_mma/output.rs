@@ -1,6 +1,7 @@
 //! Sums on their way out.
 
-use super::{target_channel, tile_origin, unroll};
+use super::filter::target_channel;
+use super::{tile_origin, unroll};
 use crate::math::tensor_core::TensorCore;
 use cuda_std::memory::X2;
 use cuda_std::thread::thread_idx_x;
@@ -40,8 +41,8 @@ impl Output {
             && inside(row, p.tile[1] * p.cell[0], p.target_extents[0])
             && inside(col, p.tile[2] * p.cell[1], p.target_extents[1]);
         let channel = if WIDTH == 8 { lane % 2 * 8 + lane % 4 / 2 * 4 } else { lane % 4 * 4 };
-        let pair = |half: u32| target_channel::<WIDTH>(half, lane % 4 * 2) as i32 - channel as i32;
-        let pair_there = |half: u32| first_channel + target_channel::<WIDTH>(half, lane % 4 * 2) < p.channels;
+        let pair = |half: u32| target_channel::<WIDTH, true>(half, lane % 4 * 2) as i32 - channel as i32;
+        let pair_there = |half: u32| first_channel + target_channel::<WIDTH, true>(half, lane % 4 * 2) < p.channels;
         let first = index * i64::from(p.channels) + i64::from(first_channel + channel);
         Output {
             base,

@@ -78,34 +78,34 @@ const SWIZZLE_PERIOD: u32 = 1024;
 
 /// A ring of barriers with what they guard, and where one role stands in it.
 #[derive(Clone, Copy)]
-struct Ring {
-    base: u32,
-    bytes: u32,
-    count: u32,
-    barriers: u32,
-    index: u32,
-    parity: u32,
+pub(super) struct Ring {
+    pub(super) base: u32,
+    pub(super) bytes: u32,
+    pub(super) count: u32,
+    pub(super) barriers: u32,
+    pub(super) index: u32,
+    pub(super) parity: u32,
 }
 
 impl Ring {
     /// What is guarded now.
     #[inline(always)]
-    fn at(&self) -> u32 {
+    pub(super) fn at(&self) -> u32 {
         self.base + self.index * self.bytes
     }
 
     #[inline(always)]
-    fn full(&self) -> u32 {
+    pub(super) fn full(&self) -> u32 {
         self.barriers + 16 * self.index
     }
 
     #[inline(always)]
-    fn empty(&self) -> u32 {
+    pub(super) fn empty(&self) -> u32 {
         self.full() + 8
     }
 
     #[inline(always)]
-    fn advance(&mut self) {
+    pub(super) fn advance(&mut self) {
         self.index += 1;
         if self.index == self.count {
             self.index = 0;
@@ -113,14 +113,14 @@ impl Ring {
         }
     }
 
-    /// Makes the barriers ready for so many warps that read.
+    /// Makes the barriers ready for so many that write, and so many warps that read.
     ///
     /// # Safety
     /// One thread, before any uses a barrier.
     #[inline(always)]
-    unsafe fn init(mut self, readers: u32) {
+    pub(super) unsafe fn init(mut self, writers: u32, readers: u32) {
         while self.parity == 0 {
-            mbarrier::init(self.full(), 1);
+            mbarrier::init(self.full(), writers);
             mbarrier::init(self.empty(), readers);
             self.advance();
         }
@@ -156,8 +156,8 @@ unsafe fn run<P: Product<R, S>, E: Half, const R: usize, const S: usize>(p: &Con
     if thread_idx_x() == 0 {
         tma::prefetch_map(maps[0]);
         tma::prefetch_map(maps[1]);
-        halo.init(if P::RESIDENT { WARPS } else { WARPS * CONSUMERS });
-        filter.init(if P::SHARES_TAPS { WARPS } else { WARPS * CONSUMERS });
+        halo.init(1, if P::RESIDENT { WARPS } else { WARPS * CONSUMERS });
+        filter.init(1, if P::SHARES_TAPS { WARPS } else { WARPS * CONSUMERS });
         mbarrier::fence_init();
     }
     // Nothing is ever loaded there.

@@ -1,0 +1,276 @@
+//! Which problems the kernels take, and how each cuts them.
+
+use super::super::grouped_mma::judge;
+use crate::DType;
+use crate::ops::conv::{ConvPass, ConvProblem};
+use crate::select::Refusal;
+use kernel_abi::Problem;
+use kernel_abi::division::Divisor;
+use kernel_abi::ops::conv::grouped_tma::{
+    ConvGroupedTmaParams, GROUPED_TMA_MAX_BOX, GROUPED_TMA_SLICE, GROUPED_TMA_STRIP, GroupedTmaTile,
+    grouped_tma_movers, grouped_tma_sums, grouped_tma_warps,
+};
+use kernel_abi::ops::conv::{ConvMode, halo_wgmma::MAX_SHARED_BYTES};
+
+/// A row of the kernel list.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) symbol: &'static str,
+    pass: &'static str,
+    dtype: DType,
+    width: u32,
+    pub(super) stride: u32,
+    /// The most threads of a block, the warps that move rows included.
+    threads: u32,
+}
+
+macro_rules! rows {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $width:literal, $stride:literal, $threads:literal)),* $(,)?) => {
+        &[$(Row {
+            symbol: stringify!($symbol),
+            pass: stringify!($pass),
+            dtype: kernel_abi::dtype_of!($dtype),
+            width: $width,
+            stride: $stride,
+            threads: $threads,
+        }),*]
+    };
+}
+const KERNELS: &[Row] = kernel_abi::conv_grouped_tma_kernels!(rows);
+
+impl Row {
+    fn is_wgrad(&self) -> bool {
+        self.pass == "wgrad"
+    }
+
+    /// Warps of a strip of a slice with so many channels.
+    fn warps(&self, channels: u32) -> u32 {
+        grouped_tma_warps(channels, self.width, self.is_wgrad())
+    }
+}
+
+/// What a device has for a kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Device {
+    /// Multiprocessors.
+    pub(super) units: u32,
+    /// Bytes to and from memory for each of them in a cycle.
+    pub(super) bytes_per_cycle: f64,
+}
+
+/// Cycles in a microsecond.
+pub(super) const CYCLES_PER_US: f64 = 1700.0;
+
+/// R = S.
+const TAPS: i32 = 3;
+/// Blocks of `wgrad`, on however large a device: a workspace's size may not depend on that.
+const WGRAD_BLOCKS: u32 = 132;
+/// What the kernels count tiles to.
+const MAX_TILES: i64 = 1 << 30;
+
+/// A problem as the kernels see it.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) row: &'static Row,
+    pub(super) n: u32,
+    pub(super) c: u32,
+    width: u32,
+    flip: bool,
+    padding: [i32; 2],
+    /// Height and width of the image that is gathered, and of the one of the positions.
+    pub(super) source_dims: [u32; 2],
+    pub(super) target_dims: [u32; 2],
+}
+
+impl View {
+    /// Judges the problem.
+    pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+        let (pass, shape) = (problem.conv_pass(), problem.shape());
+        judge(problem, &shape).map_err(Refusal::new)?;
+        let [_, h, w] = shape.axes;
+        if [h.dilation, w.dilation] != [1; 2] {
+            return Err(Refusal::new(format!("takes neighbouring taps, given dilation {}x{}", h.dilation, w.dilation)));
+        }
+        let wanted = (problem.pass(), problem.x().dtype(), shape.group_c().max(8), [h.stride, w.stride]);
+        let row = KERNELS
+            .iter()
+            .find(|row| (row.pass, row.dtype, i64::from(row.width), [i64::from(row.stride); 2]) == wanted);
+        let Some(row) = row else {
+            return Err(Refusal::new(format!(
+                "has kernels for stride 1x1, and for 2x2 but in dgrad, given {}x{}",
+                h.stride, w.stride
+            )));
+        };
+        let mirrored = pass == ConvPass::Dgrad;
+        let pair = |values: [i64; 3]| [values[1] as u32, values[2] as u32];
+        let (image, output) = (pair(shape.image), pair(shape.output));
+        let padding = [h.padding as i32, w.padding as i32];
+        let (source_dims, target_dims, padding) =
+            if mirrored { (output, image, padding.map(|before| TAPS - 1 - before)) } else { (image, output, padding) };
+        Ok(View {
+            row,
+            n: shape.n as u32,
+            c: shape.c as u32,
+            width: shape.group_c() as u32,
+            flip: (problem.mode() == ConvMode::Convolution) != mirrored,
+            padding,
+            source_dims,
+            target_dims,
+        })
+    }
+
+    /// Warps of a strip.
+    pub(super) fn warps(&self) -> u32 {
+        self.row.warps(self.c.min(GROUPED_TMA_SLICE))
+    }
+
+    fn slices(&self) -> u32 {
+        self.c.div_ceil(GROUPED_TMA_SLICE)
+    }
+
+    /// Blocks that share the tiles of a slice, of so many blocks.
+    fn most_slabs(&self, blocks: u32) -> u32 {
+        (blocks / self.slices()).max(1)
+    }
+
+    /// Bytes of partial sums that it needs at most.
+    pub(super) fn partials_bytes(&self) -> u64 {
+        if !self.row.is_wgrad() {
+            return 0;
+        }
+        4 * u64::from(self.most_slabs(WGRAD_BLOCKS)) * u64::from(self.c) * u64::from(self.width) * (TAPS * TAPS) as u64
+    }
+
+    /// How it is cut with the least cycles.
+    pub(super) fn cut(&self, device: Device) -> Result<Cut, Refusal> {
+        /// Bands of a tile of columns: more gain nothing.
+        const MAX_BANDS: u32 = 64;
+        let [height, width] = self.target_dims;
+        let movers = grouped_tma_movers(self.row.is_wgrad());
+        let most_positions = (self.row.threads / 32 - movers) / self.warps() * GROUPED_TMA_STRIP;
+        let mut best: Option<Cut> = None;
+        for column_tiles in width.div_ceil(most_positions)..=width.div_ceil(GROUPED_TMA_STRIP / 2).max(1) {
+            let columns = width.div_ceil(column_tiles);
+            let most_images = if column_tiles == 1 { most_positions / columns } else { 1 };
+            for images in 1..=most_images.min(self.n).min(GROUPED_TMA_MAX_BOX) {
+                for bands in 1..=height.min(MAX_BANDS) {
+                    let rows = height.div_ceil(bands);
+                    if height.div_ceil(rows) != bands {
+                        continue;
+                    }
+                    let cut = self.try_cut(GroupedTmaTile { images, rows, columns, stages: 0 }, device);
+                    if let Some(cut) = cut
+                        && best.as_ref().is_none_or(|best| cut.cycles < best.cycles)
+                    {
+                        best = Some(cut);
+                    }
+                }
+            }
+        }
+        best.ok_or_else(|| {
+            Refusal::new(format!(
+                "counts up to {MAX_TILES} tiles, images of {height}x{width}, {} of them, take more",
+                self.n
+            ))
+        })
+    }
+
+    /// A tile's cut, unless it does not fit.
+    fn try_cut(&self, mut tile: GroupedTmaTile, device: Device) -> Option<Cut> {
+        /// Bytes of the source, and of dy, that are under way, where there is room.
+        const UNDER_WAY: u32 = 96 * 1024;
+        /// Cycles of a block before its first row and behind its last.
+        const BLOCK_CYCLES: f64 = 3000.0;
+        let (stride, wgrad) = (self.row.stride, self.row.is_wgrad());
+        if tile.source_columns(stride) > GROUPED_TMA_MAX_BOX {
+            return None;
+        }
+        let warps = tile.strips() * self.warps();
+        let sums_bytes = if wgrad { tile.sums_bytes(self.warps(), grouped_tma_sums(self.row.width)) } else { 0 };
+        let stage_bytes = tile.stage_bytes(stride, wgrad);
+        // One is computed, others are under way.
+        tile.stages = UNDER_WAY.max(sums_bytes).div_ceil(stage_bytes).max(3);
+        while tile.smem_bytes(stride, wgrad) > MAX_SHARED_BYTES {
+            tile.stages -= 1;
+            if tile.stages < 3 || tile.stages * stage_bytes < sums_bytes {
+                return None;
+            }
+        }
+        let [height, width] = self.target_dims;
+        let (groups, bands) = (self.n.div_ceil(tile.images), height.div_ceil(tile.rows));
+        let column_tiles = width.div_ceil(tile.columns);
+        let tiles = i64::from(column_tiles) * i64::from(bands);
+        let tiles = tiles.checked_mul(i64::from(groups)).filter(|&tiles| tiles <= MAX_TILES)? as u32;
+        let most_slabs = self.most_slabs(if wgrad { device.units.min(WGRAD_BLOCKS) } else { device.units }).min(tiles);
+        let rounds = tiles.div_ceil(most_slabs);
+        // As few as do it in the same number of rounds.
+        let slabs = tiles.div_ceil(rounds);
+        let blocks = slabs.checked_mul(self.slices()).filter(|&blocks| blocks <= i32::MAX as u32)?;
+        let waves = blocks.div_ceil(device.units);
+        let rows = (tile.rows - 1) * stride + TAPS as u32;
+        let cycles = f64::from(rounds) * f64::from(rows) * self.row_cycles(tile, column_tiles, device.bytes_per_cycle);
+        let params = ConvGroupedTmaParams {
+            source_map: [0; 16],
+            target_map: [0; 16],
+            target: 0,
+            filter: 0,
+            partials: 0,
+            n: self.n,
+            channels: self.c,
+            width: self.width,
+            flip: u32::from(self.flip),
+            source_rows: self.source_dims[0],
+            target_dims: self.target_dims,
+            padding: self.padding,
+            tile,
+            columns: Divisor::new(tile.columns),
+            column_tiles: Divisor::new(column_tiles),
+            bands: Divisor::new(bands),
+            slices: Divisor::new(self.slices()),
+            n_tiles: tiles,
+            slabs,
+            alpha: 1.0,
+            beta: 0.0,
+            unused: 0,
+        };
+        Some(Cut {
+            params,
+            blocks,
+            threads: 32 * (warps + grouped_tma_movers(wgrad)),
+            cycles: f64::from(waves) * (cycles + BLOCK_CYCLES),
+        })
+    }
+
+    /// Cycles of a row of the source, where so many bytes are moved in one.
+    fn row_cycles(&self, tile: GroupedTmaTile, column_tiles: u32, bytes_per_cycle: f64) -> f64 {
+        /// Cycles of a scheduler for a warp's row: products of 16 channels, and all the rest.
+        const PRODUCTS: f64 = 70.0;
+        const OTHERS: f64 = 80.0;
+        /// What a warp alone waits for.
+        const ALONE: f64 = 450.0;
+        /// Share of the memory's rate.
+        const MEMORY_SHARE: f64 = 0.85;
+        let stride = f64::from(self.row.stride);
+        let warps = (tile.strips() * self.warps()).div_ceil(4);
+        let products = PRODUCTS * f64::from(self.row.width.max(16)) / 16.0 / stride;
+        let computing = f64::from(warps) * (products + OTHERS);
+        let columns = f64::from(self.target_dims[1]) / f64::from(column_tiles);
+        let channels = f64::from(self.c) / f64::from(self.slices());
+        // In `wgrad` the positions' rows are read, else written: once for each `stride` rows.
+        let bytes = 2.0 * channels * f64::from(tile.images) * (columns * stride + 2.0 + columns / stride);
+        let moving = bytes / (MEMORY_SHARE * bytes_per_cycle);
+        // They overlap, but not wholly.
+        (computing.powi(3) + ALONE.powi(3) + moving.powi(3)).cbrt()
+    }
+}
+
+/// How a kernel cuts a problem.
+#[derive(Debug)]
+pub(super) struct Cut {
+    /// All but addresses and scalars.
+    pub(super) params: ConvGroupedTmaParams,
+    pub(super) blocks: u32,
+    pub(super) threads: u32,
+    /// Cycles that it takes, by the model that cuts are chosen by.
+    pub(super) cycles: f64,
+}

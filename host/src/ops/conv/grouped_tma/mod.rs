@@ -1,0 +1,165 @@
+//! Convolutions of narrow groups on Hopper: 3 × 3 taps, f16 and bf16, channels last. The copy engine brings rows to shared
+//! memory, and a warp takes each of them from there once for all taps.
+//!
+//! `fprop` and `wgrad` of stride 1 and 2, `dgrad` of stride 1; groups of 1 to 32 channels. Groups narrower than 8 channels
+//! are padded with zeros, so an infinity or NaN in one of them also reaches its neighbours within 8 channels; in `wgrad`
+//! one also reaches filters whose tap meets it in the padding.
+//!
+//! `wgrad` is two kernels: blocks add up their share of the positions in f32, and a second kernel adds the shares in a
+//! fixed order.
+
+mod cut;
+#[cfg(test)]
+mod tests;
+
+use super::grouped_mma::{ALIGN_BYTES, Partials};
+use super::im2col_wgmma::tma_type;
+use super::{ConvPass, ConvProblem};
+use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
+use crate::launch::{LaunchConfig, launch};
+use crate::plan::{Call, Launch};
+use crate::select::{Algorithm, Config, Refusal, check_hopper};
+use crate::{Context, Error, Problem, Stream};
+use cut::{CYCLES_PER_US, Cut, Device, View};
+use kernel_abi::ops::conv::grouped_tma::GROUPED_TMA_SLICE;
+use kernel_abi::ops::conv::halo_wgmma::MAX_SHARED_BYTES;
+
+/// Size of an element.
+const ELEMENT_BYTES: u64 = 2;
+
+/// Rows through shared memory, for groups of at most 32 channels.
+pub(super) struct GroupedTma;
+
+fn device(context: &Context) -> Device {
+    let info = context.info();
+    let units = info.n_units as u32;
+    Device { units, bytes_per_cycle: info.bytes_per_us / (f64::from(units) * CYCLES_PER_US) }
+}
+
+impl Algorithm<ConvProblem> for GroupedTma {
+    fn name(&self) -> &'static str {
+        "grouped_tma"
+    }
+
+    fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+        check_hopper(context)?;
+        let view = View::of(problem)?;
+        view.cut(device(context))?;
+        Ok(vec![Config(view.row.symbol)])
+    }
+
+    fn workspace_bytes(&self, problem: &ConvProblem, _: Config) -> u64 {
+        View::of(problem).map_or(0, |view| view.partials_bytes())
+    }
+
+    fn estimate_us(&self, problem: &ConvProblem, _: Config, context: &Context) -> f64 {
+        /// Launches, the filters or the sums, and the last rows' way out.
+        const ENDS_US: f64 = 2.0;
+        const WGRAD_ENDS_US: f64 = 4.0;
+        /// Partial sums go through the second-level cache.
+        const PARTIALS_SHARE: f64 = 2.0;
+        let cut = View::of(problem).and_then(|view| view.cut(device(context)).map(|cut| (view, cut)));
+        let Ok((view, cut)) = cut else { return f64::INFINITY };
+        let partials = view.partials_bytes() as f64;
+        let ends = if partials > 0.0 { WGRAD_ENDS_US } else { ENDS_US };
+        ends + cut.cycles / CYCLES_PER_US + 2.0 * partials / (PARTIALS_SHARE * context.info().bytes_per_us)
+    }
+
+    fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+        let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
+        let data_type = tma_type(problem.x().dtype()).map_err(refused)?;
+        let view = View::of(problem).map_err(refused)?;
+        let cut = view.cut(device(context)).map_err(refused)?;
+        let function = context.function(config.0)?;
+        // Not this problem's size: plans share the function.
+        function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
+        let pass = problem.conv_pass();
+        let partials = match pass {
+            ConvPass::Wgrad => Some(Partials::new(problem, cut.params.slabs, context)?),
+            _ => None,
+        };
+        Ok(Box::new(GroupedTmaLaunch {
+            function,
+            config: LaunchConfig {
+                grid: [cut.blocks, 1, 1],
+                block: [cut.threads, 1, 1],
+                shared_bytes: cut.params.tile.smem_bytes(view.row.stride, pass == ConvPass::Wgrad),
+                programmatic: true,
+                ..LaunchConfig::default()
+            },
+            data_type,
+            view,
+            cut,
+            pass,
+            partials,
+        }))
+    }
+}
+
+/// A launch whose parameters are complete but for addresses, and so maps, and scalars.
+struct GroupedTmaLaunch {
+    function: Function,
+    config: LaunchConfig,
+    data_type: TmaType,
+    view: View,
+    cut: Cut,
+    pass: ConvPass,
+    partials: Option<Partials>,
+}
+
+impl Launch for GroupedTmaLaunch {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let names = match self.pass {
+            ConvPass::Fprop => ["x", "w", "y"],
+            ConvPass::Dgrad => ["dy", "w", "dx"],
+            ConvPass::Wgrad => ["x", "dy", "dw"],
+        };
+        for (operand, name) in names.into_iter().enumerate() {
+            let address = call.address(operand);
+            if !address.is_multiple_of(ALIGN_BYTES) {
+                let reason = format!(
+                    "expected an address that is a multiple of {ALIGN_BYTES} for the algorithm grouped_tma \
+                     (cp_async_mma takes any), given {address:#x}"
+                );
+                return Err(Error::bad(ConvProblem::OP, name, reason));
+            }
+        }
+        let gpu_stream = stream.gpu_stream_for(self.function.name())?;
+        let context = gpu_stream.context();
+        let (tile, stride) = (self.cut.params.tile, self.view.row.stride);
+        let mut params = self.cut.params;
+        params.source_map = self.map(context, call.address(0), self.view.source_dims, tile.source_columns(stride))?;
+        let target = call.address(if self.pass == ConvPass::Wgrad { 1 } else { 2 });
+        params.target_map = self.map(context, target, self.view.target_dims, tile.columns)?;
+        (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+        if self.pass == ConvPass::Wgrad {
+            params.partials = call.workspace.range().0;
+        } else {
+            (params.filter, params.target) = (call.address(1), target);
+        }
+        launch(&self.function, &self.config, gpu_stream, &params)?;
+        match &self.partials {
+            Some(partials) => partials.launch(stream, call),
+            None => Ok(()),
+        }
+    }
+}
+
+impl GroupedTmaLaunch {
+    /// The map of an image of height and width `dims`, for so many columns of a row of the tile's images.
+    fn map(&self, context: &GpuContext, address: u64, dims: [u32; 2], columns: u32) -> Result<[u64; 16], Error> {
+        let [height, width] = dims.map(u64::from);
+        let channels = u64::from(self.view.c);
+        let column_bytes = channels * ELEMENT_BYTES;
+        let tiled = Tiled {
+            data_type: self.data_type,
+            address,
+            dims: &[channels, width, height, u64::from(self.view.n)],
+            strides_bytes: &[column_bytes, width * column_bytes, height * width * column_bytes],
+            box_dims: &[GROUPED_TMA_SLICE, columns, 1, self.cut.params.tile.images],
+            element_strides: &[],
+            swizzle: Swizzle::B128,
+        };
+        Ok(TensorMap::tiled(context, &tiled)?.words())
+    }
+}

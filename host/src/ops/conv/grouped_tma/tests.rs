@@ -1,0 +1,91 @@
+//! Refusals, and that cuts cover the target.
+
+use super::cut::{Device, View};
+use crate::ops::conv::ConvProblem;
+use crate::select::Refusal;
+use kernel_abi::ops::conv::ConvPass;
+use kernel_abi::ops::conv::grouped_tma::{
+    GROUPED_TMA_MAX_BOX, grouped_tma_movers, grouped_tma_sums, grouped_tma_warps,
+};
+use kernel_abi::ops::conv::halo_wgmma::MAX_SHARED_BYTES;
+
+fn of(text: &str) -> Result<View, String> {
+    View::of(&text.parse::<ConvProblem>().unwrap()).map_err(|Refusal(reason)| reason)
+}
+
+#[test]
+fn refusals_name_what_is_taken_and_given() {
+    for (text, expected) in [
+        ("fprop groups=8 x=2x8x7x7:bf16 w=8x1x3x3:bf16", "needs x densely channels-last"),
+        (
+            "fprop groups=4 x=2x12x7x7:bf16:nhwc w=12x3x3x3:bf16",
+            "groups of 1, 2, 4, 8, 16 or 32 channels on both sides",
+        ),
+        ("fprop groups=12 x=2x12x7x7:bf16:nhwc w=12x1x3x3:bf16:nhwc", "needs a multiple of 8 channels"),
+        (
+            "dgrad stride=2x2 groups=8 dx=2x8x7x7:bf16:nhwc w=8x1x3x3:bf16:nhwc",
+            "has kernels for stride 1x1, and for 2x2 but in dgrad, given 2x2",
+        ),
+        ("fprop stride=1x2 groups=8 x=2x8x7x7:f16:nhwc w=8x1x3x3:f16:nhwc", "but in dgrad, given 1x2"),
+        (
+            "wgrad dil=2x1 groups=8 x=2x8x7x7:f16:nhwc dw=8x1x3x3:f16:nhwc",
+            "takes neighbouring taps, given dilation 2x1",
+        ),
+    ] {
+        let reason = of(&format!("conv:{text}")).unwrap_err();
+        assert!(reason.contains(expected), "{text}: {reason}");
+    }
+    let view = of("conv:fprop groups=8 x=64x8x4000x4000:f16:nhwc w=8x1x3x3:f16:nhwc").unwrap();
+    let device = Device { units: 132, bytes_per_cycle: 17.0 };
+    assert!(view.cut(device).is_ok());
+}
+
+/// Every row, column, channel and image is some tile's, no tile is empty, blocks fit a multiprocessor, and a workspace has
+/// room for the partial sums of all blocks.
+#[test]
+fn cuts_cover_the_target() {
+    for text in [
+        "fprop pad=1x1 groups=32 x=128x128x56x56:bf16:nhwc w=128x4x3x3:bf16:nhwc",
+        "fprop pad=1x1 stride=2x2 groups=32 x=128x256x56x56:bf16:nhwc w=256x8x3x3:bf16:nhwc",
+        "dgrad pad=1x1 groups=32 dx=128x512x14x14:bf16:nhwc w=512x16x3x3:bf16:nhwc",
+        "fprop pad=1x1 groups=32 x=128x1024x7x7:bf16:nhwc w=1024x32x3x3:bf16:nhwc",
+        "wgrad pad=1x1 groups=32 x=128x1024x7x7:bf16:nhwc dw=1024x32x3x3:bf16:nhwc",
+        "wgrad pad=1x1 stride=2x2 groups=32 x=128x512x28x28:bf16:nhwc dw=512x16x3x3:bf16:nhwc",
+        "wgrad pad=1x1 groups=144 x=128x144x56x56:bf16:nhwc dw=144x1x3x3:bf16:nhwc",
+        "wgrad pad=1x1 groups=8 x=3x8x5x5:f16:nhwc dw=8x1x3x3:f16:nhwc",
+        "fprop pad=1x1 groups=8 x=1x8x3x1000:f16:nhwc w=8x1x3x3:f16:nhwc",
+        "wgrad pad=1x1 groups=20000 x=1x20000x5x5:f16:nhwc dw=20000x1x3x3:f16:nhwc",
+    ] {
+        for units in [1, 20, 132, 1000] {
+            let problem: ConvProblem = format!("conv:{text}").parse().unwrap();
+            let view = of(&format!("conv:{text}")).unwrap();
+            let cut = view
+                .cut(Device { units, bytes_per_cycle: 17.0 })
+                .unwrap_or_else(|Refusal(reason)| panic!("{text}: {reason}"));
+            let (p, stride) = (cut.params, view.row.stride);
+            let (tile, wgrad) = (p.tile, problem.conv_pass() == ConvPass::Wgrad);
+            let [height, width] = view.target_dims;
+            let counts = [p.column_tiles.divisor, p.bands.divisor];
+            for (parts, (size, extent)) in counts.into_iter().zip([(tile.columns, width), (tile.rows, height)]) {
+                assert_eq!(parts, extent.div_ceil(size), "{text}: {cut:?}");
+            }
+            assert_eq!(p.n_tiles, counts[0] * counts[1] * view.n.div_ceil(tile.images), "{text}: {cut:?}");
+            assert!(
+                p.slabs >= 1 && p.slabs <= p.n_tiles && cut.blocks == p.slabs * p.slices.divisor,
+                "{text}: {cut:?}"
+            );
+            assert!(tile.images.max(tile.source_columns(stride)) <= GROUPED_TMA_MAX_BOX, "{text}: {cut:?}");
+            let width = problem.shape().group_c().max(8) as u32;
+            let warps = view.warps();
+            assert_eq!(warps, grouped_tma_warps(view.c.min(64), width, wgrad));
+            assert_eq!(cut.threads, 32 * (tile.strips() * warps + grouped_tma_movers(wgrad)), "{text}: {cut:?}");
+            assert!(tile.stages >= 3 && tile.smem_bytes(stride, wgrad) <= MAX_SHARED_BYTES, "{text}: {cut:?}");
+            if wgrad {
+                let ring = tile.stages * tile.stage_bytes(stride, true);
+                assert!(tile.sums_bytes(warps, grouped_tma_sums(width)) <= ring, "{text}: {cut:?}");
+                let partials = u64::from(p.slabs) * problem.w().n_elems() as u64 * 4;
+                assert!(partials <= view.partials_bytes(), "{text}: {cut:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The entries: the rows of `conv_grouped_tma_kernels!`.
+
+use super::{forward, wgrad};
+use crate::math::element::{bf16, f16};
+use cuda_std::{kernel, param_tensor_map};
+use kernel_abi::ops::conv::grouped_tma::ConvGroupedTmaParams;
+
+macro_rules! entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $width:literal, $stride:literal, $threads:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes maps and extents of live tensors in `params`, and shared memory for the tile.
+        // Registers for the filters, or for the sums of all taps.
+        #[kernel(arch = "sm_90a", threads = $threads, min_blocks = 1, tensor_maps = 2, unroll = 20000)]
+        pub unsafe fn $symbol(params: ConvGroupedTmaParams) {
+            let maps = [param_tensor_map!($symbol, 0), param_tensor_map!($symbol, 1)];
+            entries!(@$pass &params, maps, $dtype, $width, $stride)
+        }
+    )* };
+    (@fprop $params:expr, $maps:expr, $dtype:ident, $width:literal, $stride:literal) => {
+        forward::run::<$dtype, $width, { $width / 8 }, { ($width + 15) / 16 }, $stride, { 4 - $stride }>($params, $maps, false)
+    };
+    (@dgrad $params:expr, $maps:expr, $dtype:ident, $width:literal, $stride:literal) => {
+        forward::run::<$dtype, $width, { $width / 8 }, { ($width + 15) / 16 }, $stride, { 4 - $stride }>($params, $maps, true)
+    };
+    (@wgrad $params:expr, $maps:expr, $dtype:ident, $width:literal, $stride:literal) => {
+        wgrad::run::<$dtype, $width, { if $width == 8 { 2 } else { 3 } }, $stride, { 4 - $stride }>($params, $maps)
+    };
+}
+
+kernel_abi::conv_grouped_tma_kernels!(entries);

@@ -1,0 +1,242 @@
+//! `fprop`, and `dgrad` with stride 1, which is `fprop` with the filter turned around.
+
+use super::super::grouped_mma::{Filter, unroll};
+use super::{CHUNK_BYTES, ROW_TAPS, Ring, TAPS, Tile, Work, begin, met, release, swizzled, windows};
+use crate::math::tensor_core::TensorCore;
+use crate::math::vector::for_each;
+use cuda_std::barrier::fence_proxy_async_shared;
+use cuda_std::thread::lane_id;
+use cuda_std::tma::MapAddress;
+use cuda_std::{ldmatrix, mbarrier, warp};
+use kernel_abi::ops::conv::grouped_tma::{ConvGroupedTmaParams, GROUPED_TMA_CHANNELS, GROUPED_TMA_STRIP};
+
+/// The most rows of the source after which it begins anew which sums a row meets: `HELD · STRIDE`.
+const PHASES: usize = 4;
+
+/// The sums of 16 positions and two halves of 16 channels.
+type Sums = [[f32; 4]; 2];
+
+/// target = conv(source, filter), for groups of `WIDTH` channels, or of a divisor of 8 where that is 8, in `STEPS` products of
+/// 8 channels from `PANELS` of 16; a row of the source meets up to `HELD` rows of the target.
+///
+/// # Safety
+/// The host passes maps and extents of live tensors, and launches the threads and the shared memory of the tile.
+#[inline(always)]
+pub(super) unsafe fn run<
+    T: TensorCore,
+    const WIDTH: u32,
+    const STEPS: usize,
+    const PANELS: usize,
+    const STRIDE: usize,
+    const HELD: usize,
+>(
+    p: &ConvGroupedTmaParams,
+    maps: [MapAddress; 2],
+    transposed: bool,
+) {
+    let Some(Work { share, source: mut ring, mut results }) = begin::<STRIDE, false>(p, maps, WIDTH) else { return };
+    let (strip, part) = (share.warp / share.parts, share.warp % share.parts);
+    let first_channel = share.first_channel + part * GROUPED_TMA_CHANNELS;
+    let filter = Filter { at: p.filter, channels: p.channels, width: p.width, flip: p.flip, transposed };
+    let filters = &filter.load::<WIDTH, STEPS, false>(first_channel);
+    let windows = windows::<STRIDE>(p, strip, if WIDTH == 32 { part / 2 * 4 } else { part * 2 });
+    let position = strip * GROUPED_TMA_STRIP + lane_id() % GROUPED_TMA_STRIP;
+    let result = swizzled(position, part * 2 + lane_id() / GROUPED_TMA_STRIP);
+    let mut sums: [Sums; HELD] = [[[0.0; 4]; 2]; HELD];
+    let mut index = share.slab;
+    while index < p.n_tiles {
+        let tile = Tile::new(p, index);
+        let (first, end) = (tile.source_row::<STRIDE>(p), tile.source_rows::<STRIDE>());
+        let mut row = 0;
+        let mut line = tile.row;
+        'rows: loop {
+            // Written out, so that sums need not be moved from one row to the next.
+            for_each!(PHASE < PHASES, {
+                if PHASE < HELD * STRIDE {
+                    if PHASE % STRIDE == 0 {
+                        *sums.get_unchecked_mut(PHASE / STRIDE % HELD) = [[0.0; 4]; 2];
+                    }
+                    if ((first + row as i32) as u32) < p.source_rows {
+                        mbarrier::wait(ring.full(), ring.parity);
+                        let at = ring.at();
+                        let x = windows.map(
+                            #[inline(always)]
+                            |window| load::<PANELS>(at, window),
+                        );
+                        release(&mut ring);
+                        if WIDTH == 8 {
+                            narrow::<T, STEPS, PANELS, STRIDE, HELD, PHASE>(&mut sums, filters, &x);
+                        } else {
+                            unroll!(S in [0 1 2] {
+                                column::<T, STEPS, PANELS, STRIDE, HELD, PHASE, S>(&mut sums, filters, &x[S]);
+                            });
+                        }
+                    }
+                    if let Some(slot) = met::<STRIDE, HELD>(PHASE, ROW_TAPS - 1)
+                        && row >= ROW_TAPS as u32 - 1
+                    {
+                        let sums = sums.get_unchecked_mut(slot);
+                        scale(p, sums);
+                        if p.beta != 0.0 {
+                            add_prior::<T>(p, sums, &tile, line, strip, first_channel);
+                        }
+                        mbarrier::wait(results.empty(), results.parity ^ 1);
+                        let [a, b] = sums;
+                        let pairs =
+                            [T::pack(a[0], a[1]), T::pack(a[2], a[3]), T::pack(b[0], b[1]), T::pack(b[2], b[3])];
+                        ldmatrix::store_x4(results.at() + result, pairs);
+                        fence_proxy_async_shared();
+                        hand_on(&mut results);
+                        line += 1;
+                    }
+                    row += 1;
+                    if row == end {
+                        break 'rows;
+                    }
+                }
+            });
+        }
+        index += p.slabs;
+    }
+}
+
+/// Multiplies all sums with alpha.
+#[inline(always)]
+fn scale(p: &ConvGroupedTmaParams, sums: &mut Sums) {
+    unroll!(HALF in [0 1] { sums[HALF] = sums[HALF].map(#[inline(always)] |sum| p.alpha * sum) });
+}
+
+/// Adds `beta · prior` to the sums of a row of the target, where there is one.
+///
+/// # Safety
+/// The host passes a live target.
+#[inline(always)]
+unsafe fn add_prior<T: TensorCore>(
+    p: &ConvGroupedTmaParams,
+    sums: &mut Sums,
+    tile: &Tile,
+    row: u32,
+    strip: u32,
+    first_channel: u32,
+) {
+    let [height, width] = p.target_dims;
+    unroll!(LOWER in [0 1] {
+        let position = strip * GROUPED_TMA_STRIP + lane_id() / 4 + 8 * LOWER as u32;
+        let (image, column) = p.columns.div_rem(position);
+        let (image, column) = (tile.image + image, tile.column + column);
+        if position < p.tile.positions() && image < p.n && column < width {
+            let place = (u64::from(image) * u64::from(height) + u64::from(row)) * u64::from(width) + u64::from(column);
+            unroll!(HALF in [0 1] {
+                let channel = first_channel + 8 * HALF as u32 + lane_id() % 4 * 2;
+                if channel < p.channels {
+                    let at = p.target + 2 * (place * u64::from(p.channels) + u64::from(channel));
+                    let prior = T::unpack(*(at as *const u32));
+                    sums[HALF][2 * LOWER] += p.beta * prior[0];
+                    sums[HALF][2 * LOWER + 1] += p.beta * prior[1];
+                }
+            });
+        }
+    });
+}
+
+/// Says that a warp has written its part of a row of results.
+///
+/// # Safety
+/// All threads of the warp call it, behind a fence.
+#[inline(always)]
+unsafe fn hand_on(results: &mut Ring) {
+    warp::sync_warp();
+    if lane_id() == 0 {
+        mbarrier::arrive(results.full());
+    }
+    results.advance();
+}
+
+/// A shift of a row, 16 channels a panel.
+///
+/// # Safety
+/// All threads of the warp call it with an address in a stage that is full.
+#[inline(always)]
+unsafe fn load<const PANELS: usize>(at: u32, window: u32) -> [[u32; 4]; PANELS] {
+    let mut x = [[0; 4]; PANELS];
+    x[0] = ldmatrix::load_x4(at + window);
+    if PANELS == 2 {
+        // The panel's number is a bit of the chunk's, which the swizzle only turns over.
+        x[1 % PANELS] = ldmatrix::load_x4(at + (window ^ 2 * CHUNK_BYTES));
+    }
+    x
+}
+
+/// Adds the products of a shift of a row of the source to the rows of the target that it meets.
+///
+/// # Safety
+/// All threads of the warp call it.
+#[inline(always)]
+unsafe fn column<
+    T: TensorCore,
+    const STEPS: usize,
+    const PANELS: usize,
+    const STRIDE: usize,
+    const HELD: usize,
+    const PHASE: usize,
+    const S: usize,
+>(
+    sums: &mut [Sums; HELD],
+    filters: &[[[u32; STEPS]; 2]; TAPS],
+    x: &[[u32; 4]; PANELS],
+) {
+    // Products that follow each other have other sums.
+    unroll!(PANEL in [0 1] {
+        if PANEL < PANELS {
+            unroll!(R in [0 1 2] {
+                if let Some(slot) = met::<STRIDE, HELD>(PHASE, R) {
+                    let sums = sums.get_unchecked_mut(slot);
+                    unroll!(HALF in [0 1] {
+                        let steps = &filters[3 * R + S][HALF];
+                        let steps = [steps[2 * PANEL % STEPS], steps[(2 * PANEL + 1) % STEPS]];
+                        T::multiply(&mut sums[HALF], x[PANEL % PANELS], steps);
+                    });
+                }
+            });
+        }
+    });
+}
+
+/// The same of all shifts, for groups of up to 8 channels: the products' rows are of both halves of x.
+///
+/// # Safety
+/// All threads of the warp call it.
+#[inline(always)]
+unsafe fn narrow<
+    T: TensorCore,
+    const STEPS: usize,
+    const PANELS: usize,
+    const STRIDE: usize,
+    const HELD: usize,
+    const PHASE: usize,
+>(
+    sums: &mut [Sums; HELD],
+    filters: &[[[u32; STEPS]; 2]; TAPS],
+    x: &[[[u32; 4]; PANELS]; ROW_TAPS],
+) {
+    let [a, b, c] = [&x[0][0], &x[1][0], &x[2][0]];
+    unroll!(R in [0 1 2] {
+        if let Some(slot) = met::<STRIDE, HELD>(PHASE, R) {
+            let sums = sums.get_unchecked_mut(slot);
+            unroll!(HALF in [0 1] {
+                // Two taps of 8 channels make one product of 16.
+                let x = [a[2 * HALF], a[2 * HALF + 1], b[2 * HALF], b[2 * HALF + 1]];
+                T::multiply(&mut sums[HALF], x, [filters[3 * R][HALF][0], filters[3 * R + 1][HALF][0]]);
+            });
+        }
+    });
+    unroll!(R in [0 1 2] {
+        if let Some(slot) = met::<STRIDE, HELD>(PHASE, R) {
+            let sums = sums.get_unchecked_mut(slot);
+            unroll!(HALF in [0 1] {
+                let x = [c[2 * HALF], c[2 * HALF + 1], 0, 0];
+                T::multiply(&mut sums[HALF], x, [filters[3 * R + 2][HALF][0], 0]);
+            });
+        }
+    });
+}

@@ -1,0 +1,294 @@
+//! Convolutions of 3 × 3 taps whose groups are 1 to 32 channels wide, on Hopper: rows are streamed through shared memory by
+//! the copy engine, and a warp takes each of them from there once for all taps that meet it.
+//!
+//! A block keeps to a slice of 64 channels and goes from tile to tile: some columns of some images beside each other, row
+//! after row. One warp brings the rows of the source that follow, and in `wgrad` those of dy, to a ring; the others have 16
+//! channels and a strip of 16 positions each. The positions of a strip may lie in several images, since each lane of
+//! `ldmatrix` names its own. A row of the source meets up to three rows of the target, whose sums, or whose elements of dy, a
+//! warp keeps in registers: it loads three shifts of the row, where taking target row after target row would load nine.
+//!
+//! Zeros outside of the image come with the copies.
+//!
+//! In `fprop` and `dgrad` whole rows of results leave through shared memory by the copy engine, by another warp: stores of
+//! 32 bytes a position, as a warp has them, took twice as long where channels are no multiples of 64.
+//!
+//! Grid: `slabs · slices` blocks, slices fastest. Block: a warp for each strip and 16 channels, and those that move rows.
+//! Shared memory: dynamic, `GroupedTmaTile::smem_bytes`.
+
+mod entry;
+mod forward;
+mod wgrad;
+
+use super::grouped_mma::TAPS;
+use super::halo_wgmma::Ring;
+use cuda_std::barrier::{fence_proxy_async_shared, sync_threads};
+use cuda_std::thread::{block_dim_x, block_idx_x, lane_id, thread_idx_x};
+use cuda_std::tma::{self, MapAddress};
+use cuda_std::{mbarrier, schedule, shared, warp};
+use kernel_abi::ops::conv::grouped_tma::{
+    ConvGroupedTmaParams, GROUPED_TMA_POSITION_BYTES, GROUPED_TMA_RESULTS, GROUPED_TMA_SLICE, GROUPED_TMA_STRIP,
+    grouped_tma_movers, grouped_tma_warps,
+};
+
+/// Taps of a row of the filter.
+const ROW_TAPS: usize = 3;
+/// Bytes of eight channels: what `ldmatrix` takes of a position.
+const CHUNK_BYTES: u32 = 16;
+/// Positions after which the swizzle repeats.
+const SWIZZLE_ROWS: u32 = 8;
+/// What places in shared memory are aligned to.
+const SWIZZLE_PERIOD: u32 = 1024;
+
+/// What a block works on.
+#[derive(Clone, Copy)]
+struct Share {
+    first_channel: u32,
+    slab: u32,
+    /// Which warp this is.
+    warp: u32,
+    /// Warps that compute.
+    workers: u32,
+    /// Those of a strip.
+    parts: u32,
+}
+
+/// A tile: where it begins, and its rows.
+struct Tile {
+    image: u32,
+    row: u32,
+    column: u32,
+    rows: u32,
+}
+
+impl Tile {
+    #[inline(always)]
+    fn new(p: &ConvGroupedTmaParams, index: u32) -> Self {
+        let (rest, column) = p.column_tiles.div_rem(index);
+        let (image, band) = p.bands.div_rem(rest);
+        let row = band * p.tile.rows;
+        let left = p.target_dims[0] - row;
+        Tile {
+            image: image * p.tile.images,
+            row,
+            column: column * p.tile.columns,
+            rows: if left < p.tile.rows { left } else { p.tile.rows },
+        }
+    }
+
+    /// Rows of the source that it meets.
+    #[inline(always)]
+    fn source_rows<const STRIDE: usize>(&self) -> u32 {
+        (self.rows - 1) * STRIDE as u32 + ROW_TAPS as u32
+    }
+
+    /// The first of them in the image; any number.
+    #[inline(always)]
+    fn source_row<const STRIDE: usize>(&self, p: &ConvGroupedTmaParams) -> i32 {
+        (self.row * STRIDE as u32) as i32 - p.padding[0]
+    }
+}
+
+/// What a warp that computes has to do with.
+struct Work {
+    share: Share,
+    /// Rows of the source, and of results.
+    source: Ring,
+    results: Ring,
+}
+
+/// Prepares the rings, where stages' ends that no copy writes are cleared, and has warps move rows. Returns to those that have
+/// something to compute: the last slice's channels may be few.
+///
+/// # Safety
+/// As [`forward::run`] and [`wgrad::run`]; all threads call it first.
+#[inline(always)]
+unsafe fn begin<const STRIDE: usize, const WGRAD: bool>(
+    p: &ConvGroupedTmaParams,
+    maps: [MapAddress; 2],
+    width: u32,
+) -> Option<Work> {
+    schedule::launch_dependents();
+    let stride = STRIDE as u32;
+    let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
+    let barriers = base + p.tile.barriers_at(stride, WGRAD);
+    let bytes = p.tile.stage_bytes(stride, WGRAD);
+    let source = Ring { base, bytes, count: p.tile.stages, barriers, index: 0, parity: 0 };
+    let results = Ring {
+        base: base + p.tile.results_at(stride, WGRAD),
+        bytes: p.tile.result_bytes(),
+        count: GROUPED_TMA_RESULTS,
+        barriers: barriers + 16 * p.tile.stages,
+        index: 0,
+        parity: 0,
+    };
+    // Neighbouring blocks take neighbouring channels of the same positions.
+    let (slab, slice) = p.slices.div_rem(block_idx_x());
+    let first_channel = slice * GROUPED_TMA_SLICE;
+    let left = p.channels - first_channel;
+    let channels = if left < GROUPED_TMA_SLICE { left } else { GROUPED_TMA_SLICE };
+    let parts = grouped_tma_warps(channels, width, WGRAD);
+    let strips = p.tile.strips();
+    let warp = warp::uniform(thread_idx_x() / 32);
+    let share = Share { first_channel, slab, warp, workers: strips * parts, parts };
+    if thread_idx_x() == 0 {
+        tma::prefetch_map(maps[0]);
+        tma::prefetch_map(maps[1]);
+        source.init(1, share.workers);
+        if !WGRAD {
+            results.init(share.workers, 1);
+        }
+        mbarrier::fence_init();
+    }
+    if WGRAD {
+        // Positions that fill up the last strip count nothing.
+        let behind = p.tile.target_at(stride) + p.tile.positions() * GROUPED_TMA_POSITION_BYTES;
+        let bytes = (strips * GROUPED_TMA_STRIP - p.tile.positions()) * GROUPED_TMA_POSITION_BYTES;
+        let mut stage = 0;
+        while stage < source.count {
+            let mut zero = thread_idx_x() * 16;
+            while zero < bytes {
+                shared::store_x4(base + stage * source.bytes + behind + zero, [0; 4]);
+                zero += block_dim_x() * 16;
+            }
+            stage += 1;
+        }
+        fence_proxy_async_shared();
+    }
+    sync_threads();
+    schedule::wait_for_predecessors();
+    if warp < share.workers {
+        return Some(Work { share, source, results });
+    }
+    let behind = block_dim_x() / 32 - warp;
+    if behind == 1 {
+        load_rows::<STRIDE, WGRAD>(p, maps, source, share);
+    } else if behind == grouped_tma_movers(WGRAD) {
+        store_rows(p, maps[1], results, share);
+    }
+    None
+}
+
+/// Brings row after row of a block's tiles.
+///
+/// # Safety
+/// As [`begin`]; all threads of one warp.
+#[inline(always)]
+unsafe fn load_rows<const STRIDE: usize, const WGRAD: bool>(
+    p: &ConvGroupedTmaParams,
+    maps: [MapAddress; 2],
+    mut ring: Ring,
+    share: Share,
+) {
+    let stride = STRIDE as u32;
+    let leads = warp::elect();
+    let source_bytes = p.tile.source_bytes(stride);
+    let target_bytes = p.tile.positions() * GROUPED_TMA_POSITION_BYTES;
+    let channel = share.first_channel as i32;
+    let mut index = share.slab;
+    while index < p.n_tiles {
+        let tile = Tile::new(p, index);
+        let (first, end) = (tile.source_row::<STRIDE>(p), tile.source_rows::<STRIDE>());
+        let image = tile.image as i32;
+        let column = (tile.column * stride) as i32 - p.padding[1];
+        let mut row = 0;
+        while row < end {
+            let line = first + row as i32;
+            if WGRAD || (line as u32) < p.source_rows {
+                mbarrier::wait(ring.empty(), ring.parity ^ 1);
+                if leads {
+                    let target_row = row / stride;
+                    let with_target = WGRAD && row % stride == 0 && target_row < tile.rows;
+                    let bytes = source_bytes + if with_target { target_bytes } else { 0 };
+                    mbarrier::arrive_expect_bytes(ring.full(), bytes);
+                    tma::load_4d(ring.at(), maps[0], ring.full(), [channel, column, line, image]);
+                    if with_target {
+                        let at = [channel, tile.column as i32, (tile.row + target_row) as i32, image];
+                        tma::load_4d(ring.at() + p.tile.target_at(stride), maps[1], ring.full(), at);
+                    }
+                }
+                ring.advance();
+            }
+            row += 1;
+        }
+        index += p.slabs;
+    }
+}
+
+/// Takes row after row of a block's results away.
+///
+/// # Safety
+/// As [`begin`]; all threads of one warp.
+#[inline(always)]
+unsafe fn store_rows(p: &ConvGroupedTmaParams, map: MapAddress, mut results: Ring, share: Share) {
+    let leads = lane_id() == 0;
+    let mut before = results;
+    let mut index = share.slab;
+    while index < p.n_tiles {
+        let tile = Tile::new(p, index);
+        let mut row = 0;
+        while row < tile.rows {
+            mbarrier::wait(results.full(), results.parity);
+            if leads {
+                let at = [share.first_channel, tile.column, tile.row + row, tile.image].map(
+                    #[inline(always)]
+                    |first| first as i32,
+                );
+                tma::store_4d(map, results.at(), at);
+                tma::commit_group();
+                // The row before this one has left; before the first one, none has.
+                tma::wait_group_read::<1>();
+                if before.index != results.index {
+                    mbarrier::arrive(before.empty());
+                }
+            }
+            before = results;
+            results.advance();
+            row += 1;
+        }
+        index += p.slabs;
+    }
+    if leads {
+        // Another kernel's blocks take the shared memory over as soon as this block ends.
+        tma::wait_group_read::<0>();
+    }
+}
+
+/// Where, in a stage, `ldmatrix` finds this lane's rows of 16 positions and 16 channels, from channel `chunk · 8` of the slice
+/// on, for each tap of a row.
+#[inline(always)]
+fn windows<const STRIDE: usize>(p: &ConvGroupedTmaParams, strip: u32, chunk: u32) -> [u32; ROW_TAPS] {
+    let mut position = strip * GROUPED_TMA_STRIP + lane_id() % GROUPED_TMA_STRIP;
+    if position >= p.tile.positions() {
+        position = 0;
+    }
+    let (image, column) = p.columns.div_rem(position);
+    let pixel = image * p.tile.source_columns(STRIDE as u32) + column * STRIDE as u32;
+    let chunk = chunk + lane_id() / GROUPED_TMA_STRIP;
+    [swizzled(pixel, chunk), swizzled(pixel + 1, chunk), swizzled(pixel + 2, chunk)]
+}
+
+/// Where eight channels of a position lie behind a place that is a multiple of the swizzle's period.
+#[inline(always)]
+fn swizzled(position: u32, chunk: u32) -> u32 {
+    position * GROUPED_TMA_POSITION_BYTES + (chunk ^ position % SWIZZLE_ROWS) * CHUNK_BYTES
+}
+
+/// Which of `held` rows of the target the row of the source with this phase meets with its tap `r`, if any.
+#[inline(always)]
+const fn met<const STRIDE: usize, const HELD: usize>(phase: usize, r: usize) -> Option<usize> {
+    let before = phase + HELD * STRIDE - r;
+    if before % STRIDE == 0 { Some(before / STRIDE % HELD) } else { None }
+}
+
+/// Says that a warp has read what a stage holds.
+///
+/// # Safety
+/// All threads of the warp call it.
+#[inline(always)]
+unsafe fn release(ring: &mut Ring) {
+    warp::sync_warp();
+    if lane_id() == 0 {
+        mbarrier::arrive(ring.empty());
+    }
+    ring.advance();
+}

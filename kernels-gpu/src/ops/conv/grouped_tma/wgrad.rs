@@ -1,0 +1,224 @@
+//! `wgrad`: positions are what is summed over.
+//!
+//! The rows of a product are 16 channels of x by one tap, or, where groups are at most 8 wide, 8 by two taps of a row. Its
+//! columns are 8 channels of dy, and both come from shared memory transposed. A warp keeps the elements of dy of all rows
+//! that a row of x meets, and its sums stay in registers over all tiles of its block. In the end the warps of all strips
+//! add up through shared memory, in their order, and each block writes its own part.
+
+use super::super::grouped_mma::unroll;
+use super::{ROW_TAPS, Share, TAPS, Tile, Work, begin, met, release, swizzled, windows};
+use crate::math::tensor_core::TensorCore;
+use crate::math::vector::for_each;
+use cuda_std::barrier::sync_named;
+use cuda_std::thread::lane_id;
+use cuda_std::tma::MapAddress;
+use cuda_std::{ldmatrix, mbarrier, shared};
+use kernel_abi::ops::conv::grouped_tma::{ConvGroupedTmaParams, GROUPED_TMA_CHANNELS, GROUPED_TMA_STRIP};
+
+/// As in [`forward`](super::forward).
+const PHASES: usize = 4;
+/// The barrier of the warps that compute.
+const MEETING: u32 = 1;
+
+/// Two halves of 16 channels of dy, for each of `COLUMNS` taps, or pairs of taps, of each row of the filter.
+type Sums<const COLUMNS: usize> = [[[[f32; 4]; 2]; COLUMNS]; ROW_TAPS];
+
+/// partials\[slab\] = this block's part of the gradient by w. `COLUMNS` is 2 for `WIDTH` 8, else 3.
+///
+/// # Safety
+/// The host passes maps and extents of live tensors, partial sums for all slabs, and launches the threads and the shared
+/// memory of the tile.
+#[inline(always)]
+pub(super) unsafe fn run<
+    T: TensorCore,
+    const WIDTH: u32,
+    const COLUMNS: usize,
+    const STRIDE: usize,
+    const HELD: usize,
+>(
+    p: &ConvGroupedTmaParams,
+    maps: [MapAddress; 2],
+) {
+    let Some(Work { share, source: mut ring, .. }) = begin::<STRIDE, true>(p, maps, WIDTH) else { return };
+    let base = ring.base;
+    let (strip, part) = (share.warp / share.parts, share.warp % share.parts);
+    // Groups of 32 channels need two warps for the channels of x.
+    let (to_part, from_part) = if WIDTH == 32 { (part / 2, part / 4 * 2 + part % 2) } else { (part, part) };
+    let windows = windows::<STRIDE>(p, strip, from_part * 2);
+    let position = strip * GROUPED_TMA_STRIP + lane_id() % GROUPED_TMA_STRIP;
+    let target = p.tile.target_at(STRIDE as u32) + swizzled(position, to_part * 2 + lane_id() / GROUPED_TMA_STRIP);
+    let mut sums: Sums<COLUMNS> = [[[[0.0; 4]; 2]; COLUMNS]; ROW_TAPS];
+    let mut index = share.slab;
+    while index < p.n_tiles {
+        let tile = Tile::new(p, index);
+        let end = tile.source_rows::<STRIDE>();
+        let mut dy = [[0u32; 4]; HELD];
+        let mut row = 0;
+        'rows: loop {
+            // Written out, so that elements need not be moved from one row to the next.
+            for_each!(PHASE < PHASES, {
+                if PHASE < HELD * STRIDE {
+                    mbarrier::wait(ring.full(), ring.parity);
+                    let at = ring.at();
+                    let mut x = [[0; 4]; ROW_TAPS];
+                    unroll!(S in [0 1 2] { x[S] = ldmatrix::load_x4_transposed(at + windows[S]) });
+                    if PHASE % STRIDE == 0 {
+                        let is_there = row / (STRIDE as u32) < tile.rows;
+                        *dy.get_unchecked_mut(PHASE / STRIDE % HELD) =
+                            if is_there { ldmatrix::load_x4_transposed(at + target) } else { [0; 4] };
+                    }
+                    release(&mut ring);
+                    products::<T, WIDTH, COLUMNS, STRIDE, HELD, PHASE>(&mut sums, &x, &dy);
+                    row += 1;
+                    if row == end {
+                        break 'rows;
+                    }
+                }
+            });
+        }
+        index += p.slabs;
+    }
+    add_strips::<COLUMNS>(&mut sums, base, share, strip, part);
+    if strip == 0 {
+        let first = [from_part, to_part].map(
+            #[inline(always)]
+            |part| share.first_channel + part * GROUPED_TMA_CHANNELS,
+        );
+        write_partials::<WIDTH, COLUMNS>(p, &sums, share.slab, first);
+    }
+}
+
+/// Adds the products of a row of x.
+///
+/// # Safety
+/// All threads of the warp call it.
+#[inline(always)]
+unsafe fn products<
+    T: TensorCore,
+    const WIDTH: u32,
+    const COLUMNS: usize,
+    const STRIDE: usize,
+    const HELD: usize,
+    const PHASE: usize,
+>(
+    sums: &mut Sums<COLUMNS>,
+    x: &[[u32; 4]; ROW_TAPS],
+    dy: &[[u32; 4]; HELD],
+) {
+    unroll!(COLUMN in [0 1 2] {
+        if COLUMN < COLUMNS {
+            unroll!(R in [0 1 2] {
+                if let Some(slot) = met::<STRIDE, HELD>(PHASE, R) {
+                    let dy = dy.get_unchecked(slot);
+                    let sums = &mut sums[R][COLUMN % COLUMNS];
+                    unroll!(HALF in [0 1] {
+                        let [low, high] = [x[COLUMN][2 * HALF], x[COLUMN][2 * HALF + 1]];
+                        let x = if WIDTH > 8 {
+                            let [a, b, c, d] = x[COLUMN];
+                            [a, c, b, d]
+                        } else if COLUMN == 0 {
+                            [low, x[1][2 * HALF], high, x[1][2 * HALF + 1]]
+                        } else {
+                            [x[2][2 * HALF], 0, x[2][2 * HALF + 1], 0]
+                        };
+                        T::multiply(&mut sums[HALF], x, [dy[2 * HALF], dy[2 * HALF + 1]]);
+                    });
+                }
+            });
+        }
+    });
+}
+
+/// Adds the sums of the other strips to those of the first one, in their order, where the ring was at `base`.
+///
+/// # Safety
+/// All warps that compute call it, after their last stage; there is room for the sums.
+#[inline(always)]
+unsafe fn add_strips<const COLUMNS: usize>(sums: &mut Sums<COLUMNS>, base: u32, share: Share, strip: u32, part: u32) {
+    /// Bytes of a sum of each thread of a warp.
+    const LINE: u32 = 4 * 32;
+    let strips = share.workers / share.parts;
+    if strips == 1 {
+        return;
+    }
+    let warp_bytes = (ROW_TAPS * COLUMNS * 8) as u32 * LINE;
+    let place = |strip: u32| base + ((strip - 1) * share.parts + part) * warp_bytes + 4 * lane_id();
+    sync_named(MEETING, 32 * share.workers);
+    if strip > 0 {
+        let mut at = place(strip);
+        each(sums, |sum| {
+            shared::store_f32(at, *sum);
+            at += LINE;
+        });
+    }
+    sync_named(MEETING, 32 * share.workers);
+    if strip == 0 {
+        let mut other = 1;
+        while other < strips {
+            let mut at = place(other);
+            each(sums, |sum| {
+                *sum += shared::load_f32(at);
+                at += LINE;
+            });
+            other += 1;
+        }
+    }
+}
+
+/// Calls a function with each sum.
+#[inline(always)]
+unsafe fn each<const COLUMNS: usize>(sums: &mut Sums<COLUMNS>, mut of: impl FnMut(&mut f32)) {
+    unroll!(R in [0 1 2] {
+        unroll!(COLUMN in [0 1 2] {
+            if COLUMN < COLUMNS {
+                unroll!(HALF in [0 1] {
+                    unroll!(I in [0 1 2 3] { of(&mut sums[R][COLUMN % COLUMNS][HALF][I]) });
+                });
+            }
+        });
+    });
+}
+
+/// Writes a warp's sums: those whose channels are of one group.
+///
+/// # Safety
+/// As [`run`]; `first` are the warp's first channels of x and of dy.
+#[inline(always)]
+unsafe fn write_partials<const WIDTH: u32, const COLUMNS: usize>(
+    p: &ConvGroupedTmaParams,
+    sums: &Sums<COLUMNS>,
+    slab: u32,
+    first: [u32; 2],
+) {
+    // Widths are powers of two; those that fill a product are known when this is compiled.
+    let width = if WIDTH == 8 { p.width } else { WIDTH };
+    let rank = width - 1;
+    let slab_elems = u64::from(p.channels) * u64::from(TAPS as u32 * width);
+    let slab = (p.partials as *mut f32).add((u64::from(slab) * slab_elems) as usize);
+    unroll!(R in [0 1 2] {
+        unroll!(COLUMN in [0 1 2] {
+            if COLUMN < COLUMNS {
+                unroll!(HALF in [0 1] {
+                    unroll!(I in [0 1 2 3] {
+                        // A product's lower rows are the second tap's, or the next 8 channels.
+                        let lower = (I / 2) as u32;
+                        let (s, from) = if WIDTH == 8 {
+                            (2 * COLUMN as u32 + lower, first[0] + 8 * HALF as u32 + lane_id() / 4)
+                        } else {
+                            (COLUMN as u32, first[0] + 8 * lower + lane_id() / 4)
+                        };
+                        let to = first[1] + 8 * HALF as u32 + lane_id() % 4 * 2 + (I % 2) as u32;
+                        // Widths above 8 fill their products, so only narrow ones have parts between groups.
+                        let of_group = WIDTH != 8 || from & !rank == to & !rank;
+                        if (s as usize) < ROW_TAPS && to < p.channels && of_group {
+                            let tap = 3 * R as u32 + s;
+                            let tap = if p.flip != 0 { TAPS as u32 - 1 - tap } else { tap };
+                            *slab.add(((to * TAPS as u32 + tap) * width + (from & rank)) as usize) =
+                                sums[R][COLUMN % COLUMNS][HALF][I];
+                        }
+                    });
+                });
+            }
+        });
+    });
+}

@@ -1,0 +1,118 @@
+//! Narrow groups, rows copied through shared memory: named shapes against the reference and exactly, the adjoint laws of all
+//! three passes, and refusals. Random ones are in [`super::reference`].
+
+use super::laws::{algorithms, dot, run};
+use super::reference::{check_integers, named};
+use kernel_abi::ops::conv::{ConvPass, ConvProblem};
+use kernel_abi::{DType, Problem, TensorDesc};
+use oxidnn::{Args, Policy};
+use oxidnn_tests::{Fill, check, contexts, gpu, problems};
+
+const SHAPES: &[&str] = &[
+    // Layers of networks: whole images beside each other, one image, tiles of columns.
+    "pad=1x1 stride=1x1 groups=32 x=2x128x28x28:T:nhwc w=128x4x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 groups=16 x=9x256x14x14:T:nhwc w=256x16x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 groups=6 x=19x192x7x7:T:nhwc w=192x32x3x3:T:nhwc",
+    "pad=1x1 stride=2x2 groups=32 x=2x256x28x28:T:nhwc w=256x8x3x3:T:nhwc",
+    "pad=1x1 stride=2x2 groups=6 x=10x192x14x14:T:nhwc w=192x32x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 groups=4 x=1x64x9x112:T:nhwc w=64x16x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 groups=144 x=3x144x14x14:T:nhwc w=144x1x3x3:T:nhwc",
+    // Slices with channels left over, and of few.
+    "pad=1x1 stride=1x1 groups=9 x=5x72x7x7:T:nhwc w=72x8x3x3:T:nhwc",
+    "pad=1x1 stride=2x2 groups=5 x=2x80x9x9:T:nhwc w=80x16x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 groups=3 x=2x96x9x5:T:nhwc w=96x32x3x3:T:nhwc mode=convolution",
+    "pad=1x1 stride=1x1 groups=4 x=40x8x9x8:T:nhwc w=8x2x3x3:T:nhwc",
+    // Wide rows and long columns, whose ends fill no strip, tile or band.
+    "pad=1x1 stride=1x1 groups=8 x=1x8x5x300:T:nhwc w=8x1x3x3:T:nhwc",
+    "pad=1x1 stride=2x2 groups=8 x=1x8x7x611:T:nhwc w=8x1x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 groups=2 x=1x16x300x5:T:nhwc w=16x8x3x3:T:nhwc",
+    "pad=1x1 stride=2x2 groups=1 x=1x16x301x9:T:nhwc w=16x16x3x3:T:nhwc",
+    // More padding than the filter reaches, on both sides or one; none at all; windows that meet nothing.
+    "pad=5x4 pad_end=6x3 stride=1x1 groups=2 x=2x16x6x5:T:nhwc w=16x8x3x3:T:nhwc",
+    "pad=5x4 pad_end=6x3 stride=2x2 groups=1 x=2x32x6x5:T:nhwc w=32x32x3x3:T:nhwc",
+    "pad=9x9 pad_end=9x9 stride=1x1 groups=1 x=2x16x2x1:T:nhwc w=16x16x3x3:T:nhwc",
+    "pad=0x0 stride=1x1 groups=8 x=2x8x7x7:T:nhwc w=8x1x3x3:T:nhwc mode=convolution",
+    "pad=0x0 pad_end=2x0 stride=2x2 groups=8 x=2x8x11x12:T:nhwc w=8x1x3x3:T:nhwc",
+    "pad=0x0 stride=1x1 groups=2 x=3x16x3x3:T:nhwc w=16x8x3x3:T:nhwc",
+    // More images than a tile has, and more tiles than blocks.
+    "pad=1x1 stride=1x1 groups=8 x=1001x8x3x2:T:nhwc w=8x1x3x3:T:nhwc",
+    "pad=1x1 stride=2x2 groups=3 x=601x24x3x3:T:nhwc w=24x8x3x3:T:nhwc",
+];
+
+fn named_shapes_match(pass: ConvPass) {
+    for (i, shape) in SHAPES.iter().enumerate() {
+        let problem: ConvProblem = named(shape, pass, [DType::F16, DType::BF16][i % 2]);
+        check(&problem, i as u64).unwrap_or_else(|e| panic!("{e}"));
+        check_integers(&problem, i as u64).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+#[test]
+fn named_shapes_match_the_reference_in_fprop() {
+    named_shapes_match(ConvPass::Fprop);
+}
+
+#[test]
+fn named_shapes_match_the_reference_in_dgrad() {
+    named_shapes_match(ConvPass::Dgrad);
+}
+
+#[test]
+fn named_shapes_match_the_reference_in_wgrad() {
+    named_shapes_match(ConvPass::Wgrad);
+}
+
+/// ⟨dy, fprop(x, w)⟩ = ⟨dgrad(dy, w), x⟩ = ⟨wgrad(x, dy), w⟩, exactly: sums of so few small integers are not rounded.
+#[test]
+fn passes_are_adjoints() {
+    for shape in [
+        "pad=1x1 stride=1x1 groups=3 x=3x96x5x6:bf16:nhwc w=96x32x3x3:bf16:nhwc",
+        "pad=1x0 stride=2x2 groups=4 x=4x64x6x5:bf16:nhwc w=64x16x3x3:bf16:nhwc",
+        "pad=2x1 stride=1x1 groups=8 x=5x40x4x7:f16:nhwc w=40x5x3x3:f16:nhwc",
+        "pad=2x1 stride=1x1 groups=10 x=5x40x4x7:f16:nhwc w=40x4x3x3:f16:nhwc",
+    ] {
+        let fprop: ConvProblem = format!("conv:fprop {shape}").parse().unwrap();
+        let [dgrad, wgrad] = [ConvPass::Dgrad, ConvPass::Wgrad].map(|pass| problems::conv::with_pass(&fprop, pass));
+        let dtype = fprop.x().dtype();
+        let [x, w, dy] = [fprop.x(), fprop.w(), fprop.y()]
+            .map(|desc| Fill::Integers { max: 1 }.values(desc.n_elems() as usize, dtype, desc.n_elems() as u64));
+        for context in contexts() {
+            let mut sums = Vec::new();
+            for (problem, a, b, c) in [(&fprop, &x, &w, &dy), (&dgrad, &dy, &w, &x), (&wgrad, &x, &dy, &w)] {
+                for algorithm in algorithms(context, problem) {
+                    sums.push((algorithm, problem.pass(), dot(c, &run(context, algorithm, problem, a, b))));
+                }
+            }
+            assert!(sums.iter().all(|(_, _, sum)| *sum == sums[0].2), "{sums:?} {fprop}");
+        }
+    }
+}
+
+/// Tensor maps need addresses that are multiples of 16 bytes, which only a run knows.
+#[test]
+fn misaligned_addresses_are_refused() {
+    let Some(context) = gpu("misaligned_addresses_are_refused") else { return };
+    if context.info().compute_capability != (9, 0) {
+        return;
+    }
+    let problem: ConvProblem =
+        "conv:fprop pad=1x1 groups=2 x=1x16x4x4:bf16:nhwc w=16x8x3x3:bf16:nhwc y=1x16x4x4:bf16:nhwc".parse().unwrap();
+    let whole: TensorDesc = "512:bf16".parse().unwrap();
+    let stream = context.stream().unwrap();
+    let (x, w) = (context.tensor(&whole).unwrap(), context.tensor(problem.w()).unwrap());
+    let mut y = context.tensor(&whole).unwrap();
+    let plan = context.plan(&problem, Policy::fixed("grouped_tma")).unwrap();
+    let mut refusal = |x_at: i64, y_at: i64| {
+        let args = Args::new()
+            .input("x", x.window(x_at, problem.x()).unwrap())
+            .input("w", &w)
+            .output("y", y.window_mut(y_at, problem.y()).unwrap());
+        plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap_err().to_string()
+    };
+    for (refusal, expected) in [
+        (refusal(4, 0), "conv: bad x: expected an address that is a multiple of 16"),
+        (refusal(8, 2), "conv: bad y: expected an address that is a multiple of 16"),
+    ] {
+        assert!(refusal.contains(expected), "{refusal}");
+    }
+}
