@@ -42,6 +42,29 @@ mma! {
     m16n8k32_e5m2(f32) = "m16n8k32.row.col.f32.e5m2.e5m2.f32";
 }
 
+macro_rules! half_mma {
+    ($($(#[$meta:meta])* $name:ident = $shape:literal;)*) => { $(
+        $(#[$meta])*
+        /// All lanes take part.
+        #[inline(always)]
+        pub fn $name(d: &mut [f32; 4], a: [u32; 2], b: u32) {
+            // SAFETY: arithmetic on the registers of the warp.
+            unsafe {
+                asm!(concat!("mma.sync.aligned.", $shape, " {{{0}, {1}, {2}, {3}}}, {{{4}, {5}}}, {{{6}}}, {{{0}, {1}, {2}, {3}}};"),
+                     inout(reg32) d[0], inout(reg32) d[1], inout(reg32) d[2], inout(reg32) d[3], in(reg32) a[0],
+                     in(reg32) a[1], in(reg32) b, options(nomem, nostack));
+            };
+        }
+    )* };
+}
+
+half_mma! {
+    /// D += A B for bf16, 16×8×8: `mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32`.
+    m16n8k8_bf16 = "m16n8k8.row.col.f32.bf16.bf16.f32";
+    /// D += A B for f16, 16×8×8: `mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32`.
+    m16n8k8_f16 = "m16n8k8.row.col.f32.f16.f16.f32";
+}
+
 /// D += A B for f64, 8×8×4: `mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64`.
 ///
 /// With g = l/4 and t = l%4: d0 = (g, 2t), d1 = (g, 2t+1), a = (g, t), b = (t, g). All lanes take part.

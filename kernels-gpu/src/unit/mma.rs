@@ -39,12 +39,31 @@ macro_rules! product {
     )* };
 }
 
+/// Both halves of a product of 16-bit elements, one after the other.
+macro_rules! halves {
+    ($($name:ident = $function:path;)*) => { $(
+        fn $name(d: &mut [f32; 4], a: [u32; 4], b: [u32; 2]) {
+            $function(d, [a[0], a[1]], b[0]);
+            $function(d, [a[2], a[3]], b[1]);
+        }
+    )* };
+}
+
+halves! {
+    halves_bf16 = mma::m16n8k8_bf16;
+    halves_f16 = mma::m16n8k8_f16;
+}
+
 // A register holds 4 bytes of a row whatever the type: 2, 1 or 4 neighbours, and the second half of k is 16 bytes on.
 product! {
     /// 16×8×16 of bf16.
     unit_mma_bf16(f32, min_blocks = 1) = mma::m16n8k16_bf16;
     /// 16×8×16 of f16.
     unit_mma_f16(f32, min_blocks = 1) = mma::m16n8k16_f16;
+    /// 16×8×8 of bf16, twice.
+    unit_mma_half_bf16(f32, min_blocks = 1) = halves_bf16;
+    /// 16×8×8 of f16, twice.
+    unit_mma_half_f16(f32, min_blocks = 1) = halves_f16;
     /// 16×8×8 of tf32.
     unit_mma_tf32(f32, min_blocks = 1) = mma::m16n8k8_tf32;
     /// 16×8×32 of i8.

@@ -37,6 +37,8 @@ fn products_of_warps() {
     let float = |v: i32| v as f32;
     check("unit_mma_bf16", Type::Bf16, float);
     check("unit_mma_f16", Type::F16, float);
+    check("unit_mma_half_bf16", Type::Bf16, float);
+    check("unit_mma_half_f16", Type::F16, float);
     check("unit_mma_tf32", Type::Tf32, float);
     check("unit_mma_s8", Type::S8, |v| v);
     check("unit_mma_u8", Type::U8, |v| v);

@@ -201,14 +201,35 @@ impl View {
         let column_tiles = width.div_ceil(tile.columns);
         let tiles = i64::from(column_tiles) * i64::from(bands);
         let tiles = tiles.checked_mul(i64::from(groups)).filter(|&tiles| tiles <= MAX_TILES)? as u32;
-        let most_slabs = self.most_slabs(if wgrad { device.units.min(WGRAD_BLOCKS) } else { device.units }).min(tiles);
-        let rounds = tiles.div_ceil(most_slabs);
-        // As few as do it in the same number of rounds.
-        let slabs = tiles.div_ceil(rounds);
-        let blocks = slabs.checked_mul(self.slices()).filter(|&blocks| blocks <= i32::MAX as u32)?;
-        let waves = blocks.div_ceil(device.units);
         let rows = (tile.rows - 1) * stride + TAPS as u32;
-        let cycles = f64::from(rounds) * f64::from(rows) * self.row_cycles(tile, column_tiles, device.bytes_per_cycle);
+        let (full, tail) = (self.c / GROUPED_TMA_SLICE, self.c % GROUPED_TMA_SLICE);
+        let tile_cycles = [GROUPED_TMA_SLICE, tail]
+            .map(|channels| f64::from(rows) * self.row_cycles(tile, column_tiles, channels, device.bytes_per_cycle));
+        // Of the busiest block.
+        let cycles = |slabs: [u32; 2]| {
+            let rounds = slabs.map(|slabs| if slabs == 0 { 0 } else { tiles.div_ceil(slabs) });
+            (f64::from(rounds[0]) * tile_cycles[0]).max(f64::from(rounds[1]) * tile_cycles[1])
+        };
+        let (slabs, tail_slabs) = if wgrad {
+            // All slices' partial sums are as many.
+            let slabs = self.most_slabs(device.units.min(WGRAD_BLOCKS)).min(tiles);
+            let slabs = tiles.div_ceil(tiles.div_ceil(slabs));
+            (if full == 0 { 0 } else { slabs }, if tail == 0 { 0 } else { slabs })
+        } else {
+            let full_slabs = |units: u32| units.checked_div(full).map_or(0, |slabs| slabs.clamp(1, tiles));
+            let most_tail = if tail == 0 { 0 } else { device.units.saturating_sub(full).clamp(1, tiles) };
+            // Those with which the busiest block has least to do.
+            let tried = (most_tail.min(1)..=most_tail)
+                .map(|tail_slabs| [full_slabs(device.units.saturating_sub(tail_slabs)), tail_slabs])
+                .min_by(|&a, &b| cycles(a).total_cmp(&cycles(b)));
+            let [slabs, tail_slabs] = tried?;
+            // As few as do it in the same number of rounds.
+            let fewest = |slabs: u32| if slabs == 0 { 0 } else { tiles.div_ceil(tiles.div_ceil(slabs)) };
+            (fewest(slabs), fewest(tail_slabs))
+        };
+        let blocks = slabs.checked_mul(full)?.checked_add(tail_slabs).filter(|&blocks| blocks <= i32::MAX as u32)?;
+        let waves = f64::from(blocks.div_ceil(device.units));
+        let cycles = waves * (cycles([slabs, tail_slabs]) + BLOCK_CYCLES);
         let params = ConvGroupedTmaParams {
             source_map: [0; 16],
             target_map: [0; 16],
@@ -226,23 +247,18 @@ impl View {
             columns: Divisor::new(tile.columns),
             column_tiles: Divisor::new(column_tiles),
             bands: Divisor::new(bands),
-            slices: Divisor::new(self.slices()),
+            full_slices: Divisor::new(full),
             n_tiles: tiles,
             slabs,
+            tail_slabs,
             alpha: 1.0,
             beta: 0.0,
-            unused: 0,
         };
-        Some(Cut {
-            params,
-            blocks,
-            threads: 32 * (warps + grouped_tma_movers(wgrad)),
-            cycles: f64::from(waves) * (cycles + BLOCK_CYCLES),
-        })
+        Some(Cut { params, blocks, threads: 32 * (warps + grouped_tma_movers(wgrad)), cycles })
     }
 
-    /// Cycles of a row of the source, where so many bytes are moved in one.
-    fn row_cycles(&self, tile: GroupedTmaTile, column_tiles: u32, bytes_per_cycle: f64) -> f64 {
+    /// Cycles of a row of so many channels of the source, where so many bytes are moved in one.
+    fn row_cycles(&self, tile: GroupedTmaTile, column_tiles: u32, channels: u32, bytes_per_cycle: f64) -> f64 {
         /// Cycles of a scheduler for a warp's row: products of 16 channels, and all the rest.
         const PRODUCTS: f64 = 70.0;
         const OTHERS: f64 = 80.0;
@@ -251,13 +267,12 @@ impl View {
         /// Share of the memory's rate.
         const MEMORY_SHARE: f64 = 0.85;
         let stride = f64::from(self.row.stride);
-        let warps = (tile.strips() * self.warps()).div_ceil(4);
+        let warps = (tile.strips() * self.row.warps(channels)).div_ceil(4);
         let products = PRODUCTS * f64::from(self.row.width.max(16)) / 16.0 / stride;
         let computing = f64::from(warps) * (products + OTHERS);
         let columns = f64::from(self.target_dims[1]) / f64::from(column_tiles);
-        let channels = f64::from(self.c) / f64::from(self.slices());
         // In `wgrad` the positions' rows are read, else written: once for each `stride` rows.
-        let bytes = 2.0 * channels * f64::from(tile.images) * (columns * stride + 2.0 + columns / stride);
+        let bytes = 2.0 * f64::from(channels) * f64::from(tile.images) * (columns * stride + 2.0 + columns / stride);
         let moving = bytes / (MEMORY_SHARE * bytes_per_cycle);
         // They overlap, but not wholly.
         (computing.powi(3) + ALONE.powi(3) + moving.powi(3)).cbrt()

@@ -75,7 +75,7 @@ impl Algorithm<ConvProblem> for GroupedTma {
         function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
         let pass = problem.conv_pass();
         let partials = match pass {
-            ConvPass::Wgrad => Some(Partials::new(problem, cut.params.slabs, context)?),
+            ConvPass::Wgrad => Some(Partials::new(problem, cut.params.slabs.max(cut.params.tail_slabs), context)?),
             _ => None,
         };
         Ok(Box::new(GroupedTmaLaunch {

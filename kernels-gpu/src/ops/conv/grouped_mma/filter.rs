@@ -49,9 +49,14 @@ impl Filter {
                     let at = (self.at as *const u16).wrapping_add((k * filter_elems + c) as usize);
                     unroll!(TAP in [0 1 2 3 4 5 6 7 8] {
                         let at = at.wrapping_add(TAP * width as usize);
-                        let low = if low { u32::from(*at) } else { 0 };
-                        let high = if high { u32::from(*at.wrapping_add(next as usize)) } else { 0 };
-                        filters[TAP][HALF][STEP] = low | high << 16;
+                        if WIDTH > 8 && !self.transposed {
+                            // Both lie beside each other, in the group.
+                            filters[TAP][HALF][STEP] = if low { *(at as *const u32) } else { 0 };
+                        } else {
+                            let low = if low { u32::from(*at) } else { 0 };
+                            let high = if high { u32::from(*at.wrapping_add(next as usize)) } else { 0 };
+                            filters[TAP][HALF][STEP] = low | high << 16;
+                        }
                     });
                 }
             });

@@ -1,7 +1,7 @@
 //! `fprop`, and `dgrad` with stride 1, which is `fprop` with the filter turned around.
 
 use super::super::grouped_mma::{Filter, unroll};
-use super::{CHUNK_BYTES, ROW_TAPS, Ring, TAPS, Tile, Work, begin, met, release, swizzled, windows};
+use super::{CHUNK_BYTES, ROW_TAPS, Ring, TAPS, Tile, Work, begin, met, release, swizzled, window};
 use crate::math::tensor_core::TensorCore;
 use crate::math::vector::for_each;
 use cuda_std::barrier::fence_proxy_async_shared;
@@ -39,9 +39,17 @@ pub(super) unsafe fn run<
     let first_channel = share.first_channel + part * GROUPED_TMA_CHANNELS;
     let filter = Filter { at: p.filter, channels: p.channels, width: p.width, flip: p.flip, transposed };
     let filters = &filter.load::<WIDTH, STEPS, false>(first_channel);
-    let windows = windows::<STRIDE>(p, strip, if WIDTH == 32 { part / 2 * 4 } else { part * 2 });
-    let position = strip * GROUPED_TMA_STRIP + lane_id() % GROUPED_TMA_STRIP;
-    let result = swizzled(position, part * 2 + lane_id() / GROUPED_TMA_STRIP);
+    let (lower, upper) = (lane_id() % GROUPED_TMA_STRIP, lane_id() / GROUPED_TMA_STRIP);
+    let windows = if WIDTH == 8 {
+        // Two taps of eight channels make one product of 16; the third taps of both halves come together.
+        let pair = |half: u32| window::<STRIDE>(p, strip, lower, part * 2 + half, upper);
+        [pair(0), pair(1), window::<STRIDE>(p, strip, lower, part * 2 + upper, 2)]
+    } else {
+        let chunk = if WIDTH == 32 { part / 2 * 4 } else { part * 2 };
+        let tap = |s: u32| window::<STRIDE>(p, strip, lower, chunk + upper, s);
+        [tap(0), tap(1), tap(2)]
+    };
+    let result = swizzled(strip * GROUPED_TMA_STRIP + lower, part * 2 + upper);
     let mut sums: [Sums; HELD] = [[[0.0; 4]; 2]; HELD];
     let mut index = share.slab;
     while index < p.n_tiles {
@@ -76,7 +84,9 @@ pub(super) unsafe fn run<
                         && row >= ROW_TAPS as u32 - 1
                     {
                         let sums = sums.get_unchecked_mut(slot);
-                        scale(p, sums);
+                        if p.alpha != 1.0 {
+                            scale(p, sums);
+                        }
                         if p.beta != 0.0 {
                             add_prior::<T>(p, sums, &tile, line, strip, first_channel);
                         }
@@ -96,7 +106,7 @@ pub(super) unsafe fn run<
                 }
             });
         }
-        index += p.slabs;
+        index += share.step;
     }
 }
 
@@ -202,7 +212,7 @@ unsafe fn column<
     });
 }
 
-/// The same of all shifts, for groups of up to 8 channels: the products' rows are of both halves of x.
+/// The same of all shifts, for groups of up to 8 channels: of each half of the channels, two taps, and the third of both.
 ///
 /// # Safety
 /// All threads of the warp call it.
@@ -219,23 +229,20 @@ unsafe fn narrow<
     filters: &[[[u32; STEPS]; 2]; TAPS],
     x: &[[[u32; 4]; PANELS]; ROW_TAPS],
 ) {
-    let [a, b, c] = [&x[0][0], &x[1][0], &x[2][0]];
     unroll!(R in [0 1 2] {
         if let Some(slot) = met::<STRIDE, HELD>(PHASE, R) {
             let sums = sums.get_unchecked_mut(slot);
             unroll!(HALF in [0 1] {
-                // Two taps of 8 channels make one product of 16.
-                let x = [a[2 * HALF], a[2 * HALF + 1], b[2 * HALF], b[2 * HALF + 1]];
-                T::multiply(&mut sums[HALF], x, [filters[3 * R][HALF][0], filters[3 * R + 1][HALF][0]]);
+                T::multiply(&mut sums[HALF], x[HALF][0], [filters[3 * R][HALF][0], filters[3 * R + 1][HALF][0]]);
             });
         }
     });
+    let third = x[2][0];
     unroll!(R in [0 1 2] {
         if let Some(slot) = met::<STRIDE, HELD>(PHASE, R) {
             let sums = sums.get_unchecked_mut(slot);
             unroll!(HALF in [0 1] {
-                let x = [c[2 * HALF], c[2 * HALF + 1], 0, 0];
-                T::multiply(&mut sums[HALF], x, [filters[3 * R + 2][HALF][0], 0]);
+                T::multiply_half(&mut sums[HALF], [third[2 * HALF], third[2 * HALF + 1]], filters[3 * R + 2][HALF][0]);
             });
         }
     });

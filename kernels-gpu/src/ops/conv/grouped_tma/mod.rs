@@ -12,7 +12,8 @@
 //! In `fprop` and `dgrad` whole rows of results leave through shared memory by the copy engine, by another warp: stores of
 //! 32 bytes a position, as a warp has them, took twice as long where channels are no multiples of 64.
 //!
-//! Grid: `slabs · slices` blocks, slices fastest. Block: a warp for each strip and 16 channels, and those that move rows.
+//! Grid: `slabs` blocks for each slice of 64 channels, slices fastest, and behind them `tail_slabs` for the channels that are
+//! left, which take less time. Block: a warp for each strip and 16 channels, and those that move rows.
 //! Shared memory: dynamic, `GroupedTmaTile::smem_bytes`.
 
 mod entry;
@@ -43,7 +44,9 @@ const SWIZZLE_PERIOD: u32 = 1024;
 #[derive(Clone, Copy)]
 struct Share {
     first_channel: u32,
+    /// Its first tile, and how many others take between two of its.
     slab: u32,
+    step: u32,
     /// Which warp this is.
     warp: u32,
     /// Warps that compute.
@@ -122,14 +125,19 @@ unsafe fn begin<const STRIDE: usize, const WGRAD: bool>(
         parity: 0,
     };
     // Neighbouring blocks take neighbouring channels of the same positions.
-    let (slab, slice) = p.slices.div_rem(block_idx_x());
-    let first_channel = slice * GROUPED_TMA_SLICE;
+    let full_blocks = p.full_slices.divisor * p.slabs;
+    let (slab, step, first_channel) = if block_idx_x() < full_blocks {
+        let (slab, slice) = p.full_slices.div_rem(block_idx_x());
+        (slab, p.slabs, slice * GROUPED_TMA_SLICE)
+    } else {
+        (block_idx_x() - full_blocks, p.tail_slabs, p.channels / GROUPED_TMA_SLICE * GROUPED_TMA_SLICE)
+    };
     let left = p.channels - first_channel;
     let channels = if left < GROUPED_TMA_SLICE { left } else { GROUPED_TMA_SLICE };
     let parts = grouped_tma_warps(channels, width, WGRAD);
     let strips = p.tile.strips();
     let warp = warp::uniform(thread_idx_x() / 32);
-    let share = Share { first_channel, slab, warp, workers: strips * parts, parts };
+    let share = Share { first_channel, slab, step, warp, workers: strips * parts, parts };
     if thread_idx_x() == 0 {
         tma::prefetch_map(maps[0]);
         tma::prefetch_map(maps[1]);
@@ -210,7 +218,7 @@ unsafe fn load_rows<const STRIDE: usize, const WGRAD: bool>(
             }
             row += 1;
         }
-        index += p.slabs;
+        index += share.step;
     }
 }
 
@@ -245,7 +253,7 @@ unsafe fn store_rows(p: &ConvGroupedTmaParams, map: MapAddress, mut results: Rin
             results.advance();
             row += 1;
         }
-        index += p.slabs;
+        index += share.step;
     }
     if leads {
         // Another kernel's blocks take the shared memory over as soon as this block ends.
@@ -253,18 +261,16 @@ unsafe fn store_rows(p: &ConvGroupedTmaParams, map: MapAddress, mut results: Rin
     }
 }
 
-/// Where, in a stage, `ldmatrix` finds this lane's rows of 16 positions and 16 channels, from channel `chunk · 8` of the slice
-/// on, for each tap of a row.
+/// Where, in a stage, `ldmatrix` finds this lane's row: eight channels, from the `chunk`-th eight of the slice on, of what tap
+/// `s` of a filter row meets at a position of a strip.
 #[inline(always)]
-fn windows<const STRIDE: usize>(p: &ConvGroupedTmaParams, strip: u32, chunk: u32) -> [u32; ROW_TAPS] {
-    let mut position = strip * GROUPED_TMA_STRIP + lane_id() % GROUPED_TMA_STRIP;
+fn window<const STRIDE: usize>(p: &ConvGroupedTmaParams, strip: u32, position: u32, chunk: u32, s: u32) -> u32 {
+    let mut position = strip * GROUPED_TMA_STRIP + position;
     if position >= p.tile.positions() {
         position = 0;
     }
     let (image, column) = p.columns.div_rem(position);
-    let pixel = image * p.tile.source_columns(STRIDE as u32) + column * STRIDE as u32;
-    let chunk = chunk + lane_id() / GROUPED_TMA_STRIP;
-    [swizzled(pixel, chunk), swizzled(pixel + 1, chunk), swizzled(pixel + 2, chunk)]
+    swizzled(image * p.tile.source_columns(STRIDE as u32) + column * STRIDE as u32 + s, chunk)
 }
 
 /// Where eight channels of a position lie behind a place that is a multiple of the swizzle's period.

@@ -1,12 +1,13 @@
 //! `wgrad`: positions are what is summed over.
 //!
-//! The rows of a product are 16 channels of x by one tap, or, where groups are at most 8 wide, 8 by two taps of a row. Its
+//! The rows of a product are 16 channels of x by one tap, or, where groups are at most 8 wide, 8 by two taps of a row, and
+//! twice 8 by the third, of which the product with 8 channels of dy needs half. Its
 //! columns are 8 channels of dy, and both come from shared memory transposed. A warp keeps the elements of dy of all rows
 //! that a row of x meets, and its sums stay in registers over all tiles of its block. In the end the warps of all strips
 //! add up through shared memory, in their order, and each block writes its own part.
 
 use super::super::grouped_mma::unroll;
-use super::{ROW_TAPS, Share, TAPS, Tile, Work, begin, met, release, swizzled, windows};
+use super::{ROW_TAPS, Share, TAPS, Tile, Work, begin, met, release, swizzled, window};
 use crate::math::tensor_core::TensorCore;
 use crate::math::vector::for_each;
 use cuda_std::barrier::sync_named;
@@ -44,9 +45,19 @@ pub(super) unsafe fn run<
     let (strip, part) = (share.warp / share.parts, share.warp % share.parts);
     // Groups of 32 channels need two warps for the channels of x.
     let (to_part, from_part) = if WIDTH == 32 { (part / 2, part / 4 * 2 + part % 2) } else { (part, part) };
-    let windows = windows::<STRIDE>(p, strip, from_part * 2);
-    let position = strip * GROUPED_TMA_STRIP + lane_id() % GROUPED_TMA_STRIP;
-    let target = p.tile.target_at(STRIDE as u32) + swizzled(position, to_part * 2 + lane_id() / GROUPED_TMA_STRIP);
+    // A product's rows are of the first and third matrix, then of the second and fourth; its positions of the first and
+    // second, then of the others.
+    let (position, lower) = (lane_id() / 16 * 8 + lane_id() % 8, lane_id() / 8 % 2);
+    let sixteen = |s: u32| window::<STRIDE>(p, strip, position, from_part * 2 + lower, s);
+    let windows = if WIDTH == 8 {
+        // Two taps of eight channels make one product of 16; the third taps of both halves come together.
+        let pair = |half: u32| window::<STRIDE>(p, strip, position, from_part * 2 + half, lower);
+        [pair(0), pair(1), sixteen(2)]
+    } else {
+        [sixteen(0), sixteen(1), sixteen(2)]
+    };
+    let row_of_dy = strip * GROUPED_TMA_STRIP + lane_id() % GROUPED_TMA_STRIP;
+    let target = p.tile.target_at(STRIDE as u32) + swizzled(row_of_dy, to_part * 2 + lane_id() / GROUPED_TMA_STRIP);
     let mut sums: Sums<COLUMNS> = [[[[0.0; 4]; 2]; COLUMNS]; ROW_TAPS];
     let mut index = share.slab;
     while index < p.n_tiles {
@@ -76,7 +87,7 @@ pub(super) unsafe fn run<
                 }
             });
         }
-        index += p.slabs;
+        index += share.step;
     }
     add_strips::<COLUMNS>(&mut sums, base, share, strip, part);
     if strip == 0 {
@@ -112,15 +123,9 @@ unsafe fn products<
                     let dy = dy.get_unchecked(slot);
                     let sums = &mut sums[R][COLUMN % COLUMNS];
                     unroll!(HALF in [0 1] {
-                        let [low, high] = [x[COLUMN][2 * HALF], x[COLUMN][2 * HALF + 1]];
-                        let x = if WIDTH > 8 {
-                            let [a, b, c, d] = x[COLUMN];
-                            [a, c, b, d]
-                        } else if COLUMN == 0 {
-                            [low, x[1][2 * HALF], high, x[1][2 * HALF + 1]]
-                        } else {
-                            [x[2][2 * HALF], 0, x[2][2 * HALF + 1], 0]
-                        };
+                        // Of the third taps of both halves, half of the product's rows count.
+                        let shift = if WIDTH > 8 { COLUMN } else { [HALF, 2, 2][COLUMN] };
+                        let x = *x.get_unchecked(shift);
                         T::multiply(&mut sums[HALF], x, [dy[2 * HALF], dy[2 * HALF + 1]]);
                     });
                 }
@@ -200,17 +205,17 @@ unsafe fn write_partials<const WIDTH: u32, const COLUMNS: usize>(
             if COLUMN < COLUMNS {
                 unroll!(HALF in [0 1] {
                     unroll!(I in [0 1 2 3] {
-                        // A product's lower rows are the second tap's, or the next 8 channels.
+                        // A product's lower rows are the second tap's, or the next 8 channels: of the third taps of both
+                        // halves, those of the other half do not count.
                         let lower = (I / 2) as u32;
-                        let (s, from) = if WIDTH == 8 {
-                            (2 * COLUMN as u32 + lower, first[0] + 8 * HALF as u32 + lane_id() / 4)
-                        } else {
-                            (COLUMN as u32, first[0] + 8 * lower + lane_id() / 4)
-                        };
+                        let is_pair = WIDTH == 8 && COLUMN == 0;
+                        let from = first[0] + 8 * if is_pair { HALF as u32 } else { lower } + lane_id() / 4;
+                        let s = if is_pair { lower } else if WIDTH == 8 { 2 } else { COLUMN as u32 };
+                        let counts = WIDTH != 8 || is_pair || lower == HALF as u32;
                         let to = first[1] + 8 * HALF as u32 + lane_id() % 4 * 2 + (I % 2) as u32;
                         // Widths above 8 fill their products, so only narrow ones have parts between groups.
                         let of_group = WIDTH != 8 || from & !rank == to & !rank;
-                        if (s as usize) < ROW_TAPS && to < p.channels && of_group {
+                        if counts && to < p.channels && of_group {
                             let tap = 3 * R as u32 + s;
                             let tap = if p.flip != 0 { TAPS as u32 - 1 - tap } else { tap };
                             *slab.add(((to * TAPS as u32 + tap) * width + (from & rank)) as usize) =
