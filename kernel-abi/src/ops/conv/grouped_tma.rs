@@ -161,18 +161,18 @@ crate::abi_struct! {
         pub column_tiles: Divisor,
         /// Tiles of a column of positions.
         pub bands: Divisor,
-        /// Slices of 64 channels; 1 if there are none.
-        pub full_slices: Divisor,
+        /// Slices of channels.
+        pub slices: Divisor,
         /// Tiles of a slice.
         pub n_tiles: u32,
-        /// Blocks that share the tiles of a slice of 64 channels; 0 if there are none.
+        /// Blocks that share the tiles of a slice.
         pub slabs: u32,
-        /// Those that share the tiles of the channels that are left; 0 if there are none.
-        pub tail_slabs: u32,
         /// Factor of the result.
         pub alpha: f32,
         /// Factor of the output's prior value.
         pub beta: f32,
+        /// Not used: makes the size a multiple of the alignment.
+        pub unused: u32,
     }
 }
 

@@ -180,7 +180,11 @@ impl View {
         /// Bytes of the source, and of dy, that are under way, where there is room.
         const UNDER_WAY: u32 = 96 * 1024;
         /// Cycles of a block before its first row and behind its last.
-        const BLOCK_CYCLES: f64 = 3000.0;
+        const BLOCK_CYCLES: f64 = 2500.0;
+        /// Cycles that a row takes at least: what a warp waits for.
+        const ALONE_CYCLES: f64 = 350.0;
+        /// Share of what bands read again that comes from memory.
+        const AGAIN: f64 = 0.2;
         let (stride, wgrad) = (self.row.stride, self.row.is_wgrad());
         if tile.source_columns(stride) > GROUPED_TMA_MAX_BOX {
             return None;
@@ -202,34 +206,20 @@ impl View {
         let tiles = i64::from(column_tiles) * i64::from(bands);
         let tiles = tiles.checked_mul(i64::from(groups)).filter(|&tiles| tiles <= MAX_TILES)? as u32;
         let rows = (tile.rows - 1) * stride + TAPS as u32;
-        let (full, tail) = (self.c / GROUPED_TMA_SLICE, self.c % GROUPED_TMA_SLICE);
-        let tile_cycles = [GROUPED_TMA_SLICE, tail]
-            .map(|channels| f64::from(rows) * self.row_cycles(tile, column_tiles, channels, device.bytes_per_cycle));
-        // Of the busiest block.
-        let cycles = |slabs: [u32; 2]| {
-            let rounds = slabs.map(|slabs| if slabs == 0 { 0 } else { tiles.div_ceil(slabs) });
-            (f64::from(rounds[0]) * tile_cycles[0]).max(f64::from(rounds[1]) * tile_cycles[1])
-        };
-        let (slabs, tail_slabs) = if wgrad {
-            // All slices' partial sums are as many.
-            let slabs = self.most_slabs(device.units.min(WGRAD_BLOCKS)).min(tiles);
-            let slabs = tiles.div_ceil(tiles.div_ceil(slabs));
-            (if full == 0 { 0 } else { slabs }, if tail == 0 { 0 } else { slabs })
-        } else {
-            let full_slabs = |units: u32| units.checked_div(full).map_or(0, |slabs| slabs.clamp(1, tiles));
-            let most_tail = if tail == 0 { 0 } else { device.units.saturating_sub(full).clamp(1, tiles) };
-            // Those with which the busiest block has least to do.
-            let tried = (most_tail.min(1)..=most_tail)
-                .map(|tail_slabs| [full_slabs(device.units.saturating_sub(tail_slabs)), tail_slabs])
-                .min_by(|&a, &b| cycles(a).total_cmp(&cycles(b)));
-            let [slabs, tail_slabs] = tried?;
-            // As few as do it in the same number of rounds.
-            let fewest = |slabs: u32| if slabs == 0 { 0 } else { tiles.div_ceil(tiles.div_ceil(slabs)) };
-            (fewest(slabs), fewest(tail_slabs))
-        };
-        let blocks = slabs.checked_mul(full)?.checked_add(tail_slabs).filter(|&blocks| blocks <= i32::MAX as u32)?;
+        let most_slabs = self.most_slabs(if wgrad { device.units.min(WGRAD_BLOCKS) } else { device.units }).min(tiles);
+        let rounds = tiles.div_ceil(most_slabs);
+        // As few as do it in the same number of rounds.
+        let slabs = tiles.div_ceil(rounds);
+        let blocks = slabs.checked_mul(self.slices()).filter(|&blocks| blocks <= i32::MAX as u32)?;
         let waves = f64::from(blocks.div_ceil(device.units));
-        let cycles = waves * (cycles([slabs, tail_slabs]) + BLOCK_CYCLES);
+        let steps = waves * f64::from(rounds) * f64::from(rows);
+        // Blocks without a tile in the last round, and rows that two bands read.
+        let idle = f64::from(rounds) * f64::from(slabs) / f64::from(tiles);
+        let again = if bands == 1 { 0.0 } else { AGAIN * (f64::from(rows) / f64::from(tile.rows * stride) - 1.0) };
+        let moving = self.moved_bytes() * (idle + again) / (f64::from(device.units) * device.bytes_per_cycle);
+        // They overlap, but not wholly.
+        let cycles = [steps * self.computing(tile), steps * ALONE_CYCLES, moving].map(|cycles| cycles.powi(3));
+        let cycles = cycles.iter().sum::<f64>().cbrt() + waves * BLOCK_CYCLES;
         let params = ConvGroupedTmaParams {
             source_map: [0; 16],
             target_map: [0; 16],
@@ -247,35 +237,49 @@ impl View {
             columns: Divisor::new(tile.columns),
             column_tiles: Divisor::new(column_tiles),
             bands: Divisor::new(bands),
-            full_slices: Divisor::new(full),
+            slices: Divisor::new(self.slices()),
             n_tiles: tiles,
             slabs,
-            tail_slabs,
             alpha: 1.0,
             beta: 0.0,
+            unused: 0,
         };
         Some(Cut { params, blocks, threads: 32 * (warps + grouped_tma_movers(wgrad)), cycles })
     }
 
-    /// Cycles of a row of so many channels of the source, where so many bytes are moved in one.
-    fn row_cycles(&self, tile: GroupedTmaTile, column_tiles: u32, channels: u32, bytes_per_cycle: f64) -> f64 {
-        /// Cycles of a scheduler for a warp's row: products of 16 channels, and all the rest.
-        const PRODUCTS: f64 = 70.0;
-        const OTHERS: f64 = 80.0;
-        /// What a warp alone waits for.
-        const ALONE: f64 = 450.0;
-        /// Share of the memory's rate.
-        const MEMORY_SHARE: f64 = 0.85;
-        let stride = f64::from(self.row.stride);
-        let warps = (tile.strips() * self.row.warps(channels)).div_ceil(4);
-        let products = PRODUCTS * f64::from(self.row.width.max(16)) / 16.0 / stride;
-        let computing = f64::from(warps) * (products + OTHERS);
-        let columns = f64::from(self.target_dims[1]) / f64::from(column_tiles);
-        // In `wgrad` the positions' rows are read, else written: once for each `stride` rows.
-        let bytes = 2.0 * f64::from(channels) * f64::from(tile.images) * (columns * stride + 2.0 + columns / stride);
-        let moving = bytes / (MEMORY_SHARE * bytes_per_cycle);
-        // They overlap, but not wholly.
-        (computing.powi(3) + ALONE.powi(3) + moving.powi(3)).cbrt()
+    /// Bytes that go to and from memory.
+    fn moved_bytes(&self) -> f64 {
+        /// What is written in parts of lines at different times, because lines belong to several slices, is written once
+        /// more, where it does not meet in the second-level cache.
+        const IN_PARTS: f64 = 1.5;
+        const CACHE_BYTES: f64 = 25e6;
+        let image_bytes = |[height, width]: [u32; 2]| {
+            2.0 * f64::from(self.n) * f64::from(self.c) * f64::from(height) * f64::from(width)
+        };
+        let (source, target) = (image_bytes(self.source_dims), image_bytes(self.target_dims));
+        let in_parts = !self.row.is_wgrad() && self.slices() > 1 && self.c % GROUPED_TMA_SLICE != 0;
+        source + target + if in_parts { IN_PARTS * (target - CACHE_BYTES).max(0.0) } else { 0.0 }
+    }
+
+    /// Cycles of a row of the source that schedulers, or the copy engine, are busy for.
+    fn computing(&self, tile: GroupedTmaTile) -> f64 {
+        /// Cycles of a scheduler for a warp's row: products of 16 channels, those of groups up to 8 wide, and all the rest.
+        const PRODUCTS: f64 = 110.0;
+        const NARROW_PRODUCTS: f64 = 65.0;
+        const OTHERS: f64 = 45.0;
+        const SCHEDULERS: u32 = 4;
+        /// Cycles of the copy engine for the 128 bytes of a position, whether or not they are there.
+        const POSITION: f64 = 2.5;
+        let (stride, wgrad) = (self.row.stride, self.row.is_wgrad());
+        let products = match self.row.width {
+            8 => NARROW_PRODUCTS,
+            // A warp of `wgrad` has 16 channels of x, however wide the groups are.
+            width if !wgrad => PRODUCTS * f64::from(width) / 16.0,
+            _ => PRODUCTS,
+        };
+        let warps = (tile.strips() * self.warps()).div_ceil(SCHEDULERS);
+        let positions = tile.images * (tile.source_columns(stride) + if wgrad { tile.columns / stride } else { 0 });
+        (f64::from(warps) * (products / f64::from(stride) + OTHERS)).max(POSITION * f64::from(positions))
     }
 }
 

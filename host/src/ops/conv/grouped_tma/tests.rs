@@ -70,12 +70,8 @@ fn cuts_cover_the_target() {
                 assert_eq!(parts, extent.div_ceil(size), "{text}: {cut:?}");
             }
             assert_eq!(p.n_tiles, counts[0] * counts[1] * view.n.div_ceil(tile.images), "{text}: {cut:?}");
-            let (full, tail) = (view.c / 64, view.c % 64);
-            for (slices, slabs) in [(full, p.slabs), (tail, p.tail_slabs)] {
-                assert!((slices > 0) == (slabs > 0) && slabs <= p.n_tiles, "{text}: {cut:?}");
-            }
-            assert_eq!(cut.blocks, p.slabs * full + p.tail_slabs, "{text}: {cut:?}");
-            assert!(full == 0 || p.full_slices.divisor == full, "{text}: {cut:?}");
+            assert!(p.slabs >= 1 && p.slabs <= p.n_tiles, "{text}: {cut:?}");
+            assert_eq!(cut.blocks, p.slabs * p.slices.divisor, "{text}: {cut:?}");
             assert!(tile.images.max(tile.source_columns(stride)) <= GROUPED_TMA_MAX_BOX, "{text}: {cut:?}");
             let width = problem.shape().group_c().max(8) as u32;
             let warps = view.warps();
@@ -85,7 +81,7 @@ fn cuts_cover_the_target() {
             if wgrad {
                 let ring = tile.stages * tile.stage_bytes(stride, true);
                 assert!(tile.sums_bytes(warps, grouped_tma_sums(width)) <= ring, "{text}: {cut:?}");
-                let partials = u64::from(p.slabs.max(p.tail_slabs)) * problem.w().n_elems() as u64 * 4;
+                let partials = u64::from(p.slabs) * problem.w().n_elems() as u64 * 4;
                 assert!(partials <= view.partials_bytes(), "{text}: {cut:?}");
             }
         }

@@ -106,7 +106,7 @@ pub(super) unsafe fn run<
                 }
             });
         }
-        index += share.step;
+        index += p.slabs;
     }
 }
 

@@ -12,8 +12,9 @@
 //! In `fprop` and `dgrad` whole rows of results leave through shared memory by the copy engine, by another warp: stores of
 //! 32 bytes a position, as a warp has them, took twice as long where channels are no multiples of 64.
 //!
-//! Grid: `slabs` blocks for each slice of 64 channels, slices fastest, and behind them `tail_slabs` for the channels that are
-//! left, which take less time. Block: a warp for each strip and 16 channels, and those that move rows.
+//! Grid: `slabs · slices` blocks, slices fastest: they meet the same lines of memory at about the same time. Where the channels
+//! that are left had blocks of their own number, 96 channels of stride 2 took half as long again.
+//! Block: a warp for each strip and 16 channels, and those that move rows.
 //! Shared memory: dynamic, `GroupedTmaTile::smem_bytes`.
 
 mod entry;
@@ -44,9 +45,7 @@ const SWIZZLE_PERIOD: u32 = 1024;
 #[derive(Clone, Copy)]
 struct Share {
     first_channel: u32,
-    /// Its first tile, and how many others take between two of its.
     slab: u32,
-    step: u32,
     /// Which warp this is.
     warp: u32,
     /// Warps that compute.
@@ -125,19 +124,14 @@ unsafe fn begin<const STRIDE: usize, const WGRAD: bool>(
         parity: 0,
     };
     // Neighbouring blocks take neighbouring channels of the same positions.
-    let full_blocks = p.full_slices.divisor * p.slabs;
-    let (slab, step, first_channel) = if block_idx_x() < full_blocks {
-        let (slab, slice) = p.full_slices.div_rem(block_idx_x());
-        (slab, p.slabs, slice * GROUPED_TMA_SLICE)
-    } else {
-        (block_idx_x() - full_blocks, p.tail_slabs, p.channels / GROUPED_TMA_SLICE * GROUPED_TMA_SLICE)
-    };
+    let (slab, slice) = p.slices.div_rem(block_idx_x());
+    let first_channel = slice * GROUPED_TMA_SLICE;
     let left = p.channels - first_channel;
     let channels = if left < GROUPED_TMA_SLICE { left } else { GROUPED_TMA_SLICE };
     let parts = grouped_tma_warps(channels, width, WGRAD);
     let strips = p.tile.strips();
     let warp = warp::uniform(thread_idx_x() / 32);
-    let share = Share { first_channel, slab, step, warp, workers: strips * parts, parts };
+    let share = Share { first_channel, slab, warp, workers: strips * parts, parts };
     if thread_idx_x() == 0 {
         tma::prefetch_map(maps[0]);
         tma::prefetch_map(maps[1]);
@@ -218,7 +212,7 @@ unsafe fn load_rows<const STRIDE: usize, const WGRAD: bool>(
             }
             row += 1;
         }
-        index += share.step;
+        index += p.slabs;
     }
 }
 
@@ -253,7 +247,7 @@ unsafe fn store_rows(p: &ConvGroupedTmaParams, map: MapAddress, mut results: Rin
             results.advance();
             row += 1;
         }
-        index += share.step;
+        index += p.slabs;
     }
     if leads {
         // Another kernel's blocks take the shared memory over as soon as this block ends.

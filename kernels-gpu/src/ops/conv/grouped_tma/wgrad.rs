@@ -87,7 +87,7 @@ pub(super) unsafe fn run<
                 }
             });
         }
-        index += share.step;
+        index += p.slabs;
     }
     add_strips::<COLUMNS>(&mut sums, base, share, strip, part);
     if strip == 0 {
