@@ -88,6 +88,35 @@ fn passes_are_adjoints() {
     }
 }
 
+/// Of many positions, whose rows follow each other as fast as memory has them: the sums of another algorithm, run after run,
+/// exactly, as they are of small integers.
+#[test]
+fn long_sums_repeat() {
+    let Some(context) = gpu("long_sums_repeat") else { return };
+    if context.info().compute_capability != (9, 0) {
+        return;
+    }
+    for text in [
+        "conv:wgrad pad=1x1 stride=2x2 groups=32 x=32x256x56x56:bf16:nhwc dw=256x8x3x3:bf16:nhwc",
+        "conv:wgrad pad=1x1 stride=2x2 groups=240 x=64x240x28x28:bf16:nhwc dw=240x1x3x3:bf16:nhwc",
+        "conv:wgrad pad=1x1 stride=1x1 groups=32 x=64x256x28x28:bf16:nhwc dw=256x8x3x3:bf16:nhwc",
+        "conv:wgrad pad=1x1 stride=1x1 groups=8 x=64x256x14x14:f16:nhwc dw=256x32x3x3:f16:nhwc",
+        "conv:fprop pad=1x1 stride=1x1 groups=32 x=64x128x28x28:bf16:nhwc w=128x4x3x3:bf16:nhwc",
+        "conv:fprop pad=1x1 stride=2x2 groups=32 x=64x256x28x28:f16:nhwc w=256x8x3x3:f16:nhwc",
+    ] {
+        let problem: ConvProblem = text.parse().unwrap();
+        let [a, b] = match problem.conv_pass() {
+            ConvPass::Wgrad => [problem.x(), problem.y()],
+            _ => [problem.x(), problem.w()],
+        }
+        .map(|desc| Fill::Integers { max: 2 }.values(desc.n_elems() as usize, desc.dtype(), desc.n_elems() as u64));
+        let expected = run(&context, "grouped_mma", &problem, &a, &b);
+        for i in 0..8 {
+            assert!(run(&context, "grouped_tma", &problem, &a, &b) == expected, "{text}: run {i}");
+        }
+    }
+}
+
 /// Tensor maps need addresses that are multiples of 16 bytes, which only a run knows.
 #[test]
 fn misaligned_addresses_are_refused() {

@@ -300,7 +300,8 @@ mod tests {
     #[test]
     fn estimates_choose_it_where_groups_are_wide() {
         let context = Context::described(DeviceInfo::h200());
-        let shape = "pad=1x1 groups=32 x=128x1024x7x7:bf16:nhwc w=1024x32x3x3:bf16:nhwc";
+        // `grouped_tma` has no kernels for groups of 24 channels.
+        let shape = "pad=1x1 groups=32 x=128x768x7x7:bf16:nhwc w=768x24x3x3:bf16:nhwc";
         let fprop: ConvProblem = format!("conv:fprop {shape}").parse().unwrap();
         for pass in ConvPass::ALL {
             let (desc, x, w, y) = (fprop.desc(), fprop.x(), fprop.w(), fprop.y());

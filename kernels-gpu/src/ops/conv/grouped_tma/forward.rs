@@ -1,7 +1,7 @@
 //! `fprop`, and `dgrad` with stride 1, which is `fprop` with the filter turned around.
 
 use super::super::grouped_mma::{Filter, unroll};
-use super::{CHUNK_BYTES, ROW_TAPS, Ring, TAPS, Tile, Work, begin, met, release, swizzled, window};
+use super::{CHUNK_BYTES, ROW_TAPS, Ring, TAPS, Tile, Work, begin, met, next_row, swizzled, window};
 use crate::math::tensor_core::TensorCore;
 use crate::math::vector::for_each;
 use cuda_std::barrier::fence_proxy_async_shared;
@@ -50,6 +50,7 @@ pub(super) unsafe fn run<
         [tap(0), tap(1), tap(2)]
     };
     let result = swizzled(strip * GROUPED_TMA_STRIP + lower, part * 2 + upper);
+    let mut read = 0;
     let mut sums: [Sums; HELD] = [[[0.0; 4]; 2]; HELD];
     let mut index = share.slab;
     while index < p.n_tiles {
@@ -65,13 +66,11 @@ pub(super) unsafe fn run<
                         *sums.get_unchecked_mut(PHASE / STRIDE % HELD) = [[0.0; 4]; 2];
                     }
                     if ((first + row as i32) as u32) < p.source_rows {
-                        mbarrier::wait(ring.full(), ring.parity);
-                        let at = ring.at();
+                        let at = next_row(&mut ring, &mut read);
                         let x = windows.map(
                             #[inline(always)]
                             |window| load::<PANELS>(at, window),
                         );
-                        release(&mut ring);
                         if WIDTH == 8 {
                             narrow::<T, STEPS, PANELS, STRIDE, HELD, PHASE>(&mut sums, filters, &x);
                         } else {

@@ -9,13 +9,12 @@
 //!
 //! Zeros outside of the image come with the copies.
 //!
-//! In `fprop` and `dgrad` whole rows of results leave through shared memory by the copy engine, by another warp: stores of
-//! 32 bytes a position, as a warp has them, took twice as long where channels are no multiples of 64.
+//! In `fprop` and `dgrad` whole rows of results leave through shared memory by the copy engine, by another warp: what a warp
+//! has are 32 bytes a position, and storing those took longer.
 //!
 //! Grid: `slabs · slices` blocks, slices fastest: they meet the same lines of memory at about the same time. Where the channels
-//! that are left had blocks of their own number, 96 channels of stride 2 took half as long again.
-//! Block: a warp for each strip and 16 channels, and those that move rows.
-//! Shared memory: dynamic, `GroupedTmaTile::smem_bytes`.
+//! that are left had blocks of their own number, 96 channels of stride 2 took half as long again. Block: a warp for each strip
+//! and 16 channels, and those that move rows. Shared memory: dynamic, `GroupedTmaTile::smem_bytes`.
 
 mod entry;
 mod forward;
@@ -280,15 +279,23 @@ const fn met<const STRIDE: usize, const HELD: usize>(phase: usize, r: usize) -> 
     if before % STRIDE == 0 { Some(before / STRIDE % HELD) } else { None }
 }
 
-/// Says that a warp has read what a stage holds.
+/// Waits for the next row of the source, and says that a warp has read the one before, whose place is told by its barrier `read`
+/// (0 if there is none), once that has met its products: right behind its loads the barrier might be there before what they
+/// read.
 ///
 /// # Safety
-/// All threads of the warp call it.
+/// All threads of the warp call it. The row lies at the address that is given back.
 #[inline(always)]
-unsafe fn release(ring: &mut Ring) {
-    warp::sync_warp();
-    if lane_id() == 0 {
-        mbarrier::arrive(ring.empty());
+unsafe fn next_row(ring: &mut Ring, read: &mut u32) -> u32 {
+    mbarrier::wait(ring.full(), ring.parity);
+    if *read != 0 {
+        warp::sync_warp();
+        if lane_id() == 0 {
+            mbarrier::arrive(*read);
+        }
     }
+    *read = ring.empty();
+    let at = ring.at();
     ring.advance();
+    at
 }

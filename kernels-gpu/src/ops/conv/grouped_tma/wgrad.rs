@@ -7,13 +7,13 @@
 //! add up through shared memory, in their order, and each block writes its own part.
 
 use super::super::grouped_mma::unroll;
-use super::{ROW_TAPS, Share, TAPS, Tile, Work, begin, met, release, swizzled, window};
+use super::{ROW_TAPS, Share, TAPS, Tile, Work, begin, met, next_row, swizzled, window};
 use crate::math::tensor_core::TensorCore;
 use crate::math::vector::for_each;
 use cuda_std::barrier::sync_named;
 use cuda_std::thread::lane_id;
 use cuda_std::tma::MapAddress;
-use cuda_std::{ldmatrix, mbarrier, shared};
+use cuda_std::{ldmatrix, shared};
 use kernel_abi::ops::conv::grouped_tma::{ConvGroupedTmaParams, GROUPED_TMA_CHANNELS, GROUPED_TMA_STRIP};
 
 /// As in [`forward`](super::forward).
@@ -58,6 +58,7 @@ pub(super) unsafe fn run<
     };
     let row_of_dy = strip * GROUPED_TMA_STRIP + lane_id() % GROUPED_TMA_STRIP;
     let target = p.tile.target_at(STRIDE as u32) + swizzled(row_of_dy, to_part * 2 + lane_id() / GROUPED_TMA_STRIP);
+    let mut read = 0;
     let mut sums: Sums<COLUMNS> = [[[[0.0; 4]; 2]; COLUMNS]; ROW_TAPS];
     let mut index = share.slab;
     while index < p.n_tiles {
@@ -69,8 +70,7 @@ pub(super) unsafe fn run<
             // Written out, so that elements need not be moved from one row to the next.
             for_each!(PHASE < PHASES, {
                 if PHASE < HELD * STRIDE {
-                    mbarrier::wait(ring.full(), ring.parity);
-                    let at = ring.at();
+                    let at = next_row(&mut ring, &mut read);
                     let mut x = [[0; 4]; ROW_TAPS];
                     unroll!(S in [0 1 2] { x[S] = ldmatrix::load_x4_transposed(at + windows[S]) });
                     if PHASE % STRIDE == 0 {
@@ -78,7 +78,6 @@ pub(super) unsafe fn run<
                         *dy.get_unchecked_mut(PHASE / STRIDE % HELD) =
                             if is_there { ldmatrix::load_x4_transposed(at + target) } else { [0; 4] };
                     }
-                    release(&mut ring);
                     products::<T, WIDTH, COLUMNS, STRIDE, HELD, PHASE>(&mut sums, &x, &dy);
                     row += 1;
                     if row == end {
