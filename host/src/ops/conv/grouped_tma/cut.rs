@@ -257,7 +257,7 @@ impl View {
             2.0 * f64::from(self.n) * f64::from(self.c) * f64::from(height) * f64::from(width)
         };
         let (source, target) = (image_bytes(self.source_dims), image_bytes(self.target_dims));
-        let in_parts = !self.row.is_wgrad() && self.slices() > 1 && self.c % GROUPED_TMA_SLICE != 0;
+        let in_parts = !self.row.is_wgrad() && self.slices() > 1 && !self.c.is_multiple_of(GROUPED_TMA_SLICE);
         source + target + if in_parts { IN_PARTS * (target - CACHE_BYTES).max(0.0) } else { 0.0 }
     }
 
