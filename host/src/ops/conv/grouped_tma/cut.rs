@@ -149,8 +149,13 @@ impl View {
         let movers = grouped_tma_movers(self.row.is_wgrad());
         let most_positions = (self.row.threads / 32 - movers) / self.warps() * GROUPED_TMA_STRIP;
         let mut best: Option<Cut> = None;
-        for column_tiles in width.div_ceil(most_positions)..=width.div_ceil(GROUPED_TMA_STRIP / 2).max(1) {
-            let columns = width.div_ceil(column_tiles);
+        let least_columns = width.min(GROUPED_TMA_STRIP / 2);
+        for columns in (least_columns..=width.min(most_positions)).rev() {
+            let column_tiles = width.div_ceil(columns);
+            // As few columns as do it in the same number of tiles.
+            if columns > least_columns && columns != width.div_ceil(column_tiles) {
+                continue;
+            }
             let most_images = if column_tiles == 1 { most_positions / columns } else { 1 };
             for images in 1..=most_images.min(self.n).min(GROUPED_TMA_MAX_BOX) {
                 for bands in 1..=height.min(MAX_BANDS) {

@@ -54,6 +54,7 @@ fn cuts_cover_the_target() {
         "wgrad pad=1x1 groups=144 x=128x144x56x56:bf16:nhwc dw=144x1x3x3:bf16:nhwc",
         "wgrad pad=1x1 groups=8 x=3x8x5x5:f16:nhwc dw=8x1x3x3:f16:nhwc",
         "fprop pad=1x1 groups=8 x=1x8x3x1000:f16:nhwc w=8x1x3x3:f16:nhwc",
+        "fprop pad=1x1 groups=8 x=1x8x1x900000000:f16:nhwc w=8x1x3x3:f16:nhwc",
         "wgrad pad=1x1 groups=20000 x=1x20000x5x5:f16:nhwc dw=20000x1x3x3:f16:nhwc",
     ] {
         for units in [1, 20, 132, 1000] {
