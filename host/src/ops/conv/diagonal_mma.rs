@@ -7,7 +7,7 @@
 //!
 //! `wgrad` with several slabs has a second kernel, which adds them up in a fixed order.
 
-use super::grouped_mma::{ALIGN_BYTES, Partials};
+use super::grouped_mma::{Partials, check_aligned};
 use super::{ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
@@ -135,16 +135,7 @@ impl Launch for DiagonalLaunch {
             ConvPass::Dgrad => ([(0, "dy"), (2, "dx")], 1),
             ConvPass::Wgrad => ([(0, "x"), (1, "dy")], 2),
         };
-        for (operand, name) in images {
-            let address = call.address(operand);
-            if !address.is_multiple_of(ALIGN_BYTES) {
-                let reason = format!(
-                    "expected an address that is a multiple of {ALIGN_BYTES} for the algorithm diagonal_mma \
-                     (depthwise takes any), given {address:#x}"
-                );
-                return Err(Error::bad(ConvProblem::OP, name, reason));
-            }
-        }
+        check_aligned(call, "diagonal_mma", "depthwise", images)?;
         let mut params = self.params;
         (params.source, params.target) = (call.address(images[0].0), call.address(images[1].0));
         params.filter = call.address(filter);

@@ -8,6 +8,7 @@ mod cut;
 #[cfg(test)]
 mod tests;
 
+use super::grouped_mma::check_aligned;
 use super::im2col_wgmma::tma_type;
 use super::{ConvPass, ConvProblem};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
@@ -19,8 +20,6 @@ use cut::{Cut, View};
 use kernel_abi::ops::conv::depthwise_tma::ConvDepthwiseTmaParams;
 use kernel_abi::ops::conv::halo_wgmma::MAX_SHARED_BYTES;
 
-/// What the copy engine wants addresses of images to be multiples of.
-const ALIGN_BYTES: u64 = 16;
 /// Size of an element.
 const ELEMENT_BYTES: u64 = 2;
 
@@ -117,15 +116,7 @@ struct DepthwiseTmaLaunch {
 impl Launch for DepthwiseTmaLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         let (source, target) = (call.address(0), call.address(2));
-        for (name, address) in self.names.into_iter().zip([source, target]) {
-            if !address.is_multiple_of(ALIGN_BYTES) {
-                let reason = format!(
-                    "expected an address that is a multiple of {ALIGN_BYTES} for the algorithm depthwise_tma \
-                     (depthwise takes any), given {address:#x}"
-                );
-                return Err(Error::bad(ConvProblem::OP, name, reason));
-            }
-        }
+        check_aligned(call, "depthwise_tma", "depthwise", [0, 2].into_iter().zip(self.names))?;
         let stream = stream.gpu_stream_for(self.function.name())?;
         let (form, tile) = (self.cut.row.form, self.cut.params.tile);
         let context = stream.context();

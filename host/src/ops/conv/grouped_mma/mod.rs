@@ -170,16 +170,7 @@ impl Launch for GroupedLaunch {
             ConvPass::Dgrad => ["dy", "w", "dx"],
             ConvPass::Wgrad => ["x", "dy", "dw"],
         };
-        for (operand, name) in names.into_iter().enumerate() {
-            let address = call.address(operand);
-            if !address.is_multiple_of(ALIGN_BYTES) {
-                let reason = format!(
-                    "expected an address that is a multiple of {ALIGN_BYTES} for the algorithm grouped_mma \
-                     (cp_async_mma takes any), given {address:#x}"
-                );
-                return Err(Error::bad(ConvProblem::OP, name, reason));
-            }
-        }
+        check_aligned(call, "grouped_mma", "cp_async_mma", names.into_iter().enumerate())?;
         let mut params = self.params;
         params.source = call.address(0);
         (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
@@ -201,8 +192,27 @@ impl Launch for GroupedLaunch {
     }
 }
 
-/// What the copies ask of addresses.
-pub(super) const ALIGN_BYTES: u64 = 16;
+/// Refuses operands whose addresses the copies of an algorithm cannot take; `other` takes any.
+pub(super) fn check_aligned(
+    call: &Call<'_>,
+    algorithm: &str,
+    other: &str,
+    operands: impl IntoIterator<Item = (usize, &'static str)>,
+) -> Result<(), Error> {
+    /// What the copies ask of addresses.
+    const ALIGN_BYTES: u64 = 16;
+    for (operand, name) in operands {
+        let address = call.address(operand);
+        if !address.is_multiple_of(ALIGN_BYTES) {
+            let reason = format!(
+                "expected an address that is a multiple of {ALIGN_BYTES} for the algorithm {algorithm} \
+                 ({other} takes any), given {address:#x}"
+            );
+            return Err(Error::bad(ConvProblem::OP, name, reason));
+        }
+    }
+    Ok(())
+}
 
 /// The kernel that adds up slabs of partial sums, from the begin of the workspace, to dw.
 pub(super) struct Partials {

@@ -12,14 +12,14 @@ mod cut;
 #[cfg(test)]
 mod tests;
 
-use super::grouped_mma::{ALIGN_BYTES, Partials};
+use super::grouped_mma::{Partials, check_aligned};
 use super::im2col_wgmma::tma_type;
 use super::{ConvPass, ConvProblem};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
-use crate::{Context, Error, Problem, Stream};
+use crate::{Context, Error, Stream};
 use cut::{CYCLES_PER_US, Cut, Device, View};
 use kernel_abi::ops::conv::grouped_tma::GROUPED_TMA_SLICE;
 use kernel_abi::ops::conv::halo_wgmma::MAX_SHARED_BYTES;
@@ -115,16 +115,7 @@ impl Launch for GroupedTmaLaunch {
             ConvPass::Dgrad => ["dy", "w", "dx"],
             ConvPass::Wgrad => ["x", "dy", "dw"],
         };
-        for (operand, name) in names.into_iter().enumerate() {
-            let address = call.address(operand);
-            if !address.is_multiple_of(ALIGN_BYTES) {
-                let reason = format!(
-                    "expected an address that is a multiple of {ALIGN_BYTES} for the algorithm grouped_tma \
-                     (cp_async_mma takes any), given {address:#x}"
-                );
-                return Err(Error::bad(ConvProblem::OP, name, reason));
-            }
-        }
+        check_aligned(call, "grouped_tma", "cp_async_mma", names.into_iter().enumerate())?;
         let gpu_stream = stream.gpu_stream_for(self.function.name())?;
         let context = gpu_stream.context();
         let (tile, stride) = (self.cut.params.tile, self.view.row.stride);
