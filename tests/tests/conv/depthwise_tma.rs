@@ -1,11 +1,10 @@
 //! One filter a channel, rows copied through shared memory: against the reference, exactly, and the adjoint law.
 
-use super::laws::{algorithms, dot, run};
+use super::laws::{algorithms, dot, refuses_misaligned_addresses, run};
 use super::reference::{check_integers, named};
+use kernel_abi::DType;
 use kernel_abi::ops::conv::{ConvPass, ConvProblem};
-use kernel_abi::{DType, TensorDesc};
-use oxidnn::{Args, Policy};
-use oxidnn_tests::{Fill, check, contexts, gpu, problems};
+use oxidnn_tests::{Fill, check, contexts, problems};
 use proptest::prelude::*;
 
 /// The passes that have kernels.
@@ -88,31 +87,8 @@ fn named_shapes_match_the_reference() {
     }
 }
 
-/// Tensor maps need addresses that are multiples of 16 bytes, which only a run knows.
 #[test]
 fn misaligned_addresses_are_refused() {
-    let Some(context) = gpu("misaligned_addresses_are_refused") else { return };
-    if context.info().compute_capability != (9, 0) {
-        return;
-    }
-    let problem: ConvProblem =
-        "conv:fprop pad=1x1 groups=8 x=1x8x4x4:bf16:nhwc w=8x1x3x3:bf16 y=1x8x4x4:bf16:nhwc".parse().unwrap();
-    let whole: TensorDesc = "256:bf16".parse().unwrap();
-    let stream = context.stream().unwrap();
-    let (x, w) = (context.tensor(&whole).unwrap(), context.tensor(problem.w()).unwrap());
-    let mut y = context.tensor(&whole).unwrap();
-    let plan = context.plan(&problem, Policy::fixed("depthwise_tma")).unwrap();
-    let mut refusal = |x_at: i64, y_at: i64| {
-        let args = Args::new()
-            .input("x", x.window(x_at, problem.x()).unwrap())
-            .input("w", &w)
-            .output("y", y.window_mut(y_at, problem.y()).unwrap());
-        plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap_err().to_string()
-    };
-    for (refusal, expected) in [
-        (refusal(4, 0), "conv: bad x: expected an address that is a multiple of 16"),
-        (refusal(8, 2), "conv: bad y: expected an address that is a multiple of 16"),
-    ] {
-        assert!(refusal.contains(expected), "{refusal}");
-    }
+    let problem = "conv:fprop pad=1x1 groups=8 x=1x8x4x4:bf16:nhwc w=8x1x3x3:bf16 y=1x8x4x4:bf16:nhwc";
+    refuses_misaligned_addresses("depthwise_tma", problem, 256);
 }

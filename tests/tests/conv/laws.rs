@@ -4,7 +4,7 @@ use kernel_abi::ops::conv::{ConvDesc, ConvMode, ConvPass, ConvProblem};
 use kernel_abi::{DType, Problem, TensorDesc};
 use oxidnn::{Args, Context, Policy, Role, Verdict};
 use oxidnn_reference::Judge;
-use oxidnn_tests::{Fill, contexts, problems};
+use oxidnn_tests::{Fill, contexts, gpu, problems};
 use proptest::prelude::*;
 
 proptest! {
@@ -191,4 +191,32 @@ pub(super) fn run(context: &Context, algorithm: &str, problem: &ConvProblem, a: 
     let args = Args::new().input(a_name, &a).input(b_name, &b).output(operands[2].name, &mut output);
     plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
     output.to_vec::<f64>(&stream).unwrap()
+}
+
+/// Tensor maps need addresses that are multiples of 16 bytes, which only a run knows: refused, of a `fprop` of bf16 whose x and y
+/// fit tensors of `elements`.
+pub(super) fn refuses_misaligned_addresses(algorithm: &str, problem: &str, elements: u32) {
+    let Some(context) = gpu("misaligned_addresses_are_refused") else { return };
+    if context.info().compute_capability != (9, 0) {
+        return;
+    }
+    let problem: ConvProblem = problem.parse().unwrap();
+    let whole: TensorDesc = format!("{elements}:bf16").parse().unwrap();
+    let stream = context.stream().unwrap();
+    let (x, w) = (context.tensor(&whole).unwrap(), context.tensor(problem.w()).unwrap());
+    let mut y = context.tensor(&whole).unwrap();
+    let plan = context.plan(&problem, Policy::fixed(algorithm)).unwrap();
+    let mut refusal = |x_at: i64, y_at: i64| {
+        let args = Args::new()
+            .input("x", x.window(x_at, problem.x()).unwrap())
+            .input("w", &w)
+            .output("y", y.window_mut(y_at, problem.y()).unwrap());
+        plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap_err().to_string()
+    };
+    for (refusal, expected) in [
+        (refusal(4, 0), "conv: bad x: expected an address that is a multiple of 16"),
+        (refusal(8, 2), "conv: bad y: expected an address that is a multiple of 16"),
+    ] {
+        assert!(refusal.contains(expected), "{refusal}");
+    }
 }
