@@ -109,8 +109,27 @@ fn gradients_find_the_first_of_any_maxima() {
                 };
                 let x: Vec<f64> = Fill::Normal.values(n, DType::F64, 5).into_iter().enumerate().map(kind).collect();
                 let x: Vec<f64> = x.into_iter().map(|value| f64::from(value as f32)).collect();
-                check_gradient(&problem, &x);
+                let dy = Fill::Integers { max: 4 }.values(problem.y().n_elems() as usize, DType::F64, 6);
+                check_gradient(&problem, &x, &dy);
             }
+        }
+    }
+}
+
+/// Every algorithm's gradient where dy is infinite or no number: what other windows have is not touched by it.
+#[test]
+fn gradients_that_are_no_numbers_stay_where_they_belong() {
+    let kinds = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+    for (layout, dtype) in [("", "bf16"), (":nhwc", "f16"), (":nhwc", "bf16"), (":nhwc", "f32")] {
+        for window in ["window=3 stride=1 pad=1", "window=3 stride=1", "window=3 stride=2 pad=1"] {
+            // Wider than what a product takes at once.
+            let text = format!("pool:backward mode=max {} x=3x72x6x30:{dtype}{layout}", in_two_axes(window));
+            let problem: PoolProblem = text.parse().unwrap();
+            let x = Fill::Normal.values(problem.x().n_elems() as usize, problem.x().dtype(), 5);
+            let dy = Fill::Integers { max: 4 }.values(problem.y().n_elems() as usize, DType::F64, 6);
+            let special = |(i, value): (usize, f64)| if i % 37 == 0 { kinds[i / 37 % kinds.len()] } else { value };
+            let dy: Vec<f64> = dy.into_iter().enumerate().map(special).collect();
+            check_gradient(&problem, &x, &dy);
         }
     }
 }
@@ -124,10 +143,11 @@ fn in_two_axes(words: &str) -> String {
     words.split(' ').map(twice).collect::<Vec<_>>().join(" ")
 }
 
-/// Compares the gradient for this x, and integers as dy, with the reference's on every device.
-fn check_gradient(problem: &PoolProblem, x: &[f64]) {
-    let dy = Fill::Integers { max: 4 }.values(problem.y().n_elems() as usize, DType::F64, 6);
-    let expected = backward_from_index(problem, &index(problem, x), &dy);
+/// Compares the gradient for these x and dy with the reference's on every device.
+fn check_gradient(problem: &PoolProblem, x: &[f64], dy: &[f64]) {
+    // NaNs are as good as each other.
+    let bits = |values: &[f64]| values.iter().map(|v| if v.is_nan() { f64::NAN } else { v + 0.0 }.to_bits()).collect();
+    let expected: Vec<u64> = bits(&backward_from_index(problem, &index(problem, x), dy));
     for context in contexts() {
         let stream = context.stream().unwrap();
         for candidate in AnyProblem::candidates(problem, context) {
@@ -137,11 +157,14 @@ fn check_gradient(problem: &PoolProblem, x: &[f64]) {
             let name = if context.is_gpu() { candidate.config } else { candidate.algorithm };
             let plan = context.plan(problem, Policy::fixed(name)).unwrap();
             let x = context.tensor_from(problem.x(), x).unwrap();
-            let dy = context.tensor_from(problem.y(), &dy).unwrap();
+            let dy = context.tensor_from(problem.y(), dy).unwrap();
             let mut dx = context.tensor(problem.dx().unwrap()).unwrap();
             let args = Args::new().input("x", &x).input("dy", &dy).output("dx", &mut dx);
             plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
-            assert_eq!(dx.to_vec::<f64>(&stream).unwrap(), expected, "{problem}: {name}");
+            let found: Vec<u64> = bits(&dx.to_vec::<f64>(&stream).unwrap());
+            let first = found.iter().zip(&expected).position(|(found, expected)| found != expected);
+            let numbers = first.map(|i| (i, f64::from_bits(found[i]), f64::from_bits(expected[i])));
+            assert_eq!(numbers, None, "{problem}: {name}: place, found and expected");
         }
     }
 }

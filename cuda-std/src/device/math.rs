@@ -130,6 +130,10 @@ binary! {
     max_nan_f16x2(u32, reg32) = "max.NaN.f16x2";
     /// Larger of each pair of bf16; NaN if one is: `max.NaN.bf16x2`.
     max_nan_bf16x2(u32, reg32) = "max.NaN.bf16x2";
+    /// Smaller of each pair of f16; NaN if one is: `min.NaN.f16x2`.
+    min_nan_f16x2(u32, reg32) = "min.NaN.f16x2";
+    /// Smaller of each pair of bf16; NaN if one is: `min.NaN.bf16x2`.
+    min_nan_bf16x2(u32, reg32) = "min.NaN.bf16x2";
     /// Sums of two pairs of f16: `add.rn.f16x2`.
     add_f16x2(u32, reg32) = "add.rn.f16x2";
     /// Products of two pairs of f16: `mul.rn.f16x2`.
@@ -142,10 +146,14 @@ binary! {
     equal_mask_f32(u32, reg32) = "set.eq.u32.f32";
     /// The same for each pair of f16: `set.eq.u32.f16x2`.
     equal_mask_f16x2(u32, reg32) = "set.eq.u32.f16x2";
+    /// The same for each pair of bf16: `set.eq.u32.bf16x2`. `sm_90`.
+    equal_mask_bf16x2(u32, reg32) = "set.eq.u32.bf16x2";
     /// All bits where a number is less than another one, else none: `set.lt.u32.f32`.
     less_mask_f32(u32, reg32) = "set.lt.u32.f32";
     /// The same for each pair of f16: `set.lt.u32.f16x2`.
     less_mask_f16x2(u32, reg32) = "set.lt.u32.f16x2";
+    /// The same for each pair of bf16: `set.lt.u32.bf16x2`. `sm_90`.
+    less_mask_bf16x2(u32, reg32) = "set.lt.u32.bf16x2";
     /// High half of the product: `mul.hi.u32`.
     mul_high_u32(u32, reg32) = "mul.hi.u32";
 }
@@ -179,6 +187,19 @@ ternary! {
     fma_relu_bf16x2(u32, reg32) = "fma.rn.relu.bf16x2";
     /// The bytes of (b, a) that c's four nibbles pick, b above a: `prmt.b32`.
     permute_bytes(u32, reg32) = "prmt.b32";
+}
+
+/// Any function of three words' bits in one instruction, by its table: what it gives for a = 0xf0, b = 0xcc, c = 0xaa:
+/// `lop3.b32`. Parts of it are no values that a compiler would keep.
+#[inline(always)]
+pub fn bits_of_three<const TABLE: u32>(a: u32, b: u32, c: u32) -> u32 {
+    let y: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        asm!("lop3.b32 {0}, {1}, {2}, {3}, {4};", out(reg32) y, in(reg32) a, in(reg32) b, in(reg32) c, const TABLE,
+             options(pure, nomem, nostack));
+    };
+    y
 }
 
 /// c + the four products of signed bytes of a and b: `dp4a.s32.s32`.

@@ -1,6 +1,5 @@
 //! Images whose channels or columns lie together, read and written 16 bytes or an element at a time.
 
-use super::{KernelLaunch, KernelParams};
 use crate::plan::{Call, Launch};
 use crate::select::Refusal;
 use crate::{DType, Error, Stream, TensorDesc};
@@ -10,13 +9,13 @@ use kernel_abi::ChannelTensor;
 pub(crate) const ACCESS_BYTES: u64 = 16;
 
 /// A launch for operands at multiples of some bytes, and one for any others.
-pub(crate) struct Aligned<T, U> {
-    pub(crate) fast: KernelLaunch<T>,
+pub(crate) struct Aligned<F, G> {
+    pub(crate) fast: F,
     pub(crate) align: u64,
-    pub(crate) general: KernelLaunch<U>,
+    pub(crate) general: G,
 }
 
-impl<T: KernelParams, U: KernelParams> Launch for Aligned<T, U> {
+impl<F: Launch, G: Launch> Launch for Aligned<F, G> {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         if (0..call.operands.len()).all(|i| call.address(i).is_multiple_of(self.align)) {
             self.fast.launch(stream, call)

@@ -11,6 +11,7 @@ pub mod kmajor;
 pub mod lists;
 pub mod pointwise;
 pub mod reduction;
+pub mod ring;
 pub mod rows;
 pub mod tensor_core;
 pub mod tickets;

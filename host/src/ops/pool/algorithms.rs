@@ -1,6 +1,6 @@
 //! The ordered list of pooling algorithms.
 
-use super::{PoolProblem, columns, cpu, naive, planes, strips, tiles, whole};
+use super::{PoolProblem, columns, cpu, naive, planes, rows_mma, strips, tiles, whole};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::BatchSplit;
@@ -20,6 +20,7 @@ impl Operation for PoolProblem {
             &strips::Strips,
             &planes::Planes,
             &columns::Columns,
+            &rows_mma::RowsMma,
             &tiles::Tiles,
             &naive::Naive,
         ]

@@ -5,6 +5,7 @@ mod columns;
 mod cpu;
 mod naive;
 mod planes;
+mod rows_mma;
 mod strips;
 mod tiles;
 mod whole;

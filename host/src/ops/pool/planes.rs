@@ -94,7 +94,7 @@ fn of_columns(problem: &PoolProblem) -> Result<(&'static str, PoolPlaneParams), 
 pub(super) struct Shape<'a> {
     pub(super) dx: &'a kernel_abi::TensorDesc,
     pub(super) layout: ChannelLayout,
-    axes: [WindowAxis; 3],
+    pub(super) axes: [WindowAxis; 3],
 }
 
 impl<'a> Shape<'a> {

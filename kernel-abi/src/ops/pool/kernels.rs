@@ -126,6 +126,17 @@ macro_rules! pool_column_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel of `rows_mma`: symbol, element type.
+#[macro_export]
+macro_rules! pool_rows_mma_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (pool_backward_rows_mma_f16_3x3_s1_sm90, f16),
+            (pool_backward_rows_mma_bf16_3x3_s1_sm90, bf16),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel of `whole`: symbol, action, what lies together, element type, elements an
 /// access.
 #[macro_export]

@@ -45,6 +45,7 @@ mod params;
 mod planes;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+mod rows_mma;
 mod strips;
 mod tiles;
 mod whole;
@@ -56,6 +57,11 @@ pub use params::PoolParams;
 pub use planes::{COLUMN_THREADS, PLANE_THREADS, PoolPlaneParams, plane_halo};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{PoolProblem, PoolShape};
+pub use rows_mma::{
+    PoolRowsMmaParams, ROWS_MMA_CHANNELS, ROWS_MMA_COLUMN_BYTES, ROWS_MMA_HALO, ROWS_MMA_MARGIN, ROWS_MMA_MOVERS,
+    ROWS_MMA_PARTS, ROWS_MMA_RESULTS, ROWS_MMA_SCRAP_BYTES, ROWS_MMA_SLICE, ROWS_MMA_SPAN, ROWS_MMA_STEP,
+    ROWS_MMA_THREADS, ROWS_MMA_WARPS, RowsMmaTile,
+};
 pub use strips::{MAX_EXTENT, PoolStripParams, WindowAxis};
 pub use tiles::{PoolTileParams, TILE_LANES, TILE_THREADS};
 pub use whole::{PoolWholeParams, WHOLE_LANES, WHOLE_THREADS};

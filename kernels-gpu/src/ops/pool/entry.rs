@@ -1,9 +1,11 @@
 //! Pooling kernels: the rows of `kernel_abi`'s `pool_…kernels!`.
 
-use super::{columns, naive, planes, strips, tiles, whole};
+use super::{columns, naive, planes, rows_mma, strips, tiles, whole};
 use crate::math::element::{bf16, f16};
-use cuda_std::{kernel, shared_array};
-use kernel_abi::ops::pool::{PoolParams as Params, PoolPlaneParams, PoolStripParams, PoolTileParams, PoolWholeParams};
+use cuda_std::{kernel, param_tensor_map, shared_array};
+use kernel_abi::ops::pool::{
+    PoolParams as Params, PoolPlaneParams, PoolRowsMmaParams, PoolStripParams, PoolTileParams, PoolWholeParams,
+};
 
 kernel_abi::pool_kernels!(naive_entries);
 
@@ -77,6 +79,20 @@ macro_rules! column_entries {
 }
 
 kernel_abi::pool_column_kernels!(column_entries);
+
+macro_rules! rows_mma_entries {
+    ($(($symbol:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes maps and extents of live tensors in `params`, and shared memory for the tile.
+        #[kernel(arch = "sm_90a", threads = 448, min_blocks = 1, tensor_maps = 3)]
+        pub unsafe fn $symbol(params: PoolRowsMmaParams) {
+            let maps = [param_tensor_map!($symbol, 0), param_tensor_map!($symbol, 1), param_tensor_map!($symbol, 2)];
+            rows_mma::backward::<$dtype>(&params, maps)
+        }
+    )* };
+}
+
+kernel_abi::pool_rows_mma_kernels!(rows_mma_entries);
 
 macro_rules! whole_entries {
     ($(($symbol:ident, $action:ident, $together:ident, $dtype:ident, $vec:literal)),* $(,)?) => { $(

@@ -4,6 +4,7 @@ mod columns;
 mod entry;
 mod naive;
 mod planes;
+mod rows_mma;
 mod strips;
 mod tiles;
 mod whole;

@@ -1,13 +1,13 @@
 //! `fprop`, and `dgrad` with stride 1, which is `fprop` with the filter turned around.
 
 use super::super::grouped_mma::{Filter, unroll};
-use super::{CHUNK_BYTES, ROW_TAPS, Ring, TAPS, Tile, Work, begin, met, next_row, swizzled, window};
+use super::{CHUNK_BYTES, ROW_TAPS, TAPS, Tile, Work, begin, met, swizzled, window};
 use crate::math::tensor_core::TensorCore;
 use crate::math::vector::for_each;
 use cuda_std::barrier::fence_proxy_async_shared;
 use cuda_std::thread::lane_id;
 use cuda_std::tma::MapAddress;
-use cuda_std::{ldmatrix, mbarrier, warp};
+use cuda_std::{ldmatrix, mbarrier};
 use kernel_abi::ops::conv::grouped_tma::{ConvGroupedTmaParams, GROUPED_TMA_CHANNELS, GROUPED_TMA_STRIP};
 
 /// The most rows of the source after which it begins anew which sums a row meets: `HELD · STRIDE`.
@@ -66,7 +66,7 @@ pub(super) unsafe fn run<
                         *sums.get_unchecked_mut(PHASE / STRIDE % HELD) = [[0.0; 4]; 2];
                     }
                     if ((first + row as i32) as u32) < p.source_rows {
-                        let at = next_row(&mut ring, &mut read);
+                        let at = ring.take(&mut read);
                         let x = windows.map(
                             #[inline(always)]
                             |window| load::<PANELS>(at, window),
@@ -95,7 +95,7 @@ pub(super) unsafe fn run<
                             [T::pack(a[0], a[1]), T::pack(a[2], a[3]), T::pack(b[0], b[1]), T::pack(b[2], b[3])];
                         ldmatrix::store_x4(results.at() + result, pairs);
                         fence_proxy_async_shared();
-                        hand_on(&mut results);
+                        results.hand_on();
                         line += 1;
                     }
                     row += 1;
@@ -146,19 +146,6 @@ unsafe fn add_prior<T: TensorCore>(
             });
         }
     });
-}
-
-/// Says that a warp has written its part of a row of results.
-///
-/// # Safety
-/// All threads of the warp call it, behind a fence.
-#[inline(always)]
-unsafe fn hand_on(results: &mut Ring) {
-    warp::sync_warp();
-    if lane_id() == 0 {
-        mbarrier::arrive(results.full());
-    }
-    results.advance();
 }
 
 /// A shift of a row, 16 channels a panel.

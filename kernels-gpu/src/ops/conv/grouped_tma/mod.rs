@@ -21,9 +21,9 @@ mod forward;
 mod wgrad;
 
 use super::grouped_mma::TAPS;
-use super::halo_wgmma::Ring;
+use crate::math::ring::{Outgoing, Ring};
 use cuda_std::barrier::{fence_proxy_async_shared, sync_threads};
-use cuda_std::thread::{block_dim_x, block_idx_x, lane_id, thread_idx_x};
+use cuda_std::thread::{block_dim_x, block_idx_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::{mbarrier, schedule, shared, warp};
 use kernel_abi::ops::conv::grouped_tma::{
@@ -113,15 +113,13 @@ unsafe fn begin<const STRIDE: usize, const WGRAD: bool>(
     let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
     let barriers = base + p.tile.barriers_at(stride, WGRAD);
     let bytes = p.tile.stage_bytes(stride, WGRAD);
-    let source = Ring { base, bytes, count: p.tile.stages, barriers, index: 0, parity: 0 };
-    let results = Ring {
-        base: base + p.tile.results_at(stride, WGRAD),
-        bytes: p.tile.result_bytes(),
-        count: GROUPED_TMA_RESULTS,
-        barriers: barriers + 16 * p.tile.stages,
-        index: 0,
-        parity: 0,
-    };
+    let source = Ring::new(base, bytes, p.tile.stages, barriers);
+    let results = Ring::new(
+        base + p.tile.results_at(stride, WGRAD),
+        p.tile.result_bytes(),
+        GROUPED_TMA_RESULTS,
+        barriers + 16 * p.tile.stages,
+    );
     // Neighbouring blocks take neighbouring channels of the same positions.
     let (slab, slice) = p.slices.div_rem(block_idx_x());
     let first_channel = slice * GROUPED_TMA_SLICE;
@@ -143,12 +141,12 @@ unsafe fn begin<const STRIDE: usize, const WGRAD: bool>(
     if WGRAD {
         // Positions that fill up the last strip count nothing.
         let behind = p.tile.target_at(stride) + p.tile.positions() * GROUPED_TMA_POSITION_BYTES;
-        let bytes = (strips * GROUPED_TMA_STRIP - p.tile.positions()) * GROUPED_TMA_POSITION_BYTES;
+        let end_bytes = (strips * GROUPED_TMA_STRIP - p.tile.positions()) * GROUPED_TMA_POSITION_BYTES;
         let mut stage = 0;
-        while stage < source.count {
+        while stage < p.tile.stages {
             let mut zero = thread_idx_x() * 16;
-            while zero < bytes {
-                shared::store_x4(base + stage * source.bytes + behind + zero, [0; 4]);
+            while zero < end_bytes {
+                shared::store_x4(base + stage * bytes + behind + zero, [0; 4]);
                 zero += block_dim_x() * 16;
             }
             stage += 1;
@@ -220,38 +218,23 @@ unsafe fn load_rows<const STRIDE: usize, const WGRAD: bool>(
 /// # Safety
 /// As [`begin`]; all threads of one warp.
 #[inline(always)]
-unsafe fn store_rows(p: &ConvGroupedTmaParams, map: MapAddress, mut results: Ring, share: Share) {
-    let leads = lane_id() == 0;
-    let mut before = results;
+unsafe fn store_rows(p: &ConvGroupedTmaParams, map: MapAddress, results: Ring, share: Share) {
+    let mut outgoing = Outgoing::new(results);
     let mut index = share.slab;
     while index < p.n_tiles {
         let tile = Tile::new(p, index);
         let mut row = 0;
         while row < tile.rows {
-            mbarrier::wait(results.full(), results.parity);
-            if leads {
-                let at = [share.first_channel, tile.column, tile.row + row, tile.image].map(
-                    #[inline(always)]
-                    |first| first as i32,
-                );
-                tma::store_4d(map, results.at(), at);
-                tma::commit_group();
-                // The row before this one has left; before the first one, none has.
-                tma::wait_group_read::<1>();
-                if before.index != results.index {
-                    mbarrier::arrive(before.empty());
-                }
-            }
-            before = results;
-            results.advance();
+            let at = [share.first_channel, tile.column, tile.row + row, tile.image].map(
+                #[inline(always)]
+                |first| first as i32,
+            );
+            outgoing.send(map, at);
             row += 1;
         }
         index += p.slabs;
     }
-    if leads {
-        // Another kernel's blocks take the shared memory over as soon as this block ends.
-        tma::wait_group_read::<0>();
-    }
+    outgoing.finish();
 }
 
 /// Where, in a stage, `ldmatrix` finds this lane's row: eight channels, from the `chunk`-th eight of the slice on, of what tap
@@ -277,25 +260,4 @@ fn swizzled(position: u32, chunk: u32) -> u32 {
 const fn met<const STRIDE: usize, const HELD: usize>(phase: usize, r: usize) -> Option<usize> {
     let before = phase + HELD * STRIDE - r;
     if before % STRIDE == 0 { Some(before / STRIDE % HELD) } else { None }
-}
-
-/// Waits for the next row of the source, and says that a warp has read the one before, whose place is told by its barrier `read`
-/// (0 if there is none), once that has met its products: right behind its loads the barrier might be there before what they
-/// read.
-///
-/// # Safety
-/// All threads of the warp call it. The row lies at the address that is given back.
-#[inline(always)]
-unsafe fn next_row(ring: &mut Ring, read: &mut u32) -> u32 {
-    mbarrier::wait(ring.full(), ring.parity);
-    if *read != 0 {
-        warp::sync_warp();
-        if lane_id() == 0 {
-            mbarrier::arrive(*read);
-        }
-    }
-    *read = ring.empty();
-    let at = ring.at();
-    ring.advance();
-    at
 }

@@ -7,7 +7,7 @@
 //! add up through shared memory, in their order, and each block writes its own part.
 
 use super::super::grouped_mma::unroll;
-use super::{ROW_TAPS, Share, TAPS, Tile, Work, begin, met, next_row, swizzled, window};
+use super::{ROW_TAPS, Share, TAPS, Tile, Work, begin, met, swizzled, window};
 use crate::math::tensor_core::TensorCore;
 use crate::math::vector::for_each;
 use cuda_std::barrier::sync_named;
@@ -41,7 +41,7 @@ pub(super) unsafe fn run<
     maps: [MapAddress; 2],
 ) {
     let Some(Work { share, source: mut ring, .. }) = begin::<STRIDE, true>(p, maps, WIDTH) else { return };
-    let base = ring.base;
+    let base = ring.at();
     let (strip, part) = (share.warp / share.parts, share.warp % share.parts);
     // Groups of 32 channels need two warps for the channels of x.
     let (to_part, from_part) = if WIDTH == 32 { (part / 2, part / 4 * 2 + part % 2) } else { (part, part) };
@@ -70,7 +70,7 @@ pub(super) unsafe fn run<
             // Written out, so that elements need not be moved from one row to the next.
             for_each!(PHASE < PHASES, {
                 if PHASE < HELD * STRIDE {
-                    let at = next_row(&mut ring, &mut read);
+                    let at = ring.take(&mut read);
                     let mut x = [[0; 4]; ROW_TAPS];
                     unroll!(S in [0 1 2] { x[S] = ldmatrix::load_x4_transposed(at + windows[S]) });
                     if PHASE % STRIDE == 0 {

@@ -20,6 +20,7 @@ mod entry;
 mod store;
 
 use super::im2col_wgmma::Half;
+use crate::math::ring::Ring;
 use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
@@ -76,70 +77,12 @@ const CONSUMERS: u32 = 2;
 /// The period of the swizzle.
 const SWIZZLE_PERIOD: u32 = 1024;
 
-/// A ring of barriers with what they guard, and where one role stands in it.
-#[derive(Clone, Copy)]
-pub(super) struct Ring {
-    pub(super) base: u32,
-    pub(super) bytes: u32,
-    pub(super) count: u32,
-    pub(super) barriers: u32,
-    pub(super) index: u32,
-    pub(super) parity: u32,
-}
-
-impl Ring {
-    /// What is guarded now.
-    #[inline(always)]
-    pub(super) fn at(&self) -> u32 {
-        self.base + self.index * self.bytes
-    }
-
-    #[inline(always)]
-    pub(super) fn full(&self) -> u32 {
-        self.barriers + 16 * self.index
-    }
-
-    #[inline(always)]
-    pub(super) fn empty(&self) -> u32 {
-        self.full() + 8
-    }
-
-    #[inline(always)]
-    pub(super) fn advance(&mut self) {
-        self.index += 1;
-        if self.index == self.count {
-            self.index = 0;
-            self.parity ^= 1;
-        }
-    }
-
-    /// Makes the barriers ready for so many that write, and so many warps that read.
-    ///
-    /// # Safety
-    /// One thread, before any uses a barrier.
-    #[inline(always)]
-    pub(super) unsafe fn init(mut self, writers: u32, readers: u32) {
-        while self.parity == 0 {
-            mbarrier::init(self.full(), writers);
-            mbarrier::init(self.empty(), readers);
-            self.advance();
-        }
-    }
-}
-
 /// The rings of one block: of what is read, and of the filter.
 #[inline(always)]
 fn rings(layout: HaloShared, base: u32) -> (Ring, Ring) {
     let barriers = base + layout.barriers_at();
-    let halo = Ring { base, bytes: layout.buffer_bytes, count: layout.buffers, barriers, index: 0, parity: 0 };
-    let filter = Ring {
-        base: base + layout.ring_at(),
-        bytes: layout.stage_bytes,
-        count: layout.stages,
-        barriers: barriers + 16 * layout.buffers,
-        index: 0,
-        parity: 0,
-    };
+    let halo = Ring::new(base, layout.buffer_bytes, layout.buffers, barriers);
+    let filter = Ring::new(base + layout.ring_at(), layout.stage_bytes, layout.stages, barriers + 16 * layout.buffers);
     (halo, filter)
 }
 

@@ -17,12 +17,13 @@
 mod entry;
 mod sum;
 
+use crate::math::ring::Ring;
 use cuda_std::barrier::fence_proxy_async_shared;
 use cuda_std::thread::{block_dim_x, block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{mbarrier, schedule, shared, warp};
-use kernel_abi::ops::conv::halo_wgmma_split::{ConvHaloWgradParams, POSITION_BYTES, STEP, StripStage, TilePlace};
+use kernel_abi::ops::conv::halo_wgmma_split::{ConvHaloWgradParams, POSITION_BYTES, STEP, TilePlace};
 
 /// A thread's sums: those of an instruction of 64 × 192, which has the taps of a row as columns.
 type Sums = [f32; 96];
@@ -63,52 +64,6 @@ const SWIZZLE_PERIOD: u32 = 1024;
 /// From one step of the sum to the next, in a descriptor's units of 16 bytes.
 const STEP_UNITS: u64 = (STEP * POSITION_BYTES / 16) as u64;
 
-/// A ring of stages, and where one role stands in it.
-#[derive(Clone, Copy)]
-struct Ring {
-    base: u32,
-    barriers: u32,
-    bytes: u32,
-    count: u32,
-    index: u32,
-    parity: u32,
-}
-
-impl Ring {
-    #[inline(always)]
-    fn new(stage: StripStage, base: u32) -> Self {
-        let barriers = base + stage.barriers_at();
-        Ring { base, barriers, bytes: stage.bytes, count: stage.stages, index: 0, parity: 0 }
-    }
-
-    /// The current stage.
-    #[inline(always)]
-    fn at(&self) -> u32 {
-        self.base + self.index * self.bytes
-    }
-
-    /// The barrier that counts what is loaded.
-    #[inline(always)]
-    fn full(&self) -> u32 {
-        self.barriers + 16 * self.index
-    }
-
-    /// The barrier that counts who has read.
-    #[inline(always)]
-    fn empty(&self) -> u32 {
-        self.full() + 8
-    }
-
-    #[inline(always)]
-    fn advance(&mut self) {
-        self.index += 1;
-        if self.index == self.count {
-            self.index = 0;
-            self.parity ^= 1;
-        }
-    }
-}
-
 /// The kernel.
 ///
 /// # Safety
@@ -118,7 +73,7 @@ impl Ring {
 unsafe fn run<P: Product>(p: &ConvHaloWgradParams, maps: [MapAddress; 3]) {
     schedule::launch_dependents();
     let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
-    let ring = Ring::new(p.stage, base);
+    let ring = Ring::new(base, p.stage.bytes, p.stage.stages, base + p.stage.barriers_at());
     if thread_idx_x() == 0 {
         tma::prefetch_map(maps[0]);
         tma::prefetch_map(maps[1]);

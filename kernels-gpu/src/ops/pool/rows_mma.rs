@@ -1,0 +1,622 @@
+//! dx of maxima where channels lie together, for windows of 3 × 3, 1 apart, on Hopper: rows are streamed through shared memory
+//! by the copy engine, and tensor cores add up what windows beside each other have for an element.
+//!
+//! `ldmatrix` gives a warp a row of 16 windows and 16 channels, in three shifts, as products take their second factor: words
+//! of two neighbouring windows. Of each row of x the first maximum of every window's columns is told by two masks, which serve
+//! the three rows of windows that meet it; two more tell which row has a window's. Masked with these, dy is what the window
+//! has for one of its nine elements, and a product with a matrix of a diagonal of ones moves it to that element's column and
+//! adds it to the sums of three rows of dx. Nothing goes from lane to lane otherwise.
+//!
+//! Infinite dy, and such as are no numbers, would reach all columns of a product: rows with some of them are added kind by kind,
+//! as how often each meets an element. Rows of x with maxima that are no number, or less than any, are compared once more,
+//! since a NaN equals nothing and what is beside the image equals negative infinity.
+//!
+//! Columns beside the image are places in shared memory that no copy writes.
+//!
+//! Grid: any number of blocks, which share bands of rows of a slice of 64 channels of some images. Block: a warp for each span
+//! of windows of an image and 16 channels, one that brings rows, one that takes those of results away. Shared memory:
+//! dynamic, `RowsMmaTile::smem_bytes`.
+
+use super::columns::Words;
+use super::planes::for_each;
+use crate::math::element::{bf16, f16};
+use crate::math::ring::{Outgoing, Ring};
+use crate::math::tensor_core::TensorCore;
+use crate::math::vector;
+use cuda_std::barrier::{fence_proxy_async_shared, sync_threads};
+use cuda_std::thread::{block_dim_x, block_idx_x, grid_dim_x, lane_id, thread_idx_x};
+use cuda_std::tma::{self, MapAddress};
+use cuda_std::{ldmatrix, math, mbarrier, schedule, shared, warp};
+use kernel_abi::ops::pool::{
+    PoolRowsMmaParams, ROWS_MMA_CHANNELS, ROWS_MMA_COLUMN_BYTES, ROWS_MMA_HALO, ROWS_MMA_MARGIN, ROWS_MMA_PARTS,
+    ROWS_MMA_RESULTS, ROWS_MMA_SCRAP_BYTES, ROWS_MMA_SLICE, ROWS_MMA_STEP,
+};
+
+/// Rows and columns of a window.
+const SIDE: usize = 3;
+/// Halves of a warp's channels: each is a product's columns.
+const HALVES: usize = 2;
+/// Words of a lane: two of each half, 8 windows apart.
+const WORDS: usize = 4;
+/// Elements of a word.
+const PAIR: usize = 2;
+/// What places in shared memory are aligned to.
+const SWIZZLE_PERIOD: u32 = 1024;
+/// Bytes of eight channels.
+const CHUNK_BYTES: u32 = 16;
+
+/// Elements that are compared as words and added up by tensor cores.
+pub trait Compared: Words + TensorCore {
+    /// 1.
+    const ONE: u32;
+    /// Infinity.
+    const INFINITY: u32;
+    /// All bits of the elements that are equal.
+    fn same(a: u32, b: u32) -> u32;
+    /// All bits of the elements that are less.
+    fn less(a: u32, b: u32) -> u32;
+    /// Each element's smaller one, which is NaN if there is one.
+    fn smaller(a: u32, b: u32) -> u32;
+}
+
+macro_rules! compared {
+    ($($t:ident: $one:literal, $infinity:literal, $same:path, $less:path, $smaller:path;)*) => { $(
+        impl Compared for $t {
+            const ONE: u32 = $one;
+            const INFINITY: u32 = $infinity;
+            #[inline(always)]
+            fn same(a: u32, b: u32) -> u32 {
+                $same(a, b)
+            }
+            #[inline(always)]
+            fn less(a: u32, b: u32) -> u32 {
+                $less(a, b)
+            }
+            #[inline(always)]
+            fn smaller(a: u32, b: u32) -> u32 {
+                $smaller(a, b)
+            }
+        }
+    )* };
+}
+
+compared! {
+    f16: 0x3c00, 0x7c00, math::equal_mask_f16x2, math::less_mask_f16x2, math::min_nan_f16x2;
+    bf16: 0x3f80, 0x7f80, math::equal_mask_bf16x2, math::less_mask_bf16x2, math::min_nan_bf16x2;
+}
+
+/// Both elements of a word.
+const fn both(element: u32) -> u32 {
+    element << 16 | element
+}
+
+/// Kinds of dy: finite ones, infinities of either sign, NaNs.
+const KINDS: u32 = 4;
+/// All bits but the signs.
+const MAGNITUDES: u32 = both(0x7fff);
+const SIGNS: u32 = both(0x8000);
+
+/// Rows of one image, or of some, in one slice.
+struct Item {
+    channel: u32,
+    image: u32,
+    /// Rows of dx.
+    begin: i32,
+    end: i32,
+    /// The first row of x that is looked at, and of windows.
+    line: i32,
+    window: i32,
+}
+
+impl Item {
+    #[inline(always)]
+    fn new(p: &PoolRowsMmaParams, index: u32) -> Self {
+        let (rest, slice) = p.slices.div_rem(index);
+        let (group, band) = p.bands.div_rem(rest);
+        let (begin, rows, height) = ((band * p.tile.rows) as i32, p.tile.rows as i32, p.image[0] as i32);
+        let line = begin - ROWS_MMA_HALO as i32;
+        let window = line + p.padding[0] as i32;
+        Item {
+            channel: slice * ROWS_MMA_SLICE,
+            image: group * p.tile.images,
+            begin,
+            end: if height - begin < rows { height } else { begin + rows },
+            line: if line > 0 { line } else { 0 },
+            window: if window > 0 { window } else { 0 },
+        }
+    }
+
+    /// Behind the last row of x, or what stands for rows below it.
+    #[inline(always)]
+    fn end_line(&self) -> i32 {
+        self.end + ROWS_MMA_HALO as i32
+    }
+
+    /// The windows whose last row this is, if there are.
+    #[inline(always)]
+    fn window_of(&self, p: &PoolRowsMmaParams, line: i32) -> Option<i32> {
+        let window = line + p.padding[0] as i32 - ROWS_MMA_HALO as i32;
+        if window >= self.window && window < p.output[0] as i32 { Some(window) } else { None }
+    }
+}
+
+/// The kernel.
+///
+/// # Safety
+/// The host passes maps and extents of live tensors, and launches the threads and the shared memory of the tile.
+#[inline(always)]
+pub unsafe fn backward<T: Compared>(p: &PoolRowsMmaParams, maps: [MapAddress; 3]) {
+    schedule::launch_dependents();
+    let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
+    let barriers = base + p.tile.barriers_at();
+    let rows = Ring::new(base, p.tile.stage_bytes(), p.tile.stages, barriers);
+    let results =
+        Ring::new(base + p.tile.results_at(), p.tile.result_bytes(), ROWS_MMA_RESULTS, barriers + 16 * p.tile.stages);
+    let (warp, workers) = (warp::uniform(thread_idx_x() / 32), p.tile.warps());
+    if thread_idx_x() == 0 {
+        for_each!(I < SIDE, {
+            tma::prefetch_map(maps[I]);
+        });
+        rows.init(1, workers);
+        results.init(workers, 1);
+        mbarrier::fence_init();
+    }
+    // What copies leave stays: nothing is less than what is beside x, and there is no dy beside dy.
+    let mut stage = base;
+    while stage < base + p.tile.results_at() {
+        let mut at = thread_idx_x() * CHUNK_BYTES;
+        while at < p.tile.stage_bytes() {
+            let value = if at < p.tile.output_at() { both(T::INFINITY) | SIGNS } else { 0 };
+            shared::store_x4(stage + at, [value; 4]);
+            at += block_dim_x() * CHUNK_BYTES;
+        }
+        stage += p.tile.stage_bytes();
+    }
+    fence_proxy_async_shared();
+    sync_threads();
+    schedule::wait_for_predecessors();
+    if warp < workers {
+        Work::new(p, warp, base).compute::<T>(rows, results);
+    } else if warp == workers {
+        load_rows(p, maps, rows);
+    } else {
+        store_rows(p, maps[2], results);
+    }
+}
+
+/// Brings row after row of a block's items.
+///
+/// # Safety
+/// As [`backward`]; all threads of one warp.
+#[inline(always)]
+unsafe fn load_rows(p: &PoolRowsMmaParams, maps: [MapAddress; 3], mut ring: Ring) {
+    let leads = warp::elect();
+    let bytes = p.tile.images * ROWS_MMA_COLUMN_BYTES;
+    let mut index = block_idx_x();
+    while index < p.n_items {
+        let item = Item::new(p, index);
+        let mut line = item.line;
+        while line < item.end_line() {
+            let has_x = line < p.image[0] as i32;
+            let window = item.window_of(p, line);
+            if has_x || window.is_some() {
+                mbarrier::wait(ring.empty(), ring.parity ^ 1);
+                if leads {
+                    let x_bytes = if has_x { bytes * p.tile.image_columns } else { 0 };
+                    let dy_bytes = if window.is_some() { bytes * p.tile.output_columns } else { 0 };
+                    mbarrier::arrive_expect_bytes(ring.full(), x_bytes + dy_bytes);
+                    let mut image = 0;
+                    while image < p.tile.images {
+                        let (channel, n) = (item.channel as i32, (item.image + image) as i32);
+                        if has_x {
+                            let column = ROWS_MMA_MARGIN + image * p.tile.image_pitch();
+                            let to = ring.at() + column * ROWS_MMA_COLUMN_BYTES;
+                            tma::load_4d(to, maps[0], ring.full(), [channel, 0, line, n]);
+                        }
+                        if let Some(window) = window {
+                            let column = image * p.tile.output_pitch();
+                            let to = ring.at() + p.tile.output_at() + column * ROWS_MMA_COLUMN_BYTES;
+                            tma::load_4d(to, maps[1], ring.full(), [channel, 0, window, n]);
+                        }
+                        image += 1;
+                    }
+                }
+                ring.advance();
+            }
+            line += 1;
+        }
+        index += grid_dim_x();
+    }
+}
+
+/// Takes row after row of a block's results away.
+///
+/// # Safety
+/// As [`backward`]; all threads of one warp.
+#[inline(always)]
+unsafe fn store_rows(p: &PoolRowsMmaParams, map: MapAddress, results: Ring) {
+    let mut outgoing = Outgoing::new(results);
+    let mut index = block_idx_x();
+    while index < p.n_items {
+        let item = Item::new(p, index);
+        let mut h = item.begin;
+        while h < item.end {
+            outgoing.send(map, [item.channel as i32, 0, h, item.image as i32]);
+            h += 1;
+        }
+        index += grid_dim_x();
+    }
+    outgoing.finish();
+}
+
+/// Where eight channels of a column lie behind a place that is a multiple of the swizzle's period.
+#[inline(always)]
+fn swizzled(column: u32, chunk: u32) -> u32 {
+    column * ROWS_MMA_COLUMN_BYTES + (chunk ^ column % ROWS_MMA_MARGIN) * CHUNK_BYTES
+}
+
+/// Of a row of windows' columns, for each word: the maximum, and whether the first or the second column has it, the first that
+/// does.
+#[derive(Clone, Copy)]
+struct RowMost {
+    most: [u32; WORDS],
+    is_first: [u32; WORDS],
+    is_second: [u32; WORDS],
+}
+
+impl RowMost {
+    /// What is no row of the image.
+    #[inline(always)]
+    fn none<T: Compared>() -> Self {
+        RowMost { most: [both(T::INFINITY) | SIGNS; WORDS], is_first: [0; WORDS], is_second: [0; WORDS] }
+    }
+
+    /// Of so many columns, for maxima that are greater than negative infinity. Whether all of the warp's are is told with it.
+    #[inline(always)]
+    unsafe fn of<T: Compared>(columns: &[[u32; WORDS]; SIDE]) -> (Self, bool) {
+        let mut this = Self::none::<T>();
+        let mut least = 0;
+        vector::for_each!(W < WORDS, {
+            let most = T::larger::<false>(T::larger::<false>(columns[0][W], columns[1][W]), columns[2][W]);
+            least = if W == 0 { most } else { T::smaller(least, most) };
+            this.most[W] = most;
+            this.is_first[W] = T::same(columns[0][W], most);
+            this.is_second[W] = T::same(columns[1][W], most);
+        });
+        (this, warp::all(T::less(both(T::INFINITY) | SIGNS, least) == u32::MAX))
+    }
+
+    /// Finds the columns of any maxima: a NaN equals nothing, and what is beside the image equals negative infinity. `edge` are
+    /// the windows of the first word of a half whose first column exists.
+    #[inline(always)]
+    #[cold]
+    fn place_any<T: Compared>(&mut self, first: [u32; WORDS], second: [u32; WORDS], edge: u32) {
+        vector::for_each!(W < WORDS, {
+            let exist = if W % PAIR == 0 { edge } else { u32::MAX };
+            self.is_first[W] = (self.is_first[W] | nans::<T>(first[W])) & exist;
+            self.is_second[W] |= nans::<T>(second[W]);
+        });
+    }
+}
+
+/// All bits of the elements that are no numbers.
+#[inline(always)]
+fn nans<T: Compared>(word: u32) -> u32 {
+    !T::same(word, word)
+}
+
+/// The sums of a row of dx: a product's, of both halves of the channels.
+type Sums = [[f32; 4]; HALVES];
+
+/// A warp's share of a block's work.
+struct Work<'a> {
+    p: &'a PoolRowsMmaParams,
+    /// The image, of those of an item.
+    image: u32,
+    /// The first of its channels, of a slice's.
+    channel: u32,
+    /// The first window.
+    window: u32,
+    /// Where, in a stage, this lane's rows of `ldmatrix` lie, for each column of its windows.
+    x: [u32; SIDE],
+    dy: u32,
+    /// Where its row of `stmatrix` lies in a row of results, or anywhere.
+    dx: u32,
+    /// Whether it does.
+    writes: bool,
+    /// Of the first word of a half, the windows whose first column exists.
+    edge: u32,
+    /// First factors that move windows to their columns of x, without what is zero: rows and windows from 0 on and from 8 on,
+    /// and rows from 8 on of windows before.
+    diagonals: [[u32; 2]; SIDE],
+}
+
+impl<'a> Work<'a> {
+    #[inline(always)]
+    fn new(p: &'a PoolRowsMmaParams, warp: u32, base: u32) -> Self {
+        let (span, part) = (warp / ROWS_MMA_PARTS, warp % ROWS_MMA_PARTS);
+        let (image, span) = p.spans.div_rem(span);
+        let lane = lane_id();
+        let (place, chunk) = (lane % 16, part * 2 + lane / 16);
+        let window = span * ROWS_MMA_STEP;
+        // What would be windows behind the last one have no dy, and look at the first column.
+        let own = window + place;
+        let exists = own < p.output[1];
+        let column_of = |shift: u32| {
+            let column = if exists { own + shift } else { p.padding[1] };
+            swizzled(ROWS_MMA_MARGIN + image * p.tile.image_pitch() + column - p.padding[1], chunk)
+        };
+        let dy_column = image * p.tile.output_pitch() + if exists { own } else { p.output[1] };
+        // The first columns of a span are the last ones of the span before it.
+        let column = own.wrapping_sub(p.padding[1]);
+        let writes = (place >= ROWS_MMA_HALO || span == 0) && column < p.image[1];
+        let dx = swizzled(image * p.image[1] + column, chunk);
+        let scrap = base + p.tile.scrap_at() + warp * ROWS_MMA_SCRAP_BYTES + lane * CHUNK_BYTES;
+        Work {
+            p,
+            image,
+            channel: part * ROWS_MMA_CHANNELS,
+            window,
+            x: [column_of(0), column_of(1), column_of(2)],
+            dy: p.tile.output_at() + swizzled(dy_column, chunk),
+            dx: if writes { dx } else { scrap },
+            writes,
+            edge: if window == 0 && lane % 4 == 0 && p.padding[1] > 0 { !0xffff } else { u32::MAX },
+            diagonals: [[0; 2]; SIDE],
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn compute<T: Compared>(mut self, mut ring: Ring, mut results: Ring) {
+        let p = self.p;
+        self.diagonals = diagonals::<T>();
+        let (height, mut read) = (p.image[0] as i32, 0);
+        let mut index = block_idx_x();
+        while index < p.n_items {
+            let item = Item::new(p, index);
+            let mut rows = [RowMost::none::<T>(); SIDE];
+            // The rows that are not plain, this one first.
+            let mut odd = 0;
+            let mut sums: [Sums; SIDE] = [[[0.0; 4]; HALVES]; SIDE];
+            let mut line = item.line;
+            'lines: loop {
+                // Written out, so that neither rows nor sums need be moved from one line to the next.
+                for_each!(PHASE < SIDE, {
+                    const LAST: usize = (PHASE + 2) % SIDE;
+                    let has_x = line < height;
+                    let window = item.window_of(p, line);
+                    rows[LAST] = RowMost::none::<T>();
+                    odd <<= 1;
+                    if has_x || window.is_some() {
+                        let at = ring.take(&mut read);
+                        if has_x {
+                            let columns = self.x.map(
+                                #[inline(always)]
+                                |x| ldmatrix::load_x4_transposed(at + x),
+                            );
+                            let (row, plain) = RowMost::of::<T>(&columns);
+                            rows[LAST] = row;
+                            if !plain {
+                                odd |= 1;
+                                // Loaded anew, lest they be kept until here.
+                                let [first, second] = [self.x[0], self.x[1]].map(
+                                    #[inline(always)]
+                                    |x| ldmatrix::load_x4_transposed(at + x),
+                                );
+                                rows[LAST].place_any::<T>(first, second, self.edge);
+                            }
+                        }
+                        if let Some(window) = window {
+                            let dy = ldmatrix::load_x4_transposed(at + self.dy);
+                            let rows = [&rows[PHASE], &rows[(PHASE + 1) % SIDE], &rows[LAST]];
+                            // Of how many rows above the image a window looks at.
+                            let above = p.padding[0] as i32 - window;
+                            self.add::<T, PHASE>(rows, &dy, &mut sums, odd & 7 != 0, above);
+                        }
+                    }
+                    let h = line - ROWS_MMA_HALO as i32;
+                    if h >= item.begin {
+                        self.finish::<T>(&mut sums[PHASE], &item, h);
+                        mbarrier::wait(results.empty(), results.parity ^ 1);
+                        let [a, b] = sums[PHASE];
+                        let pairs =
+                            [T::pack(a[0], a[1]), T::pack(a[2], a[3]), T::pack(b[0], b[1]), T::pack(b[2], b[3])];
+                        let to = if self.writes { results.at() } else { 0 };
+                        ldmatrix::store_x4(to + self.dx, pairs);
+                        fence_proxy_async_shared();
+                        results.hand_on();
+                    }
+                    sums[PHASE] = [[0.0; 4]; HALVES];
+                    line += 1;
+                    if line == item.end_line() {
+                        break 'lines;
+                    }
+                });
+            }
+            index += grid_dim_x();
+        }
+    }
+
+    /// Adds what a row of windows has to the sums of the rows of dx that it meets, the first of which is `PHASE`. The windows
+    /// begin so many rows above the image; `odd` if some of the rows' maxima are not greater than negative infinity.
+    #[inline(always)]
+    unsafe fn add<T: Compared, const PHASE: usize>(
+        &self,
+        [a, b, c]: [&RowMost; SIDE],
+        dy: &[u32; WORDS],
+        sums: &mut [Sums; SIDE],
+        odd: bool,
+        above: i32,
+    ) {
+        // Which of a window's rows has its maximum: the first that does, else the second that does, else the third.
+        let (mut in_first, mut in_second) = ([0; WORDS], [0; WORDS]);
+        let mut largest = 0;
+        vector::for_each!(W < WORDS, {
+            let most = T::larger::<false>(T::larger::<false>(a.most[W], b.most[W]), c.most[W]);
+            in_first[W] = T::same(a.most[W], most);
+            in_second[W] = T::same(b.most[W], most);
+            let magnitude = dy[W] & MAGNITUDES;
+            largest = if W == 0 { magnitude } else { T::larger::<false>(largest, magnitude) };
+        });
+        if odd {
+            vector::for_each!(W < WORDS, {
+                in_first[W] = if above > 0 { 0 } else { in_first[W] | nans::<T>(a.most[W]) };
+                in_second[W] |= nans::<T>(b.most[W]);
+            });
+        }
+        let finite = T::less(largest, both(T::INFINITY)) == u32::MAX;
+        for_each!(HALF < HALVES, {
+            // What a window has, if its maximum is in this row.
+            let of_row = |row: usize, words: [u32; PAIR]| {
+                [0, 1].map(
+                    #[inline(always)]
+                    |r| {
+                        let w = HALF * PAIR + r;
+                        of_three(row, words[r], in_first[w], in_second[w])
+                    },
+                )
+            };
+            let dy = [dy[HALF * PAIR], dy[HALF * PAIR + 1]];
+            if warp::all(finite) {
+                for_each!(J < SIDE, {
+                    for_each!(I < SIDE, {
+                        let words = of_column::<J>([a, b, c][I], HALF, of_row(I, dy));
+                        self.multiply::<T, J>(&mut sums[(PHASE + I) % SIDE][HALF], words);
+                    });
+                });
+            } else {
+                let (mut kind, kinds) = (schedule::opaque(0), schedule::opaque(KINDS));
+                while kind < kinds {
+                    let words = dy.map(
+                        #[inline(always)]
+                        |dy| of_kind::<T>(dy, kind),
+                    );
+                    for_each!(I < SIDE, {
+                        let mut counts = [0.0; 4];
+                        for_each!(J < SIDE, {
+                            let words = of_column::<J>([a, b, c][I], HALF, of_row(I, words));
+                            self.multiply::<T, J>(&mut counts, words);
+                        });
+                        add_of_kind(&mut sums[(PHASE + I) % SIDE][HALF], counts, kind);
+                    });
+                    kind += 1;
+                }
+            }
+        });
+    }
+
+    /// Adds what windows have for their `J`-th columns to the sums of a row.
+    #[inline(always)]
+    fn multiply<T: Compared, const J: usize>(&self, sums: &mut [f32; 4], words: [u32; PAIR]) {
+        let [diagonal, before] = self.diagonals[J];
+        T::multiply(sums, [diagonal, before, 0, diagonal], words);
+    }
+
+    /// Scales a row's sums, and adds the prior values where there are any.
+    #[inline(always)]
+    unsafe fn finish<T: Compared>(&self, sums: &mut Sums, item: &Item, h: i32) {
+        let p = self.p;
+        if p.alpha != 1.0 {
+            for_each!(HALF < HALVES, {
+                sums[HALF] = sums[HALF].map(
+                    #[inline(always)]
+                    |sum| p.alpha * sum,
+                );
+            });
+        }
+        if p.beta != 0.0 {
+            let image = schedule::opaque(item.image + self.image);
+            let lane = schedule::opaque(lane_id());
+            for_each!(LOWER < PAIR, {
+                let place = lane / 4 + 8 * LOWER as u32;
+                let column = (self.window + place).wrapping_sub(p.padding[1]);
+                for_each!(HALF < HALVES, {
+                    let channel = item.channel + self.channel + 8 * HALF as u32 + lane % 4 * 2;
+                    if image < p.n && column < p.image[1] && channel < p.channels {
+                        let from = p.dx.offset(i64::from(image), i64::from(channel / 8), 0) + i64::from(channel % 8);
+                        let at = from + i64::from(h) * p.dx.strides[3] + i64::from(column) * p.dx.strides[4];
+                        let prior = T::unpack(*(address::<T>(p.dx.address, at) as *const u32));
+                        sums[HALF][2 * LOWER] += p.beta * prior[0];
+                        sums[HALF][2 * LOWER + 1] += p.beta * prior[1];
+                    }
+                });
+            });
+        }
+    }
+}
+
+/// Where an element lies.
+#[inline(always)]
+fn address<T>(base: u64, offset: i64) -> u64 {
+    base.wrapping_add((offset as u64).wrapping_mul(size_of::<T>() as u64))
+}
+
+/// The elements of a word that are of the first, second or third of three: of the third are those of none before.
+#[inline(always)]
+fn of_three(which: usize, word: u32, is_first: u32, is_second: u32) -> u32 {
+    // Written as single instructions: the negations, which rows that stay have in common, would be kept in registers.
+    match which {
+        0 => word & is_first,
+        1 => math::bits_of_three::<{ 0xf0 & !0xcc & 0xaa }>(word, is_first, is_second),
+        _ => math::bits_of_three::<{ 0xf0 & !(0xcc | 0xaa) }>(word, is_first, is_second),
+    }
+}
+
+/// What a half's windows have, if a row's maximum is in their `J`-th column.
+#[inline(always)]
+fn of_column<const J: usize>(row: &RowMost, half: usize, words: [u32; PAIR]) -> [u32; PAIR] {
+    [0, 1].map(
+        #[inline(always)]
+        |r| {
+            let (is_first, is_second) = (row.is_first[half * PAIR + r], row.is_second[half * PAIR + r]);
+            of_three(J, words[r], is_first, is_second)
+        },
+    )
+}
+
+/// Of a word of dy the finite elements, or ones where there are infinities of either sign, or NaNs.
+#[inline(always)]
+fn of_kind<T: Compared>(dy: u32, kind: u32) -> u32 {
+    let (ones, infinity) = (both(T::ONE), both(T::INFINITY));
+    match kind {
+        0 => dy & T::less(dy & MAGNITUDES, infinity),
+        1 => ones & T::same(dy, infinity),
+        2 => ones & T::same(dy, infinity | SIGNS),
+        _ => ones & nans::<T>(dy),
+    }
+}
+
+/// Adds a kind's sums: of finite ones themselves; of others, which are counted, what they are where there are any.
+#[inline(always)]
+fn add_of_kind(sums: &mut [f32; 4], counts: [f32; 4], kind: u32) {
+    let value = match kind {
+        1 => f32::INFINITY,
+        2 => f32::NEG_INFINITY,
+        _ => f32::NAN,
+    };
+    vector::for_each!(E < WORDS, {
+        sums[E] += if kind == 0 {
+            counts[E]
+        } else if counts[E] > 0.0 {
+            value
+        } else {
+            0.0
+        };
+    });
+}
+
+/// First factors of products that move windows by none, one and two columns.
+#[inline(always)]
+fn diagonals<T: Compared>() -> [[u32; 2]; SIDE] {
+    let (row, window) = (lane_id() / 4, lane_id() % 4 * 2);
+    // Rows that are so far behind their windows.
+    let ones = |behind: u32| {
+        let one = |window: u32| if row + behind == window { T::ONE } else { 0 };
+        one(window) | one(window + 1) << 16
+    };
+    let shifted = |by: u32| {
+        let lower = |window: u32| if row == window + by { T::ONE } else { 0 };
+        [lower(window) | lower(window + 1) << 16, ones(8 - by)]
+    };
+    [[ones(0), 0], shifted(1), shifted(2)]
+}
