@@ -30,10 +30,13 @@ const ELEMENT_BYTES: u64 = 2;
 /// Rows through shared memory, for groups of at most 32 channels.
 pub(super) struct GroupedTma;
 
-fn device(context: &Context) -> Device {
+/// A problem, and how it is cut for the device: a search of some 10 us, so nothing keeps it.
+fn cut(problem: &ConvProblem, context: &Context) -> Result<(View, Cut), Refusal> {
     let info = context.info();
     let units = info.n_units as u32;
-    Device { units, bytes_per_cycle: info.bytes_per_us / (f64::from(units) * CYCLES_PER_US) }
+    let view = View::of(problem)?;
+    let cut = view.cut(Device { units, bytes_per_cycle: info.bytes_per_us / (f64::from(units) * CYCLES_PER_US) })?;
+    Ok((view, cut))
 }
 
 impl Algorithm<ConvProblem> for GroupedTma {
@@ -43,9 +46,7 @@ impl Algorithm<ConvProblem> for GroupedTma {
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         check_hopper(context)?;
-        let view = View::of(problem)?;
-        view.cut(device(context))?;
-        Ok(vec![Config(view.row.symbol)])
+        cut(problem, context).map(|(view, _)| vec![Config(view.row.symbol)])
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, _: Config) -> u64 {
@@ -59,8 +60,7 @@ impl Algorithm<ConvProblem> for GroupedTma {
         /// Partial sums go through the second-level cache.
         const PARTIALS_SHARE: f64 = 2.0;
         // Fitted to times on an H100 (mobilenet's filters a channel, resnext50), with an H200's memory.
-        let cut = View::of(problem).and_then(|view| view.cut(device(context)).map(|cut| (view, cut)));
-        let Ok((view, cut)) = cut else { return f64::INFINITY };
+        let Ok((view, cut)) = cut(problem, context) else { return f64::INFINITY };
         let partials = view.partials_bytes() as f64;
         let ends = if partials > 0.0 { WGRAD_ENDS_US } else { ENDS_US };
         ends + cut.cycles / CYCLES_PER_US + 2.0 * partials / (PARTIALS_SHARE * context.info().bytes_per_us)
@@ -69,8 +69,7 @@ impl Algorithm<ConvProblem> for GroupedTma {
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let data_type = tma_type(problem.x().dtype()).map_err(refused)?;
-        let view = View::of(problem).map_err(refused)?;
-        let cut = view.cut(device(context)).map_err(refused)?;
+        let (view, cut) = cut(problem, context).map_err(refused)?;
         let function = context.function(config.0)?;
         // Not this problem's size: plans share the function.
         function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
