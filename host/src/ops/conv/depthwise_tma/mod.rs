@@ -143,18 +143,30 @@ impl DepthwiseTmaLaunch {
         [columns, rows]: [u32; 2],
     ) -> Result<[u64; 16], Error> {
         let tile = self.cut.params.tile;
-        let [height, width] = dims.map(|extent| extent as u64);
-        let channels = self.view.c as u64;
-        let column_bytes = channels * ELEMENT_BYTES;
-        let tiled = Tiled {
-            data_type: self.data_type,
-            address,
-            dims: &[channels, width, height, self.view.n as u64],
-            strides_bytes: &[column_bytes, width * column_bytes, height * width * column_bytes],
-            box_dims: &[tile.channels, columns, rows, tile.images],
-            element_strides: &[],
-            swizzle: Swizzle::None,
-        };
-        Ok(TensorMap::tiled(context, &tiled)?.words())
+        let dims = [self.view.c, dims[1], dims[0], self.view.n].map(|extent| extent as u64);
+        let box_dims = [tile.channels, columns, rows, tile.images];
+        images_map(context, (self.data_type, address), dims, box_dims, Swizzle::None)
     }
+}
+
+/// The map of densely channels-last images of 16-bit numbers, extents and box in the order `[C, W, H, N]`.
+pub(super) fn images_map(
+    context: &GpuContext,
+    (data_type, address): (TmaType, u64),
+    dims: [u64; 4],
+    box_dims: [u32; 4],
+    swizzle: Swizzle,
+) -> Result<[u64; 16], Error> {
+    let [channels, width, height, _] = dims;
+    let column_bytes = channels * ELEMENT_BYTES;
+    let tiled = Tiled {
+        data_type,
+        address,
+        dims: &dims,
+        strides_bytes: &[column_bytes, width * column_bytes, height * width * column_bytes],
+        box_dims: &box_dims,
+        element_strides: &[],
+        swizzle,
+    };
+    Ok(TensorMap::tiled(context, &tiled)?.words())
 }

@@ -12,10 +12,11 @@ mod cut;
 #[cfg(test)]
 mod tests;
 
+use super::depthwise_tma::images_map;
 use super::grouped_mma::{Partials, check_aligned};
 use super::im2col_wgmma::tma_type;
 use super::{ConvPass, ConvProblem};
-use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
+use crate::driver::{Function, GpuContext, Swizzle, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
@@ -23,9 +24,6 @@ use crate::{Context, Error, Stream};
 use cut::{CYCLES_PER_US, Cut, Device, View};
 use kernel_abi::ops::conv::grouped_tma::GROUPED_TMA_SLICE;
 use kernel_abi::ops::conv::halo_wgmma::MAX_SHARED_BYTES;
-
-/// Size of an element.
-const ELEMENT_BYTES: u64 = 2;
 
 /// Rows through shared memory, for groups of at most 32 channels.
 pub(super) struct GroupedTma;
@@ -139,18 +137,8 @@ impl Launch for GroupedTmaLaunch {
 impl GroupedTmaLaunch {
     /// The map of an image of height and width `dims`, for so many columns of a row of the tile's images.
     fn map(&self, context: &GpuContext, address: u64, dims: [u32; 2], columns: u32) -> Result<[u64; 16], Error> {
-        let [height, width] = dims.map(u64::from);
-        let channels = u64::from(self.view.c);
-        let column_bytes = channels * ELEMENT_BYTES;
-        let tiled = Tiled {
-            data_type: self.data_type,
-            address,
-            dims: &[channels, width, height, u64::from(self.view.n)],
-            strides_bytes: &[column_bytes, width * column_bytes, height * width * column_bytes],
-            box_dims: &[GROUPED_TMA_SLICE, columns, 1, self.cut.params.tile.images],
-            element_strides: &[],
-            swizzle: Swizzle::B128,
-        };
-        Ok(TensorMap::tiled(context, &tiled)?.words())
+        let dims = [self.view.c, dims[1], dims[0], self.view.n].map(u64::from);
+        let box_dims = [GROUPED_TMA_SLICE, columns, 1, self.cut.params.tile.images];
+        images_map(context, (self.data_type, address), dims, box_dims, Swizzle::B128)
     }
 }
