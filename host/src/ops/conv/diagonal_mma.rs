@@ -7,7 +7,7 @@
 //!
 //! `wgrad` with several slabs has a second kernel, which adds them up in a fixed order.
 
-use super::grouped_mma::{Partials, check_aligned};
+use super::grouped_mma::{Partials, check_aligned, check_copies};
 use super::{ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
@@ -276,13 +276,7 @@ fn judge(problem: &ConvProblem) -> Result<(&'static Row, ConvDiagonalParams), St
             shape.groups, shape.c, shape.k
         ));
     }
-    if shape.c % 8 != 0 {
-        return Err(format!("needs a multiple of 8 channels, for copies of 16 bytes; there are {}", shape.c));
-    }
-    let tensors = [("x", problem.x()), ("w", problem.w()), ("y", problem.y())];
-    if let Some((name, desc)) = tensors.iter().find(|(_, desc)| !desc.is_channels_last()) {
-        return Err(format!("needs {name} densely channels-last, its strides are {:?}", desc.strides()));
-    }
+    check_copies(problem)?;
     let [_, h, w] = shape.axes;
     if (h.dilation, w.dilation) != (1, 1) {
         return Err(format!("takes neighbouring taps, given dilation {}x{}", h.dilation, w.dilation));

@@ -13,12 +13,18 @@ const WGRAD_BLOCKS: u64 = 528;
 /// The most partial sums of `wgrad`, in bytes, beyond those of one slab.
 const MAX_PARTIALS_BYTES: u64 = 256 << 20;
 
-/// Judges layouts and sizes: why the kernels do not take a problem.
-pub(in crate::ops::conv) fn judge(problem: &ConvProblem) -> Result<(), String> {
+/// Refuses tensors whose channels do not lie together, or that have gaps.
+pub(in crate::ops::conv) fn check_channels_last(problem: &ConvProblem) -> Result<(), String> {
     let tensors = [("x", problem.x()), ("w", problem.w()), ("y", problem.y())];
     if let Some((name, desc)) = tensors.iter().find(|(_, desc)| !desc.is_channels_last()) {
         return Err(format!("needs {name} densely channels-last, its strides are {:?}", desc.strides()));
     }
+    Ok(())
+}
+
+/// Judges layouts and sizes: why the kernels do not take a problem.
+pub(in crate::ops::conv) fn judge(problem: &ConvProblem) -> Result<(), String> {
+    check_channels_last(problem)?;
     let shape = problem.shape();
     let product = |values: &[i64]| values.iter().fold(1i64, |product, &value| product.saturating_mul(value));
     let taps = product(&shape.filter);

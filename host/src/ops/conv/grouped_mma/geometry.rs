@@ -1,5 +1,6 @@
 //! Which problems the kernels for narrow groups take, and how they are cut into tiles.
 
+use super::super::cp_async_mma::geometry::check_channels_last;
 use kernel_abi::ops::conv::grouped_mma::{
     GROUPED_PIXEL_BYTES, GROUPED_ROWS, GROUPED_SLICE, GROUPED_STAGES, GroupedMmaParams, wgrad_row_parts,
 };
@@ -138,6 +139,15 @@ pub(super) fn partials_bytes(problem: &ConvProblem) -> u64 {
 /// Taps of an axis.
 const TAPS: i32 = 3;
 
+/// Refuses tensors that do not consist of copies of 16 bytes, channels last.
+pub(in crate::ops::conv) fn check_copies(problem: &ConvProblem) -> Result<(), String> {
+    let channels = problem.shape().c;
+    if channels % 8 != 0 {
+        return Err(format!("needs a multiple of 8 channels, for copies of 16 bytes; there are {channels}"));
+    }
+    check_channels_last(problem)
+}
+
 /// Whether the kernels take a problem, tiles aside.
 pub(in crate::ops::conv) fn judge(problem: &ConvProblem, shape: &ConvShape) -> Result<(), String> {
     let dtype = problem.x().dtype();
@@ -157,13 +167,7 @@ pub(in crate::ops::conv) fn judge(problem: &ConvProblem, shape: &ConvShape) -> R
             shape.group_k()
         ));
     }
-    if shape.c % 8 != 0 {
-        return Err(format!("needs a multiple of 8 channels, for copies of 16 bytes; there are {}", shape.c));
-    }
-    let tensors = [("x", problem.x()), ("w", problem.w()), ("y", problem.y())];
-    if let Some((name, desc)) = tensors.iter().find(|(_, desc)| !desc.is_channels_last()) {
-        return Err(format!("needs {name} densely channels-last, its strides are {:?}", desc.strides()));
-    }
+    check_copies(problem)?;
     let [_, h, w] = shape.axes;
     if problem.conv_pass() == ConvPass::Dgrad {
         let unit = (h.stride, w.stride) == (1, 1);

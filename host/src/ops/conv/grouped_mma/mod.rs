@@ -15,8 +15,8 @@ use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem, Stream};
-pub(super) use geometry::judge;
 use geometry::{Device, Geometry};
+pub(super) use geometry::{check_copies, judge};
 use kernel_abi::ops::conv::grouped_mma::{
     GROUPED_THREADS, GroupedMmaParams, REDUCE_ELEMS, REDUCE_ROWS, SplitReduceParams,
 };
