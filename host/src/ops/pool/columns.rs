@@ -1,7 +1,7 @@
 //! The gradient of maxima of small windows where channels lie together: a thread a column of windows of 16 bytes of
 //! channels, all in registers.
 
-use super::planes::Shape;
+use super::planes::{Shape, bind};
 use super::{PoolProblem, naive};
 use crate::launch::{Aligned, KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
@@ -64,11 +64,7 @@ impl Algorithm<PoolProblem> for Columns {
                 ..LaunchConfig::default()
             },
             params,
-            bind: |params, call| {
-                (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
-                (params.x.address, params.dy.address) = (call.address(0), call.address(1));
-                params.dx.address = call.address(2);
-            },
+            bind,
         };
         let align = Shape::of(problem).map_or(1, |shape| shape.layout.align());
         Ok(Box::new(Aligned { fast: columns, align, general: naive::launch(problem, context)? }))

@@ -3,7 +3,7 @@
 use super::strips::{fill, window_axes};
 use super::{PoolMode, PoolNan, PoolProblem};
 use crate::launch::{ChannelLayout, KernelLaunch, LaunchConfig};
-use crate::plan::Launch;
+use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem};
 use kernel_abi::division::Divisor;
@@ -60,13 +60,16 @@ impl Algorithm<PoolProblem> for Planes {
             function: context.function(config.0)?,
             config: LaunchConfig { grid: [blocks, 1, 1], block: [PLANE_THREADS, 1, 1], ..LaunchConfig::default() },
             params,
-            bind: |params, call| {
-                (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
-                (params.x.address, params.dy.address) = (call.address(0), call.address(1));
-                params.dx.address = call.address(2);
-            },
+            bind,
         }))
     }
+}
+
+/// Puts addresses and scalars into the parameters.
+pub(super) fn bind(params: &mut PoolPlaneParams, call: &Call<'_>) {
+    (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+    (params.x.address, params.dy.address) = (call.address(0), call.address(1));
+    params.dx.address = call.address(2);
 }
 
 /// The kernel and its parameters.

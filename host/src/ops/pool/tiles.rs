@@ -1,7 +1,8 @@
 //! The gradient of maxima at the speed of memory: a tile of dx a block, which looks for the maximum of each window once.
 
-use super::strips::{fill, window_axes};
-use super::{PoolMode, PoolNan, PoolProblem, naive};
+use super::planes::Shape;
+use super::strips::fill;
+use super::{PoolNan, PoolProblem, naive};
 use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, check_gpu};
@@ -91,14 +92,7 @@ struct Geometry {
 
 impl Geometry {
     fn of(problem: &PoolProblem) -> Result<Self, Refusal> {
-        let Some(dx) = problem.dx().filter(|_| problem.mode() == PoolMode::Max && problem.index().is_none()) else {
-            let (pass, mode) = (problem.pass(), problem.mode());
-            let index = if problem.index().is_some() { "an" } else { "no" };
-            let reason = format!("computes backward of max from x, given {pass} of {mode} with {index} index");
-            return Err(Refusal::new(reason));
-        };
-        let layout = ChannelLayout::of(&[problem.x(), problem.y(), dx])?;
-        let [d, h, w] = window_axes(problem)?;
+        let Shape { dx, layout, axes: [d, h, w] } = Shape::of(problem)?;
         if d.window != 1 || d.stride.divisor != 1 {
             let (window, stride) = (d.window, d.stride.divisor);
             return Err(Refusal::new(format!("takes windows of one plane side by side, given {window} of {stride}")));
