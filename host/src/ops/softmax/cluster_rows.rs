@@ -66,13 +66,9 @@ impl Algorithm<SoftmaxProblem> for ClusterRows {
             .filter_map(|kernel| blocks(kernel, pieces).map(|i| Config(kernel.names[i])))
             .collect();
         if configs.is_empty() {
-            let of_block = |kernel: &Kernel| i64::from(THREADS * kernel.pieces) * lanes;
-            let least = KERNELS.iter().filter(of_type).map(of_block).min().unwrap_or(0) / 2;
-            let most = KERNELS.iter().filter(of_type).map(of_block).max().unwrap_or(0) * i64::from(MAX_BLOCKS);
-            return Err(Refusal::new(format!(
-                "takes rows of more than {least} and up to {most} elements, given {}",
-                params.row_elems
-            )));
+            let of_blocks =
+                |kernel: &Kernel| [1, MAX_BLOCKS].map(|blocks| i64::from(THREADS * kernel.pieces * blocks) * lanes);
+            return Err(not_held(params.row_elems, KERNELS.iter().filter(of_type).flat_map(of_blocks)));
         }
         Ok(configs)
     }
@@ -133,6 +129,12 @@ pub(super) fn whole_pieces(problem: &SoftmaxProblem, context: &Context) -> Resul
 /// Elements of a piece.
 pub(super) fn lanes(problem: &SoftmaxProblem) -> i64 {
     PIECE / problem.input().dtype().size_bytes() as i64
+}
+
+/// Why no kernel of those that hold so many elements takes a row: each wants more than half of its threads at work.
+pub(super) fn not_held(row_elems: i64, held: impl Iterator<Item = i64> + Clone) -> Refusal {
+    let (least, most) = (held.clone().min().unwrap_or(0) / 2, held.max().unwrap_or(0));
+    Refusal::new(format!("takes rows of more than {least} and up to {most} elements, given {row_elems}"))
 }
 
 /// The logarithm of the fewest blocks that hold so many pieces, more than half of their threads with one at least.

@@ -1,6 +1,6 @@
 //! Rows of whole pieces that blocks take one after the other from a ring in shared memory.
 
-use super::cluster_rows::{Aligned, lanes, whole_pieces};
+use super::cluster_rows::{Aligned, lanes, not_held, whole_pieces};
 use super::lanes::launch;
 use super::{SoftmaxProblem, naive};
 use crate::launch::LaunchConfig;
@@ -84,12 +84,7 @@ impl Algorithm<SoftmaxProblem> for StreamedRows {
             .collect();
         if configs.is_empty() {
             let count = |kernel: &Kernel| holds(kernel) * lanes(problem);
-            let most = KERNELS.iter().filter(of_type).map(count).max().unwrap_or(0);
-            let least = KERNELS.iter().filter(of_type).map(count).min().unwrap_or(0) / 2;
-            return Err(Refusal::new(format!(
-                "takes rows of more than {least} and up to {most} elements, given {}",
-                params.row_elems
-            )));
+            return Err(not_held(params.row_elems, KERNELS.iter().filter(of_type).map(count)));
         }
         Ok(configs)
     }
