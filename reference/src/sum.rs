@@ -13,9 +13,15 @@ pub(crate) fn sum(terms: impl IntoIterator<Item = f64>) -> f64 {
     if sum.is_finite() { sum + lost } else { sum }
 }
 
+/// ln Σ eˣ, by differences from the largest x, so that nothing overflows; no number where that is infinite.
+pub(crate) fn log_sum_exp(terms: impl IntoIterator<Item = f64> + Clone) -> f64 {
+    let largest = terms.clone().into_iter().fold(f64::NEG_INFINITY, f64::max);
+    largest + sum(terms.into_iter().map(|x| (x - largest).exp())).ln()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::sum;
+    use super::{log_sum_exp, sum};
 
     #[test]
     fn many_equal_terms_lose_nothing() {
@@ -32,5 +38,11 @@ mod tests {
         assert_eq!(sum([f64::NEG_INFINITY, 2.0]), f64::NEG_INFINITY);
         assert!(sum([f64::INFINITY, f64::NEG_INFINITY]).is_nan() && sum([f64::NAN, 1.0]).is_nan());
         assert_eq!(sum([]), 0.0);
+    }
+
+    #[test]
+    fn powers_do_not_overflow() {
+        assert_eq!(log_sum_exp([1000.0, f64::NEG_INFINITY, 1000.0]), 1000.0 + 2f64.ln());
+        assert!(log_sum_exp([f64::NEG_INFINITY]).is_nan() && log_sum_exp([f64::INFINITY, 1.0]).is_nan());
     }
 }

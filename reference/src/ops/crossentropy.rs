@@ -1,7 +1,7 @@
 //! Cross-entropy, formula in [`kernel_abi::ops::crossentropy`].
 
 use crate::Judge;
-use crate::sum::sum;
+use crate::sum::{log_sum_exp, sum};
 use kernel_abi::ops::crossentropy::{CrossEntropyInput, CrossEntropyProblem, LossReduction};
 
 impl Judge for CrossEntropyProblem {
@@ -47,10 +47,7 @@ pub fn forward(problem: &CrossEntropyProblem, x: &[f64], target: &[f64], weight:
         let values: Vec<f64> = (0..problem.n_classes() as usize).map(|c| x[index(problem, row, c)]).collect();
         let lse = match problem.input() {
             CrossEntropyInput::LogProbs => 0.0,
-            CrossEntropyInput::Logits => {
-                let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                max + sum(values.iter().map(|x| (x - max).exp())).ln()
-            }
+            CrossEntropyInput::Logits => log_sum_exp(values.iter().copied()),
         };
         let (a, row_weight) = coefficients(problem, target, weight, row);
         // What no coefficient asks for does not count, be it infinite.

@@ -1,6 +1,7 @@
 //! Connectionist temporal classification, formula in [`kernel_abi::ops::ctc`].
 
 use crate::Judge;
+use crate::sum::log_sum_exp;
 use kernel_abi::ops::crossentropy::{CrossEntropyInput, LossReduction};
 use kernel_abi::ops::ctc::CtcProblem;
 
@@ -38,8 +39,7 @@ pub fn sequences(
             match problem.input() {
                 CrossEntropyInput::LogProbs => row.to_vec(),
                 CrossEntropyInput::Logits => {
-                    let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                    let lse = max + row.iter().map(|x| (x - max).exp()).sum::<f64>().ln();
+                    let lse = log_sum_exp(row.iter().copied());
                     row.iter().map(|x| x - lse).collect()
                 }
             }
@@ -53,10 +53,9 @@ pub fn sequences(
     (0..n_sequences).map(sequence).collect()
 }
 
-fn log_sum(terms: impl IntoIterator<Item = f64>) -> f64 {
-    let terms: Vec<f64> = terms.into_iter().collect();
-    let max = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if max == f64::NEG_INFINITY { max } else { max + terms.iter().map(|term| (term - max).exp()).sum::<f64>().ln() }
+/// The logarithm of a sum of probabilities: of none, or of nothing but zeros, -∞.
+fn log_sum(terms: impl Iterator<Item = f64> + Clone) -> f64 {
+    if terms.clone().all(|term| term == f64::NEG_INFINITY) { f64::NEG_INFINITY } else { log_sum_exp(terms) }
 }
 
 impl Sequence {

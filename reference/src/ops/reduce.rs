@@ -1,7 +1,7 @@
 //! Reduction, formulas in [`kernel_abi::ops::reduce`].
 
 use crate::Judge;
-use crate::sum::sum;
+use crate::sum::{log_sum_exp, sum};
 use kernel_abi::DType;
 use kernel_abi::ops::reduce::{ReducePass, ReduceProblem};
 
@@ -46,11 +46,11 @@ fn of(pass: ReducePass, x: &[f64]) -> (f64, f64) {
         ReducePass::Norm2 => squares().sqrt(),
         ReducePass::SumSquare => squares(),
         ReducePass::LogSum => all().ln(),
-        ReducePass::LogSumExp => {
-            let largest = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let shift = if largest.is_finite() { largest } else { 0.0 };
-            sum(x.iter().map(|x| (x - shift).exp())).ln() + shift
-        }
+        ReducePass::LogSumExp => match log_sum_exp(x.iter().copied()) {
+            // Where the largest is infinite, it needs no difference.
+            lse if lse.is_nan() => sum(x.iter().map(|x| x.exp())).ln(),
+            lse => lse,
+        },
         ReducePass::Min => return first(x, |x| -x),
         ReducePass::Max => return first(x, |x| x),
         ReducePass::Amax => {
