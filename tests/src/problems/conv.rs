@@ -24,6 +24,24 @@ fn axis() -> impl Strategy<Value = Axis> {
     })
 }
 
+/// The convolution along these axes.
+fn along(axes: &[Axis], groups: i64, mode: ConvMode) -> ConvDesc {
+    let [padding, padding_end, stride, dilation] =
+        [2, 3, 4, 5].map(|i| axes.iter().map(|axis| axis[i]).collect::<Vec<_>>());
+    ConvDesc::new()
+        .padding(&padding)
+        .padding_end(&padding_end)
+        .stride(&stride)
+        .dilation(&dilation)
+        .groups(groups)
+        .mode(mode)
+}
+
+/// Two extents, and behind them the input's or the filter's along each axis.
+fn extents(outer: [i64; 2], axes: &[Axis], i: usize) -> Vec<i64> {
+    outer.into_iter().chain(axes.iter().map(|axis| axis[i])).collect()
+}
+
 /// Batch, groups, input and output channels of a group; plain, grouped and depthwise.
 fn channels() -> impl Strategy<Value = [i64; 4]> {
     prop_oneof![
@@ -44,21 +62,13 @@ pub fn of(
     let words = (dtype, pass, prop::sample::select(ConvMode::ALL));
     (words, channels(), spatial, [layout(), layout(), layout()]).prop_map(
         |((dtype, pass, mode), [mut n, groups, mut group_c, mut group_k], axes, layouts)| {
-            let column = |i: usize| axes.iter().map(|axis| axis[i]).collect::<Vec<_>>();
-            let desc = ConvDesc::new()
-                .padding(&column(2))
-                .padding_end(&column(3))
-                .stride(&column(4))
-                .dilation(&column(5))
-                .groups(groups)
-                .mode(mode);
+            let desc = along(&axes, groups, mode);
             loop {
-                let extents = |outer: [i64; 2], i: usize| outer.into_iter().chain(column(i)).collect::<Vec<_>>();
-                let x = layouts[0].apply(dtype, &extents([n, groups * group_c], 0));
-                let w = layouts[1].apply(dtype, &extents([groups * group_k, group_c], 1));
+                let x = layouts[0].apply(dtype, &extents([n, groups * group_c], &axes, 0));
+                let w = layouts[1].apply(dtype, &extents([groups * group_k, group_c], &axes, 1));
                 let y_dims = desc.output_dims(&x, &w).expect("random axes are legal");
                 let y = layouts[2].apply(dtype, &y_dims);
-                let taps: i64 = column(1).iter().product();
+                let taps: i64 = axes.iter().map(|axis| axis[1]).product();
                 if y.n_elems() as f64 * (taps * group_c) as f64 > MAX_PRODUCTS && n * group_c * group_k > 1 {
                     [n, group_c, group_k] = [n, group_c, group_k].map(|extent| (extent + 1) / 2);
                     continue;
@@ -97,21 +107,13 @@ fn in_units(
     let gaps = [0i64..=1, 0i64..=1];
     (words, channels, spatial, gaps, unit).prop_map(
         |((dtype, pass, mode), (mut n, groups, mut group_c, mut group_k), axes, [x_gap, y_gap], unit)| {
-            let column = |i: usize| axes.iter().map(|axis| axis[i]).collect::<Vec<_>>();
-            let desc = ConvDesc::new()
-                .padding(&column(2))
-                .padding_end(&column(3))
-                .stride(&column(4))
-                .dilation(&column(5))
-                .groups(groups)
-                .mode(mode);
+            let desc = along(&axes, groups, mode);
             loop {
-                let extents = |outer: [i64; 2], i: usize| outer.into_iter().chain(column(i)).collect::<Vec<_>>();
-                let x = channels_last(dtype, &extents([n, groups * group_c * unit], 0), unit * x_gap);
-                let w = channels_last(dtype, &extents([groups * group_k * unit, group_c * unit], 1), 0);
+                let x = channels_last(dtype, &extents([n, groups * group_c * unit], &axes, 0), unit * x_gap);
+                let w = channels_last(dtype, &extents([groups * group_k * unit, group_c * unit], &axes, 1), 0);
                 let y_dims = desc.output_dims(&x, &w).expect("random axes are legal");
                 let y = channels_last(dtype, &y_dims, unit * y_gap);
-                let taps: i64 = column(1).iter().product();
+                let taps: i64 = axes.iter().map(|axis| axis[1]).product();
                 if y.n_elems() as f64 * (taps * group_c * unit) as f64 > MAX_PRODUCTS && (n > 1 || groups == 1) {
                     if n * group_c * group_k == 1 {
                         // The positions alone are too many: leave it at that.
@@ -218,15 +220,8 @@ pub fn single(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = Co
     let gaps = [0i64..=5, 0i64..=5, 0i64..=1];
     (pass, prop::sample::select(ConvMode::ALL), channels, spatial, layouts, gaps).prop_map(
         |(pass, mode, (mut n, mut groups, mut group_c, mut group_k), axes, last, [x_gap, y_gap, w_gap])| {
-            let column = |i: usize| axes.iter().map(|axis| axis[i]).collect::<Vec<_>>();
             loop {
-                let desc = ConvDesc::new()
-                    .padding(&column(2))
-                    .padding_end(&column(3))
-                    .stride(&column(4))
-                    .dilation(&column(5))
-                    .groups(groups)
-                    .mode(mode);
+                let desc = along(&axes, groups, mode);
                 let tensor = |dims: &[i64], gap: i64| {
                     if last {
                         channels_last(DType::F32, dims, gap)
@@ -234,11 +229,10 @@ pub fn single(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = Co
                         TensorDesc::packed(DType::F32, dims).expect("random extents are legal")
                     }
                 };
-                let extents = |outer: [i64; 2], i: usize| outer.into_iter().chain(column(i)).collect::<Vec<_>>();
-                let x = tensor(&extents([n, groups * group_c], 0), x_gap);
-                let w = tensor(&extents([groups * group_k, group_c], 1), w_gap);
+                let x = tensor(&extents([n, groups * group_c], &axes, 0), x_gap);
+                let w = tensor(&extents([groups * group_k, group_c], &axes, 1), w_gap);
                 let y = tensor(&desc.output_dims(&x, &w).expect("random axes are legal"), y_gap);
-                let taps: i64 = column(1).iter().product();
+                let taps: i64 = axes.iter().map(|axis| axis[1]).product();
                 if y.n_elems() as f64 * (taps * group_c) as f64 > MAX_PRODUCTS && n * groups * group_c * group_k > 1 {
                     (n, groups, group_c, group_k) = if n > 1 {
                         (n / 2, groups, group_c, group_k)
@@ -387,18 +381,10 @@ fn dense(dtypes: &'static [DType], pass: impl Strategy<Value = ConvPass>) -> imp
                     axis[3] = axis[3].max((axis[1] - 1) * dilation + 1 - axis[0] - axis[2]);
                 }
             }
-            let column = |i: usize| axes.iter().map(|axis| axis[i]).collect::<Vec<_>>();
-            let desc = ConvDesc::new()
-                .padding(&column(2))
-                .padding_end(&column(3))
-                .stride(&column(4))
-                .dilation(&column(5))
-                .mode(mode);
             loop {
-                let desc = desc.clone().groups(groups);
-                let extents = |outer: [i64; 2], i: usize| outer.into_iter().chain(column(i)).collect::<Vec<_>>();
-                let x = channels_last(dtype, &extents([n, groups * group_c], 0), 0);
-                let w = channels_last(dtype, &extents([groups * group_k, group_c], 1), 0);
+                let desc = along(&axes, groups, mode);
+                let x = channels_last(dtype, &extents([n, groups * group_c], &axes, 0), 0);
+                let w = channels_last(dtype, &extents([groups * group_k, group_c], &axes, 1), 0);
                 let y = channels_last(dtype, &desc.output_dims(&x, &w).expect("random axes are legal"), 0);
                 let terms = w.n_elems() / (groups * group_k);
                 if y.n_elems() * terms > MAX_PRODUCTS && n * groups > 1 {
@@ -475,19 +461,12 @@ pub fn depthwise(
             for axis in &mut axes {
                 axis[3] = axis[3].max((axis[1] - 1) * axis[5] + 1 - axis[0] - axis[2]);
             }
-            let column = |i: usize| axes.iter().map(|axis| axis[i]).collect::<Vec<_>>();
             let images = |dims: &[i64]| {
                 let desc = if last { TensorDesc::channels_last(dtype, dims) } else { TensorDesc::packed(dtype, dims) };
                 desc.expect("random extents are legal")
             };
             loop {
-                let desc = ConvDesc::new()
-                    .padding(&column(2))
-                    .padding_end(&column(3))
-                    .stride(&column(4))
-                    .dilation(&column(5))
-                    .groups(channels)
-                    .mode(mode);
+                let desc = along(&axes, channels, mode);
                 let x = images(&[n, channels, axes[0][0], axes[1][0]]);
                 let w = w_layout.apply(dtype, &[channels, 1, axes[0][1], axes[1][1]]);
                 let y = images(&desc.output_dims(&x, &w).expect("random axes are legal"));
