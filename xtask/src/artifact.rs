@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// An executable that cargo built.
 pub struct Artifact {
-    package: String,
+    /// Its package's folder.
+    pub package: String,
     /// What the package calls it.
     pub target: String,
     is_test: bool,
@@ -24,9 +25,9 @@ impl Artifact {
 }
 
 /// Runs a cargo build and lists the executables it made.
-pub fn build(root: &Path, verb: &str, args: &[&str]) -> Result<Vec<Artifact>> {
+pub fn build(root: &Path, args: &[&str]) -> Result<Vec<Artifact>> {
     let text = process::output(
-        process::cargo(root).arg(verb).args(args).args(["--message-format", "json-render-diagnostics"]),
+        process::cargo(root).arg("build").args(args).args(["--message-format", "json-render-diagnostics"]),
     )?;
     let mut artifacts = Vec::new();
     for line in text.lines().filter(|line| line.starts_with('{')) {

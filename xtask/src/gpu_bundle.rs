@@ -62,22 +62,20 @@ fn programs(root: &Path, cubin: bool) -> Result<Vec<(String, PathBuf)>> {
     let folder = root.join("target/gpu-bundle");
     std::fs::create_dir_all(&folder)?;
     let features: &[&str] = if cubin { &["--features", "oxidnn/cubin"] } else { &[] };
-    let tests = ["-p", "oxidnn", "-p", "oxidnn-tests", "--no-run", "--lib", "--tests"];
-    let others = ["-p", "oxidnn-cli", "-p", "oxidnn-benches", "-p", "oxidnn-conformance", "--bins"];
-    let tests = build(root, "test", &[&tests, features].concat())?;
-    let others = build(root, "build", &[&others, features].concat())?;
-    let tests = tests.into_iter().filter_map(|artifact| {
-        let name = artifact.test_name()?;
-        Some((format!("test-{name}"), artifact.executable))
-    });
-    let others = others.into_iter().map(|artifact| {
-        let has_name = artifact.target.starts_with("oxidnn");
-        (if has_name { artifact.target } else { format!("bench-{}", artifact.target) }, artifact.executable)
-    });
+    // One build, with the features that the workspace's tests have: all of it is there where they were built before.
+    let packages = ["oxidnn", "oxidnn-tests", "oxidnn-cli", "oxidnn-benches", "oxidnn-conformance"];
+    let packages: Vec<&str> = packages.into_iter().flat_map(|package| ["-p", package]).collect();
     let mut programs = Vec::new();
-    for (name, executable) in tests.chain(others) {
+    for artifact in build(root, &[&packages[..], &["--bins", "--tests"], features].concat())? {
+        let name = match artifact.test_name() {
+            Some(name) if ["host", "tests"].contains(&artifact.package.as_str()) => format!("test-{name}"),
+            // The programs have tests too, which stay here.
+            Some(_) => continue,
+            None if artifact.target.starts_with("oxidnn") => artifact.target,
+            None => format!("bench-{}", artifact.target),
+        };
         let stripped = folder.join(&name);
-        process::run(Command::new("strip").arg("-o").arg(&stripped).arg(&executable))?;
+        process::run(Command::new("strip").arg("-o").arg(&stripped).arg(&artifact.executable))?;
         programs.push((name, stripped));
     }
     Ok(programs)
