@@ -19,8 +19,8 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
 /// The runner with everything it needs, built; the cases are fetched where they are missing.
 pub fn command(root: &Path) -> Result<Command> {
     let cases = setup::onnx_cases(root)?;
-    // Of the workspace, whose features the tests are built with: else the library would be built once more.
-    let built = build(root, &["--quiet", "--workspace", "--bin", RUNNER])?;
+    // Beside a test, with the features that all tests are built with: else the library would be built once more.
+    let built = build(root, &["--quiet", "--workspace", "--bin", RUNNER, "--test", "store"])?;
     let found = built.iter().find(|artifact| artifact.target == RUNNER);
     let mut runner = Command::new(&found.with_context(|| format!("cargo built no {RUNNER}"))?.executable);
     runner.current_dir(root).args(["--docs", "docs/onnx.md", "--cases"]).arg(cases);
