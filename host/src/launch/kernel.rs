@@ -97,6 +97,11 @@ pub(crate) fn tag() -> u64 {
     RandomState::new().build_hasher().finish().max(1)
 }
 
+/// The quotient of numbers that are not negative, rounded up.
+pub(crate) fn div_ceil(number: i64, divisor: i64) -> i64 {
+    (number + divisor - 1) / divisor
+}
+
 /// A one-dimensional grid that covers `n_threads`, in blocks of `block`; kernels stride over the rest.
 pub(crate) fn linear_grid(n_threads: i64, block: u32) -> LaunchConfig {
     // Kernels loop by the size of the grid, so a cap costs nothing; this one keeps index arithmetic in 32 bits.

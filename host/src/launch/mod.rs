@@ -7,8 +7,8 @@ mod step;
 
 pub(crate) use channels::{ACCESS_BYTES, Aligned, ChannelLayout};
 pub(crate) use kernel::{
-    KernelLaunch, KernelRow, channels_innermost, covering_grid, grid_param, kernel_for, kernel_rows, launch_on,
-    linear_grid, scales_only, spatial_param, store_params, tag,
+    KernelLaunch, KernelRow, channels_innermost, covering_grid, div_ceil, grid_param, kernel_for, kernel_rows,
+    launch_on, linear_grid, scales_only, spatial_param, store_params, tag,
 };
 pub(crate) use step::{StepKernel, lies_alike, list_config, step_kernel, step_kernels};
 

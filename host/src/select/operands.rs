@@ -3,6 +3,7 @@
 //! A GPU draws less power, and so runs faster, on zeros; and a call that finds its operands in the second-level cache
 //! is not the call that a network makes.
 
+use crate::launch::div_ceil;
 use crate::{Args, Context, Error, Operand, Plan, Role, Stream, Tensor, TensorDesc, Workspace};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::StandardNormal;
@@ -82,7 +83,7 @@ impl Operands {
 
 /// From one set of an operand to the next.
 fn stride_elems(operand: &Operand) -> i64 {
-    (operand.desc.span_elems().max(1) + ALIGN_ELEMS - 1) / ALIGN_ELEMS * ALIGN_ELEMS
+    div_ceil(operand.desc.span_elems().max(1), ALIGN_ELEMS) * ALIGN_ELEMS
 }
 
 #[cfg(test)]

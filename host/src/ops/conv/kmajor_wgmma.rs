@@ -9,7 +9,7 @@ use super::im2col_wgmma::{
 use super::nchw_transposed::channels_last;
 use super::{ConvPass, ConvProblem};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
-use crate::launch::{LaunchConfig, launch, scales_only, store_params};
+use crate::launch::{LaunchConfig, div_ceil, launch, scales_only, store_params};
 use crate::ops::transform::Copying;
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
@@ -299,7 +299,7 @@ fn turned(problem: &ConvProblem) -> Result<(Copy, Filter), kernel_abi::BadDescri
     let (groups, group_c, group_k) = (shape.groups, shape.group_c(), shape.group_k());
     let [n_t, n_r, n_s] = shape.filter;
     let run = 16 / w.dtype().size_bytes() as i64;
-    let tap_stride = (group_k + run - 1) / run * run;
+    let tap_stride = div_ceil(group_k, run) * run;
     let row_stride = (n_t * n_r * n_s).saturating_mul(tap_stride);
     let dims = [groups, group_k, group_c, n_t, n_r, n_s];
     let from = TensorDesc::strided(w.dtype(), &dims, &[group_k * k, k, c, t, r, s])?;

@@ -10,7 +10,7 @@ use super::im2col_wgmma::{Positions, tma_type};
 use super::nchw_transposed::channels_last;
 use super::{ConvProblem, halo_wgmma, im2col_wgmma};
 use crate::driver::Function;
-use crate::launch::{LaunchConfig, launch};
+use crate::launch::{LaunchConfig, div_ceil, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, Error, Operand, Problem, Stream, TensorDesc};
@@ -106,7 +106,7 @@ impl Copy {
                 return Err(Refusal::new(reason));
             }
         };
-        let row_runs = (channels + i64::from(RUN) - 1) / i64::from(RUN);
+        let row_runs = div_ceil(channels, i64::from(RUN));
         let n_runs = positions.count().saturating_mul(row_runs);
         if n_runs > i64::from(i32::MAX) {
             return Err(Refusal::new(format!("copies up to {} runs of 8 channels, {name} has {n_runs}", i32::MAX)));

@@ -17,7 +17,7 @@ use super::im2col_wgmma::{
 };
 use super::{ConvAxis, ConvMode, ConvPass, ConvProblem, halo_wgmma};
 use crate::driver::Function;
-use crate::launch::{LaunchConfig, launch, linear_grid};
+use crate::launch::{LaunchConfig, div_ceil, launch, linear_grid};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, Error, Stream};
@@ -253,7 +253,7 @@ impl Packing {
             first: windows.map(|[first, _]| first),
             window: windows.map(|[_, extent]| extent),
             columns: channels * block[0] * block[1],
-            packed_sums: (sums + align - 1) / align * align,
+            packed_sums: div_ceil(sums, align) * align,
         })
     }
 
@@ -356,7 +356,7 @@ impl Packing {
     pub(super) fn blocks(&self, problem: &ConvProblem) -> Positions {
         let written = self.written_extents(problem);
         let block = self.block();
-        let blocks = [0, 1].map(|i| (written[1 + i] + block[i] - 1) / block[i]);
+        let blocks = [0, 1].map(|i| div_ceil(written[1 + i], block[i]));
         let [image_stride, _, depth_stride, ..] = five(problem.written());
         Positions {
             element_bytes: problem.x().dtype().size_bytes() as i64,

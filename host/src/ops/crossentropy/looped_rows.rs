@@ -2,7 +2,7 @@
 
 use super::naive::{Places, Steps, Sum, params, partials_bytes};
 use super::{CrossEntropyInput, CrossEntropyPass, CrossEntropyProblem, LossReduction};
-use crate::launch::LaunchConfig;
+use crate::launch::{LaunchConfig, div_ceil};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, check_gpu, cost};
 use crate::{Context, DType, Error, Problem};
@@ -181,11 +181,6 @@ fn reads_one(problem: &CrossEntropyProblem) -> bool {
 pub(super) fn max_pieces(problem: &CrossEntropyProblem) -> i64 {
     let lanes = PIECE / problem.x().dtype().size_bytes() as i64;
     div_ceil(problem.n_classes() + lanes - 1, lanes)
-}
-
-/// Rounded up, of numbers that are not negative.
-pub(super) fn div_ceil(a: i64, b: i64) -> i64 {
-    (a + b - 1) / b
 }
 
 /// Refuses what has no rows of contiguous classes, or what no tuned kernel takes.

@@ -1,10 +1,10 @@
 //! Few and long rows of contiguous classes, forward: several blocks a row, in two steps.
 
-use super::looped_rows::{contiguous_rows, div_ceil, max_pieces, spreads};
+use super::looped_rows::{contiguous_rows, max_pieces, spreads};
 use super::naive::{Places, params};
 use super::{CrossEntropyInput, CrossEntropyPass, CrossEntropyProblem};
 use crate::driver::Function;
-use crate::launch::{KernelRow, LaunchConfig, kernel_for, launch_on};
+use crate::launch::{KernelRow, LaunchConfig, div_ceil, kernel_for, launch_on};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, cost};
 use crate::{Context, Error, Problem, Stream};

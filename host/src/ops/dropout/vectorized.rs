@@ -2,7 +2,7 @@
 
 use super::DropoutProblem;
 use super::naive::{DropoutLaunch, params};
-use crate::launch::{KernelRow, LaunchConfig, kernel_for, kernel_rows};
+use crate::launch::{KernelRow, LaunchConfig, div_ceil, kernel_for, kernel_rows};
 use crate::plan::Launch;
 use crate::select::cost::LAUNCH_US;
 use crate::select::{Algorithm, Config, Refusal};
@@ -28,7 +28,7 @@ const BLOCKS_PER_UNIT: i64 = 3;
 fn blocks(problem: &DropoutProblem, context: &Context) -> i64 {
     // Words of the mask are written whole.
     let places = (problem.input().n_elems() + 31) / 32 * 32;
-    let blocks = (places + BLOCK * ROUND - 1) / (BLOCK * ROUND);
+    let blocks = div_ceil(places, BLOCK * ROUND);
     blocks.min(BLOCKS_PER_UNIT * context.info().n_units as i64)
 }
 

@@ -3,7 +3,7 @@
 use super::rows::{Geometry, MEMORY_SHARE, SEARCH_SHARE, SumGrid};
 use super::{GatherPass, GatherProblem, naive};
 use crate::driver::Function;
-use crate::launch::{KernelLaunch, LaunchConfig, launch_on};
+use crate::launch::{KernelLaunch, LaunchConfig, div_ceil, launch_on};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_gpu, cost};
 use crate::{Context, DType, Error, Stream};
@@ -41,7 +41,6 @@ fn listed(problem: &GatherProblem) -> Result<(SumGrid, GatherListedParams), Refu
     let geometry = Geometry::of(problem)?;
     let grid = geometry.sum_grid(problem);
     let indices = Geometry::indices(problem);
-    let div_ceil = |a: i64, b: i64| (a + b - 1) / b;
     let blocks = div_ceil(grid.row_blocks, MAX_RANGES);
     let chunk = div_ceil(div_ceil(i64::from(indices.n), MAX_CHUNKS), CHUNK_STEP) * CHUNK_STEP;
     let ranges = GatherRangesParams {

@@ -1,7 +1,7 @@
 //! Rows that are contiguous, as those of an embedding: copied as bytes, and summed up by lists of what belongs to them.
 
 use super::{GatherPass, GatherProblem, naive};
-use crate::launch::{ACCESS_BYTES, KernelLaunch, LaunchConfig};
+use crate::launch::{ACCESS_BYTES, KernelLaunch, LaunchConfig, div_ceil};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem, Stream};
@@ -231,7 +231,7 @@ impl Geometry {
         // More than a warp only where rows are too few for all multiprocessors.
         let threads_log2 = if n_rows > BUSY_BLOCKS { threads_log2.min(5) } else { threads_log2 };
         let blocks_of = |rows_at_once: i64| {
-            let groups = (n_rows + rows_at_once - 1) / rows_at_once;
+            let groups = div_ceil(n_rows, rows_at_once);
             ((groups << threads_log2) as u64).div_ceil(u64::from(ROWS_THREADS)) as i64
         };
         let each = blocks_of(1);
@@ -257,7 +257,7 @@ impl Geometry {
         let slabs = (self.accesses as u64).div_ceil(1 << threads_log2) as i64;
         let outer = inner * outermost;
         let block_rows = (rows * outer * slabs / BUSY_BLOCKS).clamp(1, MAX_BLOCK_ROWS.min(rows));
-        SumGrid { block_rows, row_blocks: (rows + block_rows - 1) / block_rows, slabs, outer, threads_log2 }
+        SumGrid { block_rows, row_blocks: div_ceil(rows, block_rows), slabs, outer, threads_log2 }
     }
 
     pub(super) fn sum_params(&self, problem: &GatherProblem, grid: &SumGrid) -> GatherSumParams {

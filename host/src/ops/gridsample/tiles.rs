@@ -1,7 +1,7 @@
 //! The gradient of the image by tiles: each block lists the outputs that read its tile once for all its positions.
 
 use super::{GridSampleProblem, naive};
-use crate::launch::{KernelLaunch, KernelRow, LaunchConfig, kernel_for, kernel_rows};
+use crate::launch::{KernelLaunch, KernelRow, LaunchConfig, div_ceil, kernel_for, kernel_rows};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Problem};
@@ -79,7 +79,7 @@ impl Algorithm<GridSampleProblem> for Tiles {
 /// Groups of channels, planes, tiles of a column and of a row.
 fn extents(problem: &GridSampleProblem) -> [i64; 4] {
     let shape = problem.shape();
-    let tiles = |extent: i64, tile: i64| (extent + tile - 1) / tile;
+    let tiles = |extent: i64, tile: i64| div_ceil(extent, tile);
     let [depth, height, width] = shape.image;
     [tiles(shape.c, TILE_CHANNELS as i64), depth, tiles(height, TILE[0]), tiles(width, TILE[1])]
 }

@@ -2,7 +2,7 @@
 
 use super::{LrnPass, LrnProblem, LrnRegion};
 use crate::driver::Function;
-use crate::launch::{LaunchConfig, launch_on};
+use crate::launch::{LaunchConfig, div_ceil, launch_on};
 use crate::plan::{Call, Launch};
 use crate::select::cost::LAUNCH_US;
 use crate::select::{Algorithm, Config, Refusal, check_gpu};
@@ -209,7 +209,7 @@ impl Geometry {
     }
 
     fn grid(&self, problem: &LrnProblem, walk: Walk) -> LaunchConfig {
-        let ceil = |a: i64, b: u32| (a + i64::from(b) - 1) / i64::from(b);
+        let ceil = |a: i64, b: u32| div_ceil(a, i64::from(b));
         let backward = problem.lrn_pass() == LrnPass::Backward;
         let own = match walk {
             Walk::Planes => PLANE_CHANNELS[usize::from(backward)],

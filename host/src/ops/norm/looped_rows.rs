@@ -4,7 +4,7 @@
 use super::row_registers::{Geometry, VECTOR_BYTES, bound, column_sums, params, wants_parts};
 use super::{NormPass, NormProblem, naive};
 use crate::driver::Function;
-use crate::launch::{KernelLaunch, KernelRow, LaunchConfig, kernel_for, kernel_rows};
+use crate::launch::{KernelLaunch, KernelRow, LaunchConfig, div_ceil, kernel_for, kernel_rows};
 use crate::ops::norm::naive::run;
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, cost};
@@ -104,13 +104,13 @@ fn elems_of_vector(problem: &NormProblem) -> i64 {
 /// Blocks beside one another that add up gradients of parameters.
 fn column_blocks(problem: &NormProblem) -> i64 {
     let columns = i64::from(SUMMED_COLUMNS) * elems_of_vector(problem);
-    (problem.count() + columns - 1) / columns
+    div_ceil(problem.count(), columns)
 }
 
 /// Parts of the rows.
 fn n_parts(problem: &NormProblem, context: &Context) -> i64 {
     let wanted = BLOCKS_PER_UNIT * context.info().n_units as i64 / column_blocks(problem);
-    wanted.min((problem.sharing().n_rows() + ROWS - 1) / ROWS).max(1)
+    wanted.min(div_ceil(problem.sharing().n_rows(), ROWS)).max(1)
 }
 
 /// Two numbers a part and column.

@@ -1,7 +1,7 @@
 //! Gradients of paddings whose elements are copied several times: 16 bytes of dx a thread, which gathers.
 
 use super::{Geometry, PadProblem};
-use crate::launch::{ACCESS_BYTES, KernelLaunch, KernelRow, covering_grid, kernel_for, kernel_rows};
+use crate::launch::{ACCESS_BYTES, KernelLaunch, KernelRow, covering_grid, div_ceil, kernel_for, kernel_rows};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Problem};
@@ -62,7 +62,7 @@ fn params(problem: &PadProblem) -> Result<PadGradientParams, Refusal> {
     let item = problem.x().dtype().size_bytes() as i64;
     let elems = ACCESS_BYTES as i64 / item;
     // One more for a row that does not begin at 16 bytes.
-    let pieces = (geometry.row.axis.x + elems - 1) / elems + 1;
+    let pieces = div_ceil(geometry.row.axis.x, elems) + 1;
     let n_rows: i64 = geometry.around.iter().map(|level| level.axis.x).product();
     let n_pieces = n_rows.saturating_mul(pieces);
     let dy_span = problem.y().span_elems();

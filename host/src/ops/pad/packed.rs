@@ -1,7 +1,7 @@
 //! Padding to a y without gaps: 16 bytes of it a thread, wherever its rows begin.
 
 use super::{CopyOrNaive, CopyRow, Geometry, PadProblem, copy_rows, copying_kernel, naive, repeated};
-use crate::launch::{ACCESS_BYTES, KernelLaunch, covering_grid};
+use crate::launch::{ACCESS_BYTES, KernelLaunch, covering_grid, div_ceil};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Problem};
@@ -90,7 +90,7 @@ fn params(problem: &PadProblem) -> Result<PadPackedParams, Refusal> {
         x_strides: std::array::from_fn(|i| if geometry.level(i).axis.x == 1 { 0 } else { geometry.level(i).x as i32 }),
         n: n as i32,
         // One more for a y that does not begin at 16 bytes.
-        n_pieces: ((n + elems - 1) / elems + 1) as u32,
+        n_pieces: (div_ceil(n, elems) + 1) as u32,
         mode: problem.mode() as u32,
     })
 }

@@ -1,7 +1,7 @@
 //! Padding at the speed of memory: rows that are contiguous in both tensors, 16 bytes of y a thread.
 
 use super::{CopyOrNaive, CopyRow, Geometry, PadProblem, copy_rows, copying_kernel, naive, repeated};
-use crate::launch::{ACCESS_BYTES, KernelLaunch, covering_grid};
+use crate::launch::{ACCESS_BYTES, KernelLaunch, covering_grid, div_ceil};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Problem};
@@ -67,7 +67,7 @@ fn params(problem: &PadProblem) -> Result<PadRowsParams, Refusal> {
     let item = problem.x().dtype().size_bytes() as i64;
     let elems = ACCESS_BYTES as i64 / item;
     // One more for a row that does not begin at 16 bytes.
-    let accesses = (geometry.row.axis.y + elems - 1) / elems + 1;
+    let accesses = div_ceil(geometry.row.axis.y, elems) + 1;
     let n_rows: i64 = geometry.around.iter().map(|level| level.axis.y).product();
     let n_accesses = n_rows.saturating_mul(accesses);
     if n_accesses > i64::from(i32::MAX) {

@@ -2,7 +2,7 @@
 
 use super::strips::{fill, window_axes};
 use super::{PoolMode, PoolNan, PoolProblem};
-use crate::launch::{ChannelLayout, KernelLaunch, LaunchConfig};
+use crate::launch::{ChannelLayout, KernelLaunch, LaunchConfig, div_ceil};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem};
@@ -88,7 +88,7 @@ fn of_columns(problem: &PoolProblem) -> Result<(&'static str, PoolPlaneParams), 
     let group = [8, 16].into_iter().find(|&group| group >= columns).unwrap_or(32);
     let spread = |rows: i64, per_strip: i64| {
         let wanted = BUSY_THREADS / per_strip.saturating_mul(group).max(1) + 1;
-        wanted.max((rows + MAX_STEPS - 1) / MAX_STEPS).min((rows + MIN_STEPS - 1) / MIN_STEPS)
+        wanted.max(div_ceil(rows, MAX_STEPS)).min(div_ceil(rows, MIN_STEPS))
     };
     Ok((symbol, shape.params(problem, [side, stride], [group, 1], spread)?))
 }
@@ -149,11 +149,11 @@ impl<'a> Shape<'a> {
         let beyond = (columns - group).max(0);
         let tiles = 1 + (beyond + group - halo - 1) / (group - halo);
         let [n, c] = [dx.dims()[0], dx.dims()[1] / layout.vec];
-        let chunks = (c + vectors - 1) / vectors;
+        let chunks = div_ceil(c, vectors);
         let per_strip = n.saturating_mul(chunks).saturating_mul(i64::from(d.image)).saturating_mul(tiles);
         let strips = strips(rows, per_strip);
-        let steps = (rows + strips - 1) / strips;
-        let strips = (rows + steps - 1) / steps;
+        let steps = div_ceil(rows, strips);
+        let strips = div_ceil(rows, steps);
         let n_groups = per_strip.saturating_mul(strips);
         let threads = group * vectors;
         if n_groups.saturating_mul(threads) > i64::from(i32::MAX) {

@@ -2,7 +2,7 @@
 //! lie together.
 
 use super::{PoolMode, PoolNan, PoolPass, PoolProblem, naive};
-use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
+use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig, div_ceil};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem};
@@ -201,7 +201,7 @@ impl Geometry {
         } else {
             1
         };
-        let strips = (written[1] + strip - 1) / strip;
+        let strips = div_ceil(written[1], strip);
         let (from, to) =
             if forward { (problem.x(), problem.y()) } else { (problem.y(), problem.dx().unwrap_or(problem.x())) };
         let divisor = |number: i64| Divisor::new(number as u32);

@@ -3,7 +3,7 @@
 use super::planes::Shape;
 use super::strips::fill;
 use super::{PoolNan, PoolProblem, naive};
-use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
+use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig, div_ceil};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem};
@@ -103,8 +103,8 @@ impl Geometry {
         }
         let even = |extent: i32, most: i64| {
             let extent = i64::from(extent);
-            let tiles = (extent + most - 1) / most;
-            (tiles, (extent + tiles - 1) / tiles)
+            let tiles = div_ceil(extent, most);
+            (tiles, div_ceil(extent, tiles))
         };
         let by_channels = layout.vec > 1;
         let (row_tiles, rows) = even(h.image, TILE_SIDE);
@@ -121,7 +121,7 @@ impl Geometry {
             let reason = format!("takes up to {MAX_SHARED} bytes of shared memory, needs {shared_bytes}");
             return Err(Refusal::new(reason));
         }
-        let chunks = (channels + i64::from(lanes) - 1) / i64::from(lanes);
+        let chunks = div_ceil(channels, i64::from(lanes));
         let blocks = [n, i64::from(d.image), row_tiles, column_tiles, chunks].into_iter().fold(1, i64::saturating_mul);
         if blocks > i64::from(i32::MAX) {
             return Err(Refusal::new(format!("takes up to {} tiles, given {blocks}", i32::MAX)));

@@ -2,7 +2,7 @@
 
 use super::strips::fill;
 use super::{PoolMode, PoolNan, PoolPass, PoolProblem, naive};
-use crate::launch::{ACCESS_BYTES, Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
+use crate::launch::{ACCESS_BYTES, Aligned, ChannelLayout, KernelLaunch, LaunchConfig, div_ceil};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem, TensorDesc};
@@ -146,17 +146,17 @@ impl Geometry {
         let row = row.ok_or_else(|| Refusal::new(format!("has no kernel for {wanted:?}")))?;
         let pieces = (positions + vec - 2) / vec + 1;
         // A round of loads a thread.
-        let lanes = (pieces + AHEAD - 1) / AHEAD;
+        let lanes = div_ceil(pieces, AHEAD);
         let lanes = (lanes as u32).next_power_of_two().min(32);
         let threads = i64::from(WHOLE_THREADS);
         let (channels, chunks, blocks) = if !forward {
-            (n * c, positions, (x.n_elems() + threads * vec - 1) / (threads * vec))
+            (n * c, positions, div_ceil(x.n_elems(), threads * vec))
         } else if together == "columns" {
             let channels = c / vec;
-            let chunks = (channels + i64::from(WHOLE_LANES) - 1) / i64::from(WHOLE_LANES);
+            let chunks = div_ceil(channels, i64::from(WHOLE_LANES));
             (channels, chunks, n * chunks)
         } else {
-            (n * c, c, (n * c * i64::from(lanes) + threads - 1) / threads)
+            (n * c, c, div_ceil(n * c * i64::from(lanes), threads))
         };
         let (x_tensor, y_tensor) = (layout.tensor(x), layout.tensor(y));
         let params = PoolWholeParams {

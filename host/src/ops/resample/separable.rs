@@ -1,9 +1,9 @@
 //! Resampling of images whose columns lie together: lines are read 16 bytes at a time, sums of rows stand in shared
 //! memory, from which each thread makes two columns of many lines.
 
-use super::tables::{ceil, ends, most, neighbours};
+use super::tables::{ends, most, neighbours};
 use super::{ResamplePass, ResampleProblem, naive};
-use crate::launch::{ACCESS_BYTES, Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
+use crate::launch::{ACCESS_BYTES, Aligned, ChannelLayout, KernelLaunch, LaunchConfig, div_ceil};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem, TensorDesc};
@@ -118,7 +118,8 @@ impl Geometry {
         let extents = |image: bool| shape.axes.map(|axis| if image { axis.image } else { axis.output });
         let ([_, _, read], [_, height, width]) = (extents(!backward), extents(backward));
         // Columns of a tile: as few tiles as may be, of equal size, but for whole pairs.
-        let tile_columns = ceil(ceil(width, ceil(width, SEPARABLE_COLUMNS)), COLUMNS_AT_ONCE) * COLUMNS_AT_ONCE;
+        let tile_columns =
+            div_ceil(div_ceil(width, div_ceil(width, SEPARABLE_COLUMNS)), COLUMNS_AT_ONCE) * COLUMNS_AT_ONCE;
         let whole = |desc: &TensorDesc, by: i64| {
             let last = desc.rank() - 1;
             desc.dims()[last] % by == 0 && (0..last).all(|i| desc.dims()[i] == 1 || desc.strides()[i] % by == 0)
@@ -146,8 +147,8 @@ impl Geometry {
         // Channels of all images are images where all lie one distance apart.
         let merges = |desc: &&TensorDesc| shape.c == 1 || desc.strides()[0] == shape.c * desc.strides()[1];
         let (outer, images) = if [from, to].iter().all(merges) { (1, shape.n * shape.c) } else { (shape.n, shape.c) };
-        let tile_rows = ceil(height, ceil(height, TILE_ROWS.min(room)));
-        let (along, down) = (ceil(width, tile_columns), ceil(height, tile_rows));
+        let tile_rows = div_ceil(height, div_ceil(height, TILE_ROWS.min(room)));
+        let (along, down) = (div_ceil(width, tile_columns), div_ceil(height, tile_rows));
         // As many blocks as are there together: tables are few then, and all end at once.
         let (tiles, wanted) = (along * down * outer, context.info().n_units as i64 * together);
         let tensor = |desc: &TensorDesc| {
@@ -161,8 +162,8 @@ impl Geometry {
         let apart = tensor(to).strides[1].max(1);
         let near = (i64::from(i32::MAX) - span(to)) / apart + 1;
         let at_once = (images * tiles / wanted).clamp(1, (room / tile_rows).min(images).min(near));
-        let group = ceil(ceil(images, at_once) * tiles, wanted).min(ceil(images, at_once)) * at_once;
-        let groups = ceil(images, group);
+        let group = div_ceil(div_ceil(images, at_once) * tiles, wanted).min(div_ceil(images, at_once)) * at_once;
+        let groups = div_ceil(images, group);
         let Some(blocks) = u32::try_from(tiles * groups).ok().filter(|&blocks| blocks <= i32::MAX as u32) else {
             return Err(Refusal::new(format!("counts to 2^31 - 1 blocks, given {}", tiles * groups)));
         };

@@ -2,7 +2,7 @@
 //! position of several channels where columns lie together, or channels that are no multiple of 16 bytes.
 
 use super::{ResamplePass, ResampleProblem, naive};
-use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig};
+use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig, div_ceil};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem, TensorDesc};
@@ -172,13 +172,12 @@ impl Geometry {
         let [depth, height, width] = shape.axes.map(|axis| if backward { axis.image } else { axis.output });
         let by_channels = layout.vec > 1 || !lies_by_columns(to);
         let channels = shape.c / layout.vec;
-        let units =
-            if layout.vec > 1 { channels } else { (channels + CHANNELS_AT_ONCE as i64 - 1) / CHANNELS_AT_ONCE as i64 };
+        let units = if layout.vec > 1 { channels } else { div_ceil(channels, CHANNELS_AT_ONCE as i64) };
         let items = shape.n * units * depth * height * width;
         // Fewer a block where there are few in all; a table still serves some.
         let share = (items / BUSY_BLOCKS).clamp(i64::from(BLOCK), BLOCK_ITEMS);
         // As few tiles as may be, of equal size.
-        let even = |extent: i64, most: i64| ceil(extent, ceil(extent, most.max(1)));
+        let even = |extent: i64, most: i64| div_ceil(extent, div_ceil(extent, most.max(1)));
         let (group, tile_columns, tile_rows);
         if by_channels {
             group = even(units, MAX_GROUP);
@@ -189,8 +188,8 @@ impl Geometry {
             tile_rows = even(height, (share / tile_columns).clamp(1, TILE_ROWS));
             group = even(units, share / (tile_columns * tile_rows));
         }
-        let groups = ceil(units, group);
-        let (along, down) = (ceil(width, tile_columns), ceil(height, tile_rows));
+        let groups = div_ceil(units, group);
+        let (along, down) = (div_ceil(width, tile_columns), div_ceil(height, tile_rows));
         let blocks = shape.n * groups * depth * down * along;
         let Some(blocks) = u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32) else {
             return Err(Refusal::new(format!("counts to 2^31 - 1 blocks, given {blocks}")));
@@ -216,8 +215,4 @@ impl Geometry {
         };
         Ok(Geometry { layout, row, params, blocks, neighbours })
     }
-}
-
-pub(super) fn ceil(number: i64, divisor: i64) -> i64 {
-    (number + divisor - 1) / divisor
 }

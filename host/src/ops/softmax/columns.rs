@@ -2,7 +2,7 @@
 
 use super::register_rows::for_gpu;
 use super::{SoftmaxProblem, naive};
-use crate::launch::{KernelLaunch, LaunchConfig};
+use crate::launch::{KernelLaunch, LaunchConfig, div_ceil};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, cost};
 use crate::{Context, DType, Error, Problem};
@@ -69,7 +69,7 @@ pub(super) fn columns(problem: &SoftmaxProblem, context: &Context) -> Result<Sof
 
 /// Blocks for threads of so many rows.
 fn blocks(params: &SoftmaxParams, width: i64) -> i64 {
-    naive::div_ceil(params.n_rows / params.inner * naive::div_ceil(params.inner, width), LANES)
+    div_ceil(params.n_rows / params.inner * div_ceil(params.inner, width), LANES)
 }
 
 /// Rows of a thread.

@@ -3,7 +3,7 @@
 use super::register_rows::contiguous_rows;
 use super::{SoftmaxProblem, naive};
 use crate::driver::Function;
-use crate::launch::{KernelLaunch, LaunchConfig};
+use crate::launch::{KernelLaunch, LaunchConfig, div_ceil};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, cost};
 use crate::{Context, DType, Error, Problem};
@@ -129,5 +129,5 @@ fn kernel(config: Config) -> &'static Kernel {
 }
 
 fn blocks(kernel: &Kernel, params: &SoftmaxParams) -> i64 {
-    naive::div_ceil(params.n_rows, i64::from(LANES_BLOCK / kernel.lanes))
+    div_ceil(params.n_rows, i64::from(LANES_BLOCK / kernel.lanes))
 }

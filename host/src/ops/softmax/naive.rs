@@ -84,8 +84,3 @@ pub(super) fn bind(params: &mut SoftmaxParams, call: &Call<'_>) {
     params.out_row.address = call.address(last);
     params.partials = call.workspace_address();
 }
-
-/// Rounded up, of numbers that are not negative.
-pub(super) fn div_ceil(a: i64, b: i64) -> i64 {
-    (a + b - 1) / b
-}

@@ -2,7 +2,7 @@
 
 use super::columns::columns;
 use super::{SoftmaxProblem, naive};
-use crate::launch::{KernelLaunch, KernelRow, LaunchConfig, kernel_for, kernel_rows};
+use crate::launch::{KernelLaunch, KernelRow, LaunchConfig, div_ceil, kernel_for, kernel_rows};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, cost};
 use crate::{Context, Error, Problem};
@@ -23,7 +23,7 @@ fn width(problem: &SoftmaxProblem) -> i64 {
 }
 
 fn blocks(problem: &SoftmaxProblem, params: &SoftmaxParams) -> i64 {
-    naive::div_ceil(params.n_rows / width(problem), i64::from(BLOCK))
+    div_ceil(params.n_rows / width(problem), i64::from(BLOCK))
 }
 
 impl Algorithm<SoftmaxProblem> for Pairs {

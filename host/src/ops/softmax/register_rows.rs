@@ -1,7 +1,7 @@
 //! Rows of contiguous elements in registers: read once, written once.
 
 use super::{SoftmaxProblem, naive};
-use crate::launch::{KernelLaunch, LaunchConfig};
+use crate::launch::{KernelLaunch, LaunchConfig, div_ceil};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, check_gpu, cost};
 use crate::{Context, DType, Error, Problem};
@@ -104,7 +104,7 @@ fn kernel(config: Config) -> &'static Kernel {
 }
 
 fn blocks(kernel: &Kernel, params: &SoftmaxParams) -> i64 {
-    naive::div_ceil(params.n_rows, i64::from(kernel.block / kernel.threads))
+    div_ceil(params.n_rows, i64::from(kernel.block / kernel.threads))
 }
 
 /// The parameters of a problem whose rows are contiguous in all tensors, or why they are not, or not for these kernels.

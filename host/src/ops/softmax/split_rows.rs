@@ -4,7 +4,7 @@ use super::looped_rows::{THREADS, max_pieces};
 use super::register_rows::contiguous_rows;
 use super::{SoftmaxProblem, naive};
 use crate::driver::Function;
-use crate::launch::{LaunchConfig, launch_on};
+use crate::launch::{LaunchConfig, div_ceil, launch_on};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, cost};
 use crate::{Context, DType, Error, Problem, Stream};
@@ -35,11 +35,11 @@ pub(super) struct SplitRows;
 /// How a row is cut: into so many parts of so many pieces.
 fn parts(problem: &SoftmaxProblem, context: &Context) -> (i64, i64) {
     let (n_rows, pieces) = (naive::params(problem).n_rows, max_pieces(problem));
-    let wanted = naive::div_ceil(BLOCKS_PER_UNIT * context.info().n_units as i64, n_rows);
+    let wanted = div_ceil(BLOCKS_PER_UNIT * context.info().n_units as i64, n_rows);
     // One thread combines each part.
     let n_parts = wanted.min(i64::from(THREADS)).max(1);
-    let part_pieces = naive::div_ceil(naive::div_ceil(pieces, n_parts), ROUND) * ROUND;
-    (naive::div_ceil(pieces, part_pieces), part_pieces)
+    let part_pieces = div_ceil(div_ceil(pieces, n_parts), ROUND) * ROUND;
+    (div_ceil(pieces, part_pieces), part_pieces)
 }
 
 fn symbol(problem: &SoftmaxProblem, step: &str) -> Option<&'static str> {

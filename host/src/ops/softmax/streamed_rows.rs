@@ -3,7 +3,7 @@
 use super::cluster_rows::{Aligned, lanes, not_held, whole_pieces};
 use super::lanes::launch;
 use super::{SoftmaxProblem, naive};
-use crate::launch::LaunchConfig;
+use crate::launch::{LaunchConfig, div_ceil};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, cost};
 use crate::{Context, DType, Error, Problem};
@@ -99,17 +99,13 @@ impl Algorithm<SoftmaxProblem> for StreamedRows {
         // Threads without elements cost a little, and so does the beginning of a block, which only many rows make up for.
         let held = f64::from(kernel.threads * kernel.pieces) * lanes(problem) as f64;
         let idle = 1.0 + 0.02 * held / problem.rows().row_elems as f64 + 0.01 * whole as f64;
-        1.0 + cost::blocks_us(
-            problem.bytes() * idle,
-            naive::div_ceil(rows, i64::from(kernel.block / kernel.threads)),
-            context,
-        )
+        1.0 + cost::blocks_us(problem.bytes() * idle, div_ceil(rows, i64::from(kernel.block / kernel.threads)), context)
     }
 
     fn prepare(&self, problem: &SoftmaxProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let (kernel, whole) = kernel(config);
         let params = naive::params(problem);
-        let blocks = naive::div_ceil(params.n_rows, i64::from(kernel.block / kernel.threads));
+        let blocks = div_ceil(params.n_rows, i64::from(kernel.block / kernel.threads));
         let resident = context.info().n_units as i64 * i64::from(kernel.blocks);
         let shared_bytes = slots(kernel, whole) * teams(kernel) * slot_bytes(kernel);
         let function = context.function(kernel.symbol)?;

@@ -1,7 +1,7 @@
 //! Layout changes of any permutation of dimensions: tiles of 32 × 32 elements through shared memory.
 
 use super::{TransformProblem, naive};
-use crate::launch::{KernelLaunch, LaunchConfig};
+use crate::launch::{KernelLaunch, LaunchConfig, div_ceil};
 use crate::plan::{Call, Launch};
 use crate::select::cost::LAUNCH_US;
 use crate::select::{Algorithm, Config, Refusal, check_gpu};
@@ -99,7 +99,7 @@ fn params(problem: &TransformProblem) -> Result<(PermuteParams, u32), Refusal> {
             format!("goes through up to {PERMUTE_LEVELS} dimensions around the tiles, there are {}", others.len());
         return Err(Refusal::new(reason));
     }
-    let tiles = |extent: i64| (extent + i64::from(PERMUTE_TILE) - 1) / i64::from(PERMUTE_TILE);
+    let tiles = |extent: i64| div_ceil(extent, i64::from(PERMUTE_TILE));
     let (row_tiles, col_tiles) = (tiles(from.dims[row]), tiles(from.dims[col]));
     let blocks = others.iter().map(|&i| from.dims[i]).chain([row_tiles, col_tiles]).try_fold(1i64, i64::checked_mul);
     let Some(blocks) = blocks.filter(|&blocks| blocks <= i64::from(i32::MAX) / i64::from(PERMUTE_TILE)) else {

@@ -2,6 +2,7 @@
 
 use super::geometry::{Action, Geometry, action};
 use crate::DType;
+use crate::launch::div_ceil;
 use kernel_abi::ops::conv::{DepthwiseParams, RUN_MAX};
 
 /// Threads of a block.
@@ -85,9 +86,9 @@ fn cut(geometry: &Geometry, row: &'static Row) -> Option<RowCut> {
     let groups = params.c / row.vec;
     let group_bytes = row.vec * geometry.dtype.size_bytes() as i32;
     params.channel_run = channel_run(groups, group_bytes);
-    let runs = (i64::from(groups) + i64::from(params.channel_run) - 1) / i64::from(params.channel_run);
+    let runs = div_ceil(i64::from(groups), i64::from(params.channel_run));
     let slots = i64::from(THREADS as i32 / params.channel_run);
-    let ceil = |a: i64, b: i32| (a + i64::from(b) - 1) / i64::from(b);
+    let ceil = |a: i64, b: i32| div_ceil(a, i64::from(b));
     // What a thread steps over, and how far a strip reaches, in target positions.
     let (rows, columns) = if row.action == Action::Spread {
         // The gather's padding, turned around again.
@@ -98,7 +99,7 @@ fn cut(geometry: &Geometry, row: &'static Row) -> Option<RowCut> {
         (i64::from(params.target_dims[0]), ceil(i64::from(params.target_dims[1]), row.strip))
     };
     let items = |item_rows: i32| params.n.checked_mul(ceil(rows, item_rows))?.checked_mul(columns);
-    let blocks = |items: i64| (items + slots - 1) / slots;
+    let blocks = |items: i64| div_ceil(items, slots);
     // The more rows an item has, the fewer rows are loaded twice; the fewer, the better the device is filled.
     let cost = |item_rows: i32| {
         let Some(items) = items(item_rows) else { return f64::INFINITY };

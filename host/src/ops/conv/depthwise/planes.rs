@@ -2,6 +2,7 @@
 
 use super::geometry::{Action, Geometry, action};
 use crate::DType;
+use crate::launch::div_ceil;
 use kernel_abi::ops::conv::{DepthwiseParams, REGION_BYTES};
 
 /// Threads of a block.
@@ -79,15 +80,14 @@ pub(super) fn cut(geometry: &Geometry, row: &Row) -> Option<(DepthwiseParams, u6
         run = (32 / lanes).min(ROOM / plane_bytes).clamp(1, c);
     } else {
         let most = (1..=steps.min(256)).rev().find(|&rows| band_bytes(rows) <= ROOM)?;
-        let bands = (steps + most - 1) / most;
-        rows = (steps + bands - 1) / bands;
+        let bands = div_ceil(steps, most);
+        rows = div_ceil(steps, bands);
     }
-    let ceil = |a: i64, b: i64| (a + b - 1) / b;
     let n_items = if row.action == Action::Wgrad {
-        let (groups, bands) = (ceil(c, run), params.n.checked_mul(ceil(steps, rows))?);
+        let (groups, bands) = (div_ceil(c, run), params.n.checked_mul(div_ceil(steps, rows))?);
         // Every slab has the same number of bands, but for the last ones.
-        let rounds = ceil(bands, (ENOUGH_WARPS / groups).clamp(1, bands));
-        let slabs = ceil(bands, rounds);
+        let rounds = div_ceil(bands, (ENOUGH_WARPS / groups).clamp(1, bands));
+        let slabs = div_ceil(bands, rounds);
         if bands > i64::from(i32::MAX) / 2 {
             return None;
         }
@@ -95,15 +95,15 @@ pub(super) fn cut(geometry: &Geometry, row: &Row) -> Option<(DepthwiseParams, u6
         groups * slabs
     } else {
         // Small problems are cut finer.
-        while run > 1 && ceil(planes, run) < ENOUGH_WARPS {
+        while run > 1 && div_ceil(planes, run) < ENOUGH_WARPS {
             run -= 1;
         }
-        while run == 1 && rows > 4 && planes * ceil(steps, rows) < ENOUGH_WARPS / 2 {
-            rows = ceil(rows, 2);
+        while run == 1 && rows > 4 && planes * div_ceil(steps, rows) < ENOUGH_WARPS / 2 {
+            rows = div_ceil(rows, 2);
         }
-        ceil(planes, run).checked_mul(ceil(steps, rows))?
+        div_ceil(planes, run).checked_mul(div_ceil(steps, rows))?
     };
     (params.channel_run, params.item_rows) = (run as i32, i32::try_from(rows).ok()?);
     params.n_items = n_items;
-    (n_items <= i64::from(i32::MAX)).then(|| (params, ceil(n_items, WARPS) as u64))
+    (n_items <= i64::from(i32::MAX)).then(|| (params, div_ceil(n_items, WARPS) as u64))
 }

@@ -2,6 +2,7 @@
 
 use super::geometry::{Action, Geometry, action};
 use crate::DType;
+use crate::launch::div_ceil;
 use kernel_abi::ops::conv::{DepthwiseParams, TOEPLITZ_MAX_LINES, TOEPLITZ_REGION, toeplitz_pitch};
 
 /// Blocks that a large device runs at once.
@@ -79,17 +80,13 @@ pub(super) fn row(geometry: &Geometry) -> Option<&'static Row> {
     KERNELS.iter().filter(fits).find(wide).or_else(|| KERNELS.iter().find(fits))
 }
 
-fn ceil(a: i64, b: i64) -> i64 {
-    (a + b - 1) / b
-}
-
 /// Parameters and number of blocks; None for rows wider than a warp's region, or more work than the kernel counts.
 pub(super) fn cut(geometry: &Geometry, row: &Row) -> Option<(DepthwiseParams, u64)> {
     let params = match row.action {
         Action::Wgrad => cut_wgrad(geometry, row),
         _ => cut_gather(geometry, row),
     }?;
-    let blocks = ceil(params.n_items, i64::from(row.threads() / 32));
+    let blocks = div_ceil(params.n_items, i64::from(row.threads() / 32));
     (params.n_items <= i64::from(i32::MAX)).then_some((params, blocks as u64))
 }
 
@@ -98,23 +95,23 @@ fn cut_gather(geometry: &Geometry, row: &Row) -> Option<DepthwiseParams> {
     let (n, c, height) = (params.n, i64::from(params.c), i64::from(params.target_dims[0]));
     let most_lines = i64::from(TOEPLITZ_MAX_LINES);
     // Products one below the other, and about as much for what an item begins with.
-    let effort = |lines: i64| ceil(lines, TILE_ROWS) + 1;
+    let effort = |lines: i64| div_ceil(lines, TILE_ROWS) + 1;
     let (mut images, mut rows) = (1, height);
     if height <= most_lines && row.image_bytes(&params, height) <= row.room() {
         let most = (row.room() / row.image_bytes(&params, height)).min(most_lines / height).min(n);
-        let enough = |images: &i64| *images == 1 || ceil(n, *images) * c >= row.enough_warps();
-        images = (1..=most).filter(enough).min_by_key(|&images| ceil(n, images) * effort(images * height))?;
+        let enough = |images: &i64| *images == 1 || div_ceil(n, *images) * c >= row.enough_warps();
+        images = (1..=most).filter(enough).min_by_key(|&images| div_ceil(n, images) * effort(images * height))?;
     } else {
         // Rows that two bands share are copied twice.
         let filter = i64::from(params.filter[0]);
-        let effort = |rows: &i64| ceil(height, *rows) * (TILE_ROWS * effort(*rows) + *rows + filter);
+        let effort = |rows: &i64| div_ceil(height, *rows) * (TILE_ROWS * effort(*rows) + *rows + filter);
         let fits = |rows: &i64| row.image_bytes(&params, *rows) <= row.room();
         rows = (1..=height.min(most_lines)).filter(fits).min_by_key(effort)?;
     }
-    if rows > TILE_ROWS && n.checked_mul(c)? * ceil(height, rows) < row.enough_warps() {
+    if rows > TILE_ROWS && n.checked_mul(c)? * div_ceil(height, rows) < row.enough_warps() {
         rows = TILE_ROWS;
     }
-    let n_items = ceil(n, images).checked_mul(c)?.checked_mul(ceil(height, rows))?;
+    let n_items = div_ceil(n, images).checked_mul(c)?.checked_mul(div_ceil(height, rows))?;
     (params.channel_run, params.item_rows, params.n_items) = (images as i32, rows as i32, n_items);
     Some(params)
 }
@@ -122,7 +119,7 @@ fn cut_gather(geometry: &Geometry, row: &Row) -> Option<DepthwiseParams> {
 fn cut_wgrad(geometry: &Geometry, row: &Row) -> Option<DepthwiseParams> {
     let mut params = geometry.params();
     let (n, c, height) = (params.n, i64::from(params.c), i64::from(params.target_dims[0]));
-    let tiles = |rows: i64| ceil(rows, WGRAD_TILE_ROWS) * WGRAD_TILE_ROWS;
+    let tiles = |rows: i64| div_ceil(rows, WGRAD_TILE_ROWS) * WGRAD_TILE_ROWS;
     let mut rows = tiles(height.min(row.room()));
     while rows > 0 && row.image_bytes(&params, rows) > row.room() {
         rows -= WGRAD_TILE_ROWS;
@@ -130,16 +127,16 @@ fn cut_wgrad(geometry: &Geometry, row: &Row) -> Option<DepthwiseParams> {
     if rows == 0 {
         return None;
     }
-    let bands = ceil(height, rows);
-    rows = tiles(ceil(height, bands));
+    let bands = div_ceil(height, rows);
+    rows = tiles(div_ceil(height, bands));
     let mut images = if bands == 1 { (row.room() / row.image_bytes(&params, rows)).min(n) } else { 1 };
-    let parts = |images: i64| ceil(n, images).checked_mul(bands).filter(|&parts| parts <= i64::from(i32::MAX) / 2);
+    let parts = |images: i64| div_ceil(n, images).checked_mul(bands).filter(|&parts| parts <= i64::from(i32::MAX) / 2);
     while images > 1 && c * parts(images)? < row.enough_warps() {
         images -= 1;
     }
     let parts = parts(images)?;
     // Every slab has the same number of parts, but for the last ones.
-    let slabs = ceil(parts, ceil(parts, (row.enough_warps() / c).clamp(1, parts)));
+    let slabs = div_ceil(parts, div_ceil(parts, (row.enough_warps() / c).clamp(1, parts)));
     (params.channel_run, params.item_rows, params.n_slabs) = (images as i32, rows as i32, slabs as i32);
     params.n_items = c * slabs;
     Some(params)

@@ -1,6 +1,7 @@
 //! Which problems the kernels take, and how each cuts them.
 
 use crate::DType;
+use crate::launch::div_ceil;
 use crate::ops::conv::depthwise::{Action, Geometry, action};
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::select::Refusal;
@@ -213,12 +214,12 @@ impl View {
         let tiles = tiles.checked_mul(i64::from(groups)).filter(|&tiles| tiles <= MAX_TILES)?;
         let at_once = units * i64::from(resident);
         let most_workers = (at_once / slices).max(1);
-        let rounds = (tiles + most_workers - 1) / most_workers;
+        let rounds = div_ceil(tiles, most_workers);
         // As few workers as do it in the same number of rounds.
-        let workers = (tiles + rounds - 1) / rounds;
+        let workers = div_ceil(tiles, rounds);
         let blocks = u32::try_from(workers * slices).ok().filter(|&blocks| blocks <= i32::MAX as u32)?;
-        let waves = (i64::from(blocks) + at_once - 1) / at_once;
-        let used = ((i64::from(blocks) + units - 1) / units).min(i64::from(resident)) as u32;
+        let waves = div_ceil(i64::from(blocks), at_once);
+        let used = div_ceil(i64::from(blocks), units).min(i64::from(resident)) as u32;
         // All that is of use, and that the blocks have room for.
         let wanted = UNDER_WAY.div_ceil(used * tile.slot_bytes(form)) + 1;
         while tile.slots < wanted.min(DEPTHWISE_TMA_MAX_SLOTS) {

@@ -5,7 +5,7 @@ use super::{
     ALIGN_BYTES, LAUNCH_US, check, check_address, check_groups, check_problem, launch_linear, read_name, side,
 };
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
-use crate::launch::{LaunchConfig, launch};
+use crate::launch::{LaunchConfig, div_ceil, launch};
 use crate::ops::conv::im2col_wgmma::{
     AxisClass, CYCLES_PER_US, Class, ENDS_US, Filter, Positions, View, check_window, classes, five, halves_cycles,
     parts_cycles, read_access,
@@ -341,7 +341,7 @@ fn filter_params(problem: &ConvProblem, packed_c: Option<i64>) -> ConvFilterPart
     let [k, c, t, r, s] = five(problem.w());
     let panels = |channels: i64| {
         let panel = i64::from(PARTS_PANEL);
-        (channels + panel - 1) / panel * panel
+        div_ceil(channels, panel) * panel
     };
     let params = |channels: i64| ConvFilterPartsParams {
         from: 0,

@@ -2,6 +2,7 @@
 
 use super::{ALIGN_BYTES, ConvProblem, launch_linear};
 use crate::driver::Function;
+use crate::launch::div_ceil;
 use crate::ops::conv::im2col_wgmma::{Positions, five};
 use crate::ops::conv::{ConvMode, ConvPass};
 use crate::select::Refusal;
@@ -38,7 +39,7 @@ impl Copy5 {
         for (i, &dim) in desc.dims().iter().enumerate() {
             dims[if i < 2 { i } else { i + 5 - desc.rank() }] = dim;
         }
-        let packed_c = (dims[1] + QUAD - 1) / QUAD * QUAD;
+        let packed_c = div_ceil(dims[1], QUAD) * QUAD;
         let copy = Copy5 { strides: five(desc), dims, padding, packed_w, packed_c };
         let bytes = [dims[0], dims[2], dims[3], packed_w, packed_c]
             .iter()

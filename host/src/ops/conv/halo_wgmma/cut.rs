@@ -1,6 +1,7 @@
 //! How planes are cut into tiles, and tiles are shared out.
 
 use super::{Form, MAX_BOX, MAX_RESIDENT, MIN_STAGES, View, WAIT_CYCLES};
+use crate::launch::div_ceil;
 use crate::ops::conv::im2col_wgmma::AxisClass;
 use kernel_abi::ops::conv::halo_wgmma::{HaloShared, MAX_STAGES, MIN_BUFFERS, position_bytes};
 
@@ -82,7 +83,7 @@ impl View {
         let (bytes, tile_m) = (position_bytes(form.depth), i64::from(form.tile_m));
         let mut best: Option<Cut> = None;
         for strips in 1..=w.min(64) {
-            let strip_w = (w + strips - 1) / strips;
+            let strip_w = div_ceil(w, strips);
             let pitch = if strips == 1 { columns.pitch(w, self.read.extents[2]) } else { strip_w + span_w };
             let image_rows = rows.pitch(h, self.read.extents[1]);
             let of_image = (h - 1) * pitch + w;
@@ -92,7 +93,7 @@ impl View {
                 let read = tile_m.max(((images - 1) * image_rows + h) * pitch) + span_h * pitch + span_w;
                 (images, image_rows, 1, (read - images * image_rows * pitch).max(span_w))
             } else {
-                let m_blocks = (h * pitch + tile_m - 1) / tile_m;
+                let m_blocks = div_ceil(h * pitch, tile_m);
                 // Tiles begin at multiples of what the pitch has in common with them.
                 let farthest = pitch - (1 << pitch.trailing_zeros().min(tile_m.trailing_zeros()));
                 (1, (farthest + tile_m + pitch - 1) / pitch + span_h, m_blocks, span_w)
@@ -138,8 +139,8 @@ impl View {
 
     /// Tiles of a group.
     pub(super) fn n_tiles(&self, cut: &Cut, gemm_n: u32) -> i64 {
-        let n_blocks = (self.columns + i64::from(gemm_n) - 1) / i64::from(gemm_n);
-        let images = (self.read.images + cut.images - 1) / cut.images;
+        let n_blocks = div_ceil(self.columns, i64::from(gemm_n));
+        let images = div_ceil(self.read.images, cut.images);
         images * self.extents[0] * cut.strips * cut.m_blocks * n_blocks
     }
 
@@ -152,9 +153,9 @@ impl View {
         } else {
             (n_tiles * self.groups, n_units)
         };
-        let rounds = (tiles + most - 1) / most;
+        let rounds = div_ceil(tiles, most);
         // As few blocks as do it in the same number of rounds: the others would only draw power.
-        let shares = if rounds == 0 { 1 } else { (tiles + rounds - 1) / rounds };
+        let shares = if rounds == 0 { 1 } else { div_ceil(tiles, rounds) };
         (shares, rounds)
     }
 }

@@ -18,7 +18,7 @@ mod tests;
 use super::im2col_wgmma::{Class, Filter, Positions, Spread, check_address, classes, tma_type};
 use super::{ConvPass, ConvProblem};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
-use crate::launch::{LaunchConfig, launch};
+use crate::launch::{LaunchConfig, div_ceil, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
@@ -245,7 +245,7 @@ impl View {
 
     /// Panels of so many channels that are read.
     fn panels(&self, depth: u32) -> i64 {
-        (self.channels + i64::from(depth) - 1) / i64::from(depth)
+        div_ceil(self.channels, i64::from(depth))
     }
 
     /// Products of a tile: one for each tap and panel.
@@ -292,7 +292,7 @@ impl View {
         let waits = self.waits(&cut, form) as f64 * WAIT_CYCLES / CYCLES_PER_US;
         if form.resident {
             // Each of two consumers has tiles of its own, which take twice as long.
-            let rounds = rounds * ((self.groups + n_units - 1) / n_units);
+            let rounds = rounds * div_ceil(self.groups, n_units);
             ENDS_US + RESIDENT_US + rounds as f64 * (2.17 * sum + out + waits)
         } else {
             ENDS_US + rounds as f64 * (sum + out)
@@ -336,7 +336,7 @@ impl View {
             groups: divisor(self.groups),
             channels: self.channels as u32,
             group_k: if self.sum_is_contiguous { self.columns as u32 } else { self.channels as u32 },
-            n_blocks: divisor((self.columns + i64::from(form.gemm_n) - 1) / i64::from(form.gemm_n)),
+            n_blocks: divisor(div_ceil(self.columns, i64::from(form.gemm_n))),
             m_blocks: divisor(cut.m_blocks),
             strips: divisor(cut.strips),
             strip_w: cut.strip_w as u32,

@@ -1,6 +1,7 @@
 //! How images are cut into strips and the sum into parts, and how long that takes.
 
 use super::super::im2col_wgmma::MULTIPROCESSORS;
+use crate::launch::div_ceil;
 use kernel_abi::ops::conv::halo_wgmma_split::{ROW_TAPS, STEP, StripStage};
 
 /// The largest extent of a copy.
@@ -56,14 +57,14 @@ impl Plane {
         let mut best: Option<Cut> = None;
         let mut last_w = 0;
         for parts in 1..=q.min(if self.planes_are_linear { MAX_PARTS } else { 1 }) {
-            let part_w = (q + parts - 1) / parts;
+            let part_w = div_ceil(q, parts);
             let pitch = self.pitch(parts, part_w);
             if part_w == last_w || pitch > MAX_BOX {
                 continue;
             }
             last_w = part_w;
             // As many as there really are, now that the width is known.
-            let parts = (q + part_w - 1) / part_w;
+            let parts = div_ceil(q, part_w);
             for steps in 1..=MAX_STEPS {
                 let Some(cut) = self.cut_into(parts, part_w, pitch, steps) else { break };
                 if best.is_none_or(|best| cut.us < best.us) {
@@ -97,7 +98,7 @@ impl Plane {
         // All taps of an instruction read, whether there are as many or not.
         let span_w = i64::from(ROW_TAPS - 1) * self.dilation[1];
         let length = steps * i64::from(STEP);
-        let row_blocks = (self.output[0] * pitch + length - 1) / length;
+        let row_blocks = div_ceil(self.output[0] * pitch, length);
         // Multiples of the length, modulo the pitch.
         let most_first = if row_blocks == 1 { 0 } else { pitch - gcd(length, pitch) };
         if span_h > MAX_BOX || span_w > MAX_BOX {

@@ -2,6 +2,7 @@
 
 use super::{ALIGN_BYTES, ELEMENT_BYTES};
 use crate::driver::{GpuContext, Im2col, Swizzle, TensorMap, Tiled, TmaType};
+use crate::launch::div_ceil;
 use crate::select::Refusal;
 use crate::{Error, TensorDesc};
 use kernel_abi::ops::conv::im2col_wgmma::access;
@@ -84,7 +85,7 @@ impl Positions {
             image_stride: desc.strides()[0],
         };
         // From the innermost axis out, so that an axis of extent 1 can take the place behind its neighbour.
-        let mut behind = (channels + align - 1) / align * align;
+        let mut behind = div_ceil(channels, align) * align;
         for axis in (0..3).rev() {
             if axis >= absent {
                 positions.extents[axis] = desc.dims()[2 + axis - absent];

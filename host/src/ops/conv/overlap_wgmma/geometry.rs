@@ -3,6 +3,7 @@
 use super::super::im2col_wgmma::{MULTIPROCESSORS, tma_type};
 use super::super::{ConvAxis, ConvMode, ConvProblem};
 use crate::TensorDesc;
+use crate::launch::div_ceil;
 use crate::select::Refusal;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::overlap_wgmma::{
@@ -334,7 +335,7 @@ impl Windows {
     fn sizes(&self) -> impl Iterator<Item = (i64, i64)> {
         let [_, p, q] = self.output;
         // Rows of the same length, up to a column.
-        let widths = [1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 1024].map(|parts: i64| (q + parts - 1) / parts);
+        let widths = [1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 1024].map(|parts: i64| div_ceil(q, parts));
         widths.into_iter().flat_map(move |width| (1..=p.min(MAX_ROWS)).map(move |rows| (rows, width)))
     }
 

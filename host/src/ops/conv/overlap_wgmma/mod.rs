@@ -12,7 +12,7 @@ use super::grouped_mma::Partials;
 use super::im2col_wgmma::{MULTIPROCESSORS, Positions, check_address, tma_type};
 use super::{ConvPass, ConvProblem};
 use crate::driver::{DriverError, Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
-use crate::launch::{LaunchConfig, launch};
+use crate::launch::{LaunchConfig, div_ceil, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Stream};
@@ -85,7 +85,7 @@ impl FpropRow {
     /// Whether no narrower instruction computes as many channels in as many blocks.
     fn fits(&self, windows: &Windows) -> bool {
         let columns = i64::from(self.columns);
-        let computed = |columns: i64| (windows.k() + columns - 1) / columns * columns;
+        let computed = |columns: i64| div_ceil(windows.k(), columns) * columns;
         FPROP_KERNELS.iter().all(|other| {
             let other = i64::from(other.columns);
             other >= columns || computed(other) > computed(columns) || windows.k() > other
@@ -111,7 +111,7 @@ impl WgradRow {
     /// Whether windows are of this size, and no smaller number of products is as good.
     fn fits(&self, windows: &Windows) -> bool {
         let step = i64::from(STEP_ELEMS);
-        let elements = (windows.elements() + step - 1) / step * step;
+        let elements = div_ceil(windows.elements(), step) * step;
         // Parts of windows that lie in two planes take turns: a product reads two of them, or those of one plane.
         let planes = wgrad_planes(self.columns);
         let is_of_size = if windows.planes() == 2 && elements > step {

@@ -1,6 +1,7 @@
 //! A problem as tiles, and what lies where.
 
 use super::variants::{Method, Tile};
+use crate::launch::div_ceil;
 use crate::ops::conv::{ConvDesc, ConvMode, ConvPass, ConvProblem};
 use crate::select::Refusal;
 use crate::{DType, Error, TensorDesc};
@@ -109,7 +110,7 @@ impl Geometry {
         };
         let turned = (problem.conv_pass() == ConvPass::Dgrad) != (problem.mode() == ConvMode::Convolution);
         let (tap_strides, first_tap) = if turned { ([-w[2], -w[3]], 2 * (w[2] + w[3])) } else { ([w[2], w[3]], 0) };
-        let whole = |extent: i64, multiple: i64| (extent + multiple - 1) / multiple * multiple;
+        let whole = |extent: i64, multiple: i64| div_ceil(extent, multiple) * multiple;
         let limit = 1 << 28;
         let most = channels.into_iter().chain(read.extents).chain(written.extents).chain(padding.map(i64::abs)).max();
         if let Some(most) = most.filter(|&most| most > limit) {
@@ -119,7 +120,7 @@ impl Geometry {
         // The products of the other passes sum over panels of channels, which may not reach into the next group's.
         let panel = if method == Method::Parts && !wgrad { 32 } else { 4 };
         let packed = [whole(channels[0], panel), whole(channels[1], 4)];
-        let tiles = written.extents.map(|extent| (extent + tile.results() - 1) / tile.results());
+        let tiles = written.extents.map(|extent| div_ceil(extent, tile.results()));
         let counted = [shape.n, tiles[0], tiles[1]].iter().fold(1i64, |all, &extent| all.saturating_mul(extent));
         let filter_units = packed[0].saturating_mul(packed[1]);
         if counted.saturating_add(GRAIN) > MOST || filter_units > MOST {
@@ -168,8 +169,8 @@ impl Geometry {
 
     /// Tiles of each of so many turns but the last; fewer turns may do.
     pub(super) fn chunk_tiles(&self, chunks: i64) -> i64 {
-        let tiles = (self.n_tiles() + chunks - 1) / chunks;
-        if chunks == 1 { tiles } else { ((tiles + GRAIN - 1) / GRAIN * GRAIN).min(self.n_tiles()) }
+        let tiles = div_ceil(self.n_tiles(), chunks);
+        if chunks == 1 { tiles } else { (div_ceil(tiles, GRAIN) * GRAIN).min(self.n_tiles()) }
     }
 
     /// Bytes of so many tiles' transformed images, and of their sums.

@@ -1,6 +1,7 @@
 //! Tensors as images, positions and channels, and how blocks share them out.
 
 use super::super::{NormMode, NormPass, NormProblem};
+use crate::launch::div_ceil;
 use crate::select::Refusal;
 use crate::{Context, TensorDesc};
 use kernel_abi::desc::collapse_dims;
@@ -232,11 +233,6 @@ fn parts_wanted(shape: &Shape, run: i64, blocks: i64, together: i64, context: &C
     // As few waves as leave few places empty.
     let busy = |waves: &i64| (parts(*waves) * blocks) as f64 >= BUSY_SHARE * (waves * wave) as f64;
     parts((1..most).find(busy).unwrap_or(most))
-}
-
-/// Division of positive numbers that rounds up.
-fn div_ceil(number: i64, by: i64) -> i64 {
-    (number + by - 1) / by
 }
 
 /// Parts: some images' run of positions.
