@@ -1,7 +1,7 @@
 //! Rows that lie contiguous and are too long for registers: a block a row. The gradients of parameters take a kernel that
 //! adds up parts of the rows, and one that adds up the parts.
 
-use super::row_registers::{Geometry, VECTOR_BYTES, bound, column_sums, params, wants_parts};
+use super::row_registers::{Geometry, VECTOR_BYTES, bound, column_sums, params, parts_bytes, wants_parts};
 use super::{NormPass, NormProblem, naive};
 use crate::driver::Function;
 use crate::launch::{KernelLaunch, KernelRow, LaunchConfig, div_ceil, kernel_for, kernel_rows};
@@ -43,7 +43,11 @@ impl Algorithm<NormProblem> for LoopedRows {
     }
 
     fn workspace_bytes_on(&self, problem: &NormProblem, config: Config, context: &Context) -> u64 {
-        let own = if wants_parts(problem) { parts_bytes(problem, context) + 2 * statistic_bytes(problem) } else { 0 };
+        let own = if wants_parts(problem) {
+            parts_bytes(problem, n_parts(problem, context)) + 2 * statistic_bytes(problem)
+        } else {
+            0
+        };
         own.max(self.workspace_bytes(problem, config))
     }
 
@@ -59,7 +63,8 @@ impl Algorithm<NormProblem> for LoopedRows {
         if !wants_parts(problem) {
             return rows_us;
         }
-        let columns = (read + 2.0 * parts_bytes(problem, context) as f64) / context.info().bytes_per_us;
+        let columns =
+            (read + 2.0 * parts_bytes(problem, n_parts(problem, context)) as f64) / context.info().bytes_per_us;
         rows_us + 2.0 * cost::LAUNCH_US + columns
     }
 
@@ -71,12 +76,12 @@ impl Algorithm<NormProblem> for LoopedRows {
         let gradients = if wants_parts(problem) {
             let columns = kernel_for(KERNELS, "columns", dtype, context).map_err(refused)?[0];
             let n_parts = n_parts(problem, context);
-            let grid = [column_blocks(problem) as u32, n_parts as u32, 1];
+            let grid = [column_blocks(problem) as u32, n_parts, 1];
             Some(Gradients {
                 columns: context.function(columns.0)?,
                 config: LaunchConfig { grid, block: [SUMMED_COLUMNS, 1, 1], ..LaunchConfig::default() },
-                sums: column_sums(problem, n_parts as u32, context)?,
-                parts_bytes: parts_bytes(problem, context),
+                sums: column_sums(problem, n_parts, context)?,
+                parts_bytes: parts_bytes(problem, n_parts),
                 statistic_bytes: statistic_bytes(problem),
             })
         } else {
@@ -108,14 +113,9 @@ fn column_blocks(problem: &NormProblem) -> i64 {
 }
 
 /// Parts of the rows.
-fn n_parts(problem: &NormProblem, context: &Context) -> i64 {
+fn n_parts(problem: &NormProblem, context: &Context) -> u32 {
     let wanted = BLOCKS_PER_UNIT * context.info().n_units as i64 / column_blocks(problem);
-    wanted.min(div_ceil(problem.sharing().n_rows(), ROWS)).max(1)
-}
-
-/// Two numbers a part and column.
-fn parts_bytes(problem: &NormProblem, context: &Context) -> u64 {
-    (2 * size_of::<f32>() as i64 * n_parts(problem, context) * problem.count()) as u64
+    wanted.min(div_ceil(problem.sharing().n_rows(), ROWS)).max(1) as u32
 }
 
 fn statistic_bytes(problem: &NormProblem) -> u64 {

@@ -1,7 +1,7 @@
 //! Rows that lie contiguous, brought to a ring in shared memory by blocks that stay; backward, a second kernel adds up the
 //! gradients of parameters.
 
-use super::row_registers::{Geometry, RowsLaunch, VECTOR_BYTES, wants_parts};
+use super::row_registers::{Geometry, RowsLaunch, VECTOR_BYTES, parts_bytes};
 use super::{NormPass, NormProblem, naive};
 use crate::launch::LaunchConfig;
 use crate::plan::Launch;
@@ -94,7 +94,7 @@ impl Algorithm<NormProblem> for RingRows {
     }
 
     fn workspace_bytes_on(&self, problem: &NormProblem, config: Config, context: &Context) -> u64 {
-        let parts = find(config).map_or(0, |row| parts_bytes(problem, row, context));
+        let parts = find(config).map_or(0, |row| parts_bytes(problem, n_blocks(problem, row, context)));
         parts.max(self.workspace_bytes(problem, config))
     }
 
@@ -103,7 +103,7 @@ impl Algorithm<NormProblem> for RingRows {
         const BEGIN_US: f64 = 1.5;
         let info = context.info();
         let Some(row) = find(config) else { return f64::INFINITY };
-        let parts = parts_bytes(problem, row, context);
+        let parts = parts_bytes(problem, n_blocks(problem, row, context));
         let launches = if parts > 0 { 2.0 } else { 1.0 };
         let share = if problem.norm_pass() == NormPass::Backward { BACKWARD_SHARE } else { FORWARD_SHARE };
         launches * LAUNCH_US + BEGIN_US + (problem.bytes() + 2.0 * parts as f64) / (share * info.bytes_per_us)
@@ -157,12 +157,4 @@ fn n_blocks(problem: &NormProblem, row: Row, context: &Context) -> u32 {
         _ => (rows / resident / LEAST_ROWS).clamp(1, MOST_WAVES),
     };
     rows.min(resident * waves) as u32
-}
-
-/// Two numbers a block and column.
-fn parts_bytes(problem: &NormProblem, row: Row, context: &Context) -> u64 {
-    if !wants_parts(problem) {
-        return 0;
-    }
-    2 * size_of::<f32>() as u64 * u64::from(n_blocks(problem, row, context)) * problem.count() as u64
 }

@@ -80,13 +80,13 @@ impl Algorithm<NormProblem> for RowRegisters {
     }
 
     fn workspace_bytes_on(&self, problem: &NormProblem, config: Config, context: &Context) -> u64 {
-        let parts = find(config).map_or(0, |row| parts_bytes(problem, row, context));
+        let parts = find(config).map_or(0, |row| parts_bytes(problem, n_blocks(problem, row, context)));
         parts.max(self.workspace_bytes(problem, config))
     }
 
     fn estimate_us(&self, problem: &NormProblem, config: Config, context: &Context) -> f64 {
         let info = context.info();
-        let parts = find(config).map_or(0, |row| parts_bytes(problem, row, context));
+        let parts = find(config).map_or(0, |row| parts_bytes(problem, n_blocks(problem, row, context)));
         let launches = if parts > 0 { 2.0 } else { 1.0 };
         let (vectors, warps) = find(config).map_or((1, 1), |row| (row.vectors, row.threads.div_ceil(LANES)));
         let alone = f64::from(vectors) * VECTOR_US + if warps > 1 { MEETING_US } else { 0.0 };
@@ -149,12 +149,9 @@ pub(super) fn wants_parts(problem: &NormProblem) -> bool {
     ["dscale", "dbias"].into_iter().any(|name| problem.operand(name).is_some())
 }
 
-/// Two numbers a block and column.
-fn parts_bytes(problem: &NormProblem, row: Row, context: &Context) -> u64 {
-    if !wants_parts(problem) {
-        return 0;
-    }
-    2 * size_of::<f32>() as u64 * u64::from(n_blocks(problem, row, context)) * problem.count() as u64
+/// Two numbers a part and column.
+pub(super) fn parts_bytes(problem: &NormProblem, n_parts: u32) -> u64 {
+    if wants_parts(problem) { 2 * size_of::<f32>() as u64 * u64::from(n_parts) * problem.count() as u64 } else { 0 }
 }
 
 /// Distances of rows, in elements.
