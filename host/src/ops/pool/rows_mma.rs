@@ -1,10 +1,11 @@
 //! The gradient of maxima of 3 × 3 windows where channels lie together, on Hopper: the copy engine brings rows to shared memory,
 //! and tensor cores add up what windows beside each other have for an element.
 
+use super::columns::Columns;
 use super::planes::Shape;
-use super::{PoolNan, PoolProblem, naive};
+use super::{PoolNan, PoolProblem};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
-use crate::launch::{ACCESS_BYTES, Aligned, LaunchConfig, launch};
+use crate::launch::{ACCESS_BYTES, LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
@@ -37,7 +38,7 @@ const KERNELS: &[Row] = kernel_abi::pool_rows_mma_kernels!(rows);
 
 /// Maxima backward, from x; windows of 3 × 3, 1 apart, in one plane; f16 and bf16, channels last.
 ///
-/// A run with addresses that are no multiples of 16 takes the naive kernel.
+/// A run with addresses that are no multiples of 16, with alpha other than 1 or beta other than 0, is one of `columns`.
 pub(super) struct RowsMma;
 
 impl Algorithm<PoolProblem> for RowsMma {
@@ -67,7 +68,8 @@ impl Algorithm<PoolProblem> for RowsMma {
         // Not this problem's size: plans share the function.
         function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
         let tile = cut.params.tile;
-        let rows = RowsMmaLaunch {
+        let general = Columns.configs(problem, context).map_err(refused)?[0];
+        Ok(Box::new(RowsMmaLaunch {
             function,
             config: LaunchConfig {
                 grid: [cut.blocks, 1, 1],
@@ -79,8 +81,8 @@ impl Algorithm<PoolProblem> for RowsMma {
             data_type,
             tensors: [problem.x(), problem.y(), dx].map(TensorDesc::clone),
             params: cut.params,
-        };
-        Ok(Box::new(Aligned { fast: rows, align: ACCESS_BYTES, general: naive::launch(problem, context)? }))
+            general: Columns.prepare(problem, general, context)?,
+        }))
     }
 }
 
@@ -190,9 +192,9 @@ impl Cut {
     ) -> Option<Self> {
         /// Bytes that are under way, where there is room.
         const UNDER_WAY: u32 = 96 * 1024;
-        /// Microseconds of a line that a warp and a scheduler are busy for: it waits for its own products.
-        const ALONE_US: f64 = 0.20;
-        const WARP_US: f64 = 0.09;
+        /// Microseconds of a line that a warp waits for itself, and that a scheduler takes for one.
+        const ALONE_US: f64 = 0.55;
+        const WARP_US: f64 = 0.15;
         const SCHEDULERS: u32 = 4;
         /// Microseconds of a block before its first row and behind its last.
         const BLOCK_US: f64 = 1.5;
@@ -207,7 +209,7 @@ impl Cut {
         }
         let [_, h, w] = shape.axes;
         let dims = shape.dx.dims();
-        let (n, c) = (dims[0] as u32, dims[1] as u32);
+        let c = dims[1] as u32;
         let units = context.info().n_units as u32;
         let rounds = items.div_ceil(units);
         // As few as do it in the same number of rounds.
@@ -228,9 +230,6 @@ impl Cut {
             x_map: [0; 16],
             dy_map: [0; 16],
             dx_map: [0; 16],
-            dx: shape.layout.tensor(shape.dx),
-            n,
-            channels: c,
             image: pair(|axis| axis.image),
             output: pair(|axis| axis.output),
             padding: pair(|axis| axis.padding),
@@ -239,8 +238,7 @@ impl Cut {
             slices: Divisor::new(slices),
             bands: Divisor::new((h.image as u32).div_ceil(tile.rows)),
             n_items: items,
-            alpha: 1.0,
-            beta: 0.0,
+            unused: 0,
         };
         Some(Cut { symbol, params, blocks, us })
     }
@@ -254,10 +252,16 @@ struct RowsMmaLaunch {
     /// x, dy and dx.
     tensors: [TensorDesc; 3],
     params: PoolRowsMmaParams,
+    /// For what this one does not take at a run.
+    general: Box<dyn Launch>,
 }
 
 impl Launch for RowsMmaLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let aligned = (0..call.operands.len()).all(|i| call.address(i).is_multiple_of(ACCESS_BYTES));
+        if !aligned || (call.alpha, call.beta) != (1.0, 0.0) {
+            return self.general.launch(stream, call);
+        }
         let gpu_stream = stream.gpu_stream_for(self.function.name())?;
         let context = gpu_stream.context();
         let mut params = self.params;
@@ -265,8 +269,6 @@ impl Launch for RowsMmaLaunch {
         params.x_map = self.map(context, call, 0, [tile.image_columns, 1])?;
         params.dy_map = self.map(context, call, 1, [tile.output_columns, 1])?;
         params.dx_map = self.map(context, call, 2, [tile.image_columns, tile.images])?;
-        params.dx.address = call.address(2);
-        (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
         launch(&self.function, &self.config, gpu_stream, &params)
     }
 }

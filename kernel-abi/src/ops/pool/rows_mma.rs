@@ -1,6 +1,5 @@
 //! Launch parameters, kernel list and shared-memory layout of `rows_mma`.
 
-use crate::ChannelTensor;
 use crate::division::Divisor;
 
 /// Channels that a block works on at a time: a swizzled row of shared memory.
@@ -18,9 +17,10 @@ pub const ROWS_MMA_STEP: u32 = ROWS_MMA_SPAN - ROWS_MMA_HALO;
 /// Windows before one that meet elements which it is the last to meet: windows are 3 wide, 1 apart.
 pub const ROWS_MMA_HALO: u32 = 2;
 /// Warps that compute, at most.
-pub const ROWS_MMA_WARPS: u32 = 12;
-/// Warps that move rows: one brings them, one takes those of results away.
-pub const ROWS_MMA_MOVERS: u32 = 2;
+pub const ROWS_MMA_WARPS: u32 = 16;
+/// Warps that do not: one brings rows, one takes those of results away, and two make them a warpgroup, which leaves registers to
+/// the others.
+pub const ROWS_MMA_MOVERS: u32 = 4;
 /// The most threads of a block.
 pub const ROWS_MMA_THREADS: u32 = 32 * (ROWS_MMA_WARPS + ROWS_MMA_MOVERS);
 /// Rows of results that have a place in shared memory.
@@ -127,12 +127,6 @@ crate::abi_struct! {
         pub dy_map: [u64; 16],
         /// Map of dx, for a row of a tile's images.
         pub dx_map: [u64; 16],
-        /// dx, for its prior values.
-        pub dx: ChannelTensor,
-        /// N.
-        pub n: u32,
-        /// C.
-        pub channels: u32,
         /// Extents of x and dx.
         pub image: [u32; 2],
         /// Extents of dy.
@@ -149,9 +143,7 @@ crate::abi_struct! {
         pub bands: Divisor,
         /// Bands of all images and slices.
         pub n_items: u32,
-        /// Factor of the result.
-        pub alpha: f32,
-        /// Factor of the prior value.
-        pub beta: f32,
+        /// Not used: makes the size a multiple of the alignment.
+        pub unused: u32,
     }
 }

@@ -84,7 +84,8 @@ macro_rules! rows_mma_entries {
     ($(($symbol:ident, $dtype:ident)),* $(,)?) => { $(
         /// # Safety
         /// The host passes maps and extents of live tensors in `params`, and shared memory for the tile.
-        #[kernel(arch = "sm_90a", threads = 448, min_blocks = 1, tensor_maps = 3)]
+        #[kernel(arch = "sm_90a", threads = 640, min_blocks = 1, tensor_maps = 3,
+                 allow_local = "beside three rows' masks and sums, some addresses of a thread wait there from row to row")]
         pub unsafe fn $symbol(params: PoolRowsMmaParams) {
             let maps = [param_tensor_map!($symbol, 0), param_tensor_map!($symbol, 1), param_tensor_map!($symbol, 2)];
             rows_mma::backward::<$dtype>(&params, maps)

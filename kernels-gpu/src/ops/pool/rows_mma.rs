@@ -28,8 +28,8 @@ use cuda_std::thread::{block_dim_x, block_idx_x, grid_dim_x, lane_id, thread_idx
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::{ldmatrix, math, mbarrier, schedule, shared, warp};
 use kernel_abi::ops::pool::{
-    PoolRowsMmaParams, ROWS_MMA_CHANNELS, ROWS_MMA_COLUMN_BYTES, ROWS_MMA_HALO, ROWS_MMA_MARGIN, ROWS_MMA_PARTS,
-    ROWS_MMA_RESULTS, ROWS_MMA_SCRAP_BYTES, ROWS_MMA_SLICE, ROWS_MMA_STEP,
+    PoolRowsMmaParams, ROWS_MMA_COLUMN_BYTES, ROWS_MMA_HALO, ROWS_MMA_MARGIN, ROWS_MMA_PARTS, ROWS_MMA_RESULTS,
+    ROWS_MMA_SCRAP_BYTES, ROWS_MMA_SLICE, ROWS_MMA_STEP,
 };
 
 /// Rows and columns of a window.
@@ -40,6 +40,9 @@ const HALVES: usize = 2;
 const WORDS: usize = 4;
 /// Elements of a word.
 const PAIR: usize = 2;
+/// Registers of a thread that computes, and of one of the warpgroup of those that move rows.
+const COMPUTING_REGISTERS: u32 = 112;
+const MOVING_REGISTERS: u32 = 32;
 /// What places in shared memory are aligned to.
 const SWIZZLE_PERIOD: u32 = 1024;
 /// Bytes of eight channels.
@@ -176,11 +179,15 @@ pub unsafe fn backward<T: Compared>(p: &PoolRowsMmaParams, maps: [MapAddress; 3]
     sync_threads();
     schedule::wait_for_predecessors();
     if warp < workers {
-        Work::new(p, warp, base).compute::<T>(rows, results);
-    } else if warp == workers {
-        load_rows(p, maps, rows);
+        schedule::acquire_registers::<COMPUTING_REGISTERS>();
+        Work::new::<T>(p, warp, base).compute::<T>(rows, results);
     } else {
-        store_rows(p, maps[2], results);
+        schedule::release_registers::<MOVING_REGISTERS>();
+        if warp == workers {
+            load_rows(p, maps, rows);
+        } else if warp == workers + 1 {
+            store_rows(p, maps[2], results);
+        }
     }
 }
 
@@ -311,12 +318,6 @@ type Sums = [[f32; 4]; HALVES];
 /// A warp's share of a block's work.
 struct Work<'a> {
     p: &'a PoolRowsMmaParams,
-    /// The image, of those of an item.
-    image: u32,
-    /// The first of its channels, of a slice's.
-    channel: u32,
-    /// The first window.
-    window: u32,
     /// Where, in a stage, this lane's rows of `ldmatrix` lie, for each column of its windows.
     x: [u32; SIDE],
     dy: u32,
@@ -324,16 +325,16 @@ struct Work<'a> {
     dx: u32,
     /// Whether it does.
     writes: bool,
-    /// Of the first word of a half, the windows whose first column exists.
-    edge: u32,
-    /// First factors that move windows to their columns of x, without what is zero: rows and windows from 0 on and from 8 on,
-    /// and rows from 8 on of windows before.
-    diagonals: [[u32; 2]; SIDE],
+    /// Whether it has the first windows of rows.
+    begins: bool,
+    /// First factors that move windows to their columns of x.
+    diagonals: [[u32; 4]; SIDE],
 }
 
 impl<'a> Work<'a> {
     #[inline(always)]
-    fn new(p: &'a PoolRowsMmaParams, warp: u32, base: u32) -> Self {
+    unsafe fn new<T: Compared>(p: &'a PoolRowsMmaParams, warp: u32, base: u32) -> Self {
+        let scrap = base + p.tile.scrap_at() + warp * ROWS_MMA_SCRAP_BYTES + lane_id() * CHUNK_BYTES;
         let (span, part) = (warp / ROWS_MMA_PARTS, warp % ROWS_MMA_PARTS);
         let (image, span) = p.spans.div_rem(span);
         let lane = lane_id();
@@ -351,25 +352,20 @@ impl<'a> Work<'a> {
         let column = own.wrapping_sub(p.padding[1]);
         let writes = (place >= ROWS_MMA_HALO || span == 0) && column < p.image[1];
         let dx = swizzled(image * p.image[1] + column, chunk);
-        let scrap = base + p.tile.scrap_at() + warp * ROWS_MMA_SCRAP_BYTES + lane * CHUNK_BYTES;
         Work {
             p,
-            image,
-            channel: part * ROWS_MMA_CHANNELS,
-            window,
             x: [column_of(0), column_of(1), column_of(2)],
             dy: p.tile.output_at() + swizzled(dy_column, chunk),
             dx: if writes { dx } else { scrap },
             writes,
-            edge: if window == 0 && lane % 4 == 0 && p.padding[1] > 0 { !0xffff } else { u32::MAX },
-            diagonals: [[0; 2]; SIDE],
+            begins: span == 0,
+            diagonals: diagonals::<T>(scrap),
         }
     }
 
     #[inline(always)]
-    unsafe fn compute<T: Compared>(mut self, mut ring: Ring, mut results: Ring) {
+    unsafe fn compute<T: Compared>(self, mut ring: Ring, mut results: Ring) {
         let p = self.p;
-        self.diagonals = diagonals::<T>();
         let (height, mut read) = (p.image[0] as i32, 0);
         let mut index = block_idx_x();
         while index < p.n_items {
@@ -385,38 +381,41 @@ impl<'a> Work<'a> {
                     const LAST: usize = (PHASE + 2) % SIDE;
                     let has_x = line < height;
                     let window = item.window_of(p, line);
-                    rows[LAST] = RowMost::none::<T>();
                     odd <<= 1;
+                    let mut at = 0;
                     if has_x || window.is_some() {
-                        let at = ring.take(&mut read);
-                        if has_x {
-                            let columns = self.x.map(
+                        at = ring.take(&mut read);
+                    }
+                    if has_x {
+                        let columns = self.x.map(
+                            #[inline(always)]
+                            |x| ldmatrix::load_x4_transposed(at + x),
+                        );
+                        let (row, plain) = RowMost::of::<T>(&columns);
+                        rows[LAST] = row;
+                        if !plain {
+                            odd |= 1;
+                            // Loaded anew, lest they be kept until here.
+                            let [first, second] = [self.x[0], self.x[1]].map(
                                 #[inline(always)]
                                 |x| ldmatrix::load_x4_transposed(at + x),
                             );
-                            let (row, plain) = RowMost::of::<T>(&columns);
-                            rows[LAST] = row;
-                            if !plain {
-                                odd |= 1;
-                                // Loaded anew, lest they be kept until here.
-                                let [first, second] = [self.x[0], self.x[1]].map(
-                                    #[inline(always)]
-                                    |x| ldmatrix::load_x4_transposed(at + x),
-                                );
-                                rows[LAST].place_any::<T>(first, second, self.edge);
-                            }
+                            // Of the first word of a half, the windows whose first column exists.
+                            let beside = self.begins && p.padding[1] > 0 && schedule::opaque(lane_id()) % 4 == 0;
+                            rows[LAST].place_any::<T>(first, second, if beside { !0xffff } else { u32::MAX });
                         }
-                        if let Some(window) = window {
-                            let dy = ldmatrix::load_x4_transposed(at + self.dy);
-                            let rows = [&rows[PHASE], &rows[(PHASE + 1) % SIDE], &rows[LAST]];
-                            // Of how many rows above the image a window looks at.
-                            let above = p.padding[0] as i32 - window;
-                            self.add::<T, PHASE>(rows, &dy, &mut sums, odd & 7 != 0, above);
-                        }
+                    } else {
+                        rows[LAST] = RowMost::none::<T>();
+                    }
+                    if let Some(window) = window {
+                        let dy = ldmatrix::load_x4_transposed(at + self.dy);
+                        let rows = [&rows[PHASE], &rows[(PHASE + 1) % SIDE], &rows[LAST]];
+                        // Of how many rows above the image a window looks at.
+                        let above = p.padding[0] as i32 - window;
+                        self.add::<T, PHASE>(rows, &dy, &mut sums, odd & 7 != 0, above);
                     }
                     let h = line - ROWS_MMA_HALO as i32;
                     if h >= item.begin {
-                        self.finish::<T>(&mut sums[PHASE], &item, h);
                         mbarrier::wait(results.empty(), results.parity ^ 1);
                         let [a, b] = sums[PHASE];
                         let pairs =
@@ -508,47 +507,8 @@ impl<'a> Work<'a> {
     /// Adds what windows have for their `J`-th columns to the sums of a row.
     #[inline(always)]
     fn multiply<T: Compared, const J: usize>(&self, sums: &mut [f32; 4], words: [u32; PAIR]) {
-        let [diagonal, before] = self.diagonals[J];
-        T::multiply(sums, [diagonal, before, 0, diagonal], words);
+        T::multiply(sums, self.diagonals[J], words);
     }
-
-    /// Scales a row's sums, and adds the prior values where there are any.
-    #[inline(always)]
-    unsafe fn finish<T: Compared>(&self, sums: &mut Sums, item: &Item, h: i32) {
-        let p = self.p;
-        if p.alpha != 1.0 {
-            for_each!(HALF < HALVES, {
-                sums[HALF] = sums[HALF].map(
-                    #[inline(always)]
-                    |sum| p.alpha * sum,
-                );
-            });
-        }
-        if p.beta != 0.0 {
-            let image = schedule::opaque(item.image + self.image);
-            let lane = schedule::opaque(lane_id());
-            for_each!(LOWER < PAIR, {
-                let place = lane / 4 + 8 * LOWER as u32;
-                let column = (self.window + place).wrapping_sub(p.padding[1]);
-                for_each!(HALF < HALVES, {
-                    let channel = item.channel + self.channel + 8 * HALF as u32 + lane % 4 * 2;
-                    if image < p.n && column < p.image[1] && channel < p.channels {
-                        let from = p.dx.offset(i64::from(image), i64::from(channel / 8), 0) + i64::from(channel % 8);
-                        let at = from + i64::from(h) * p.dx.strides[3] + i64::from(column) * p.dx.strides[4];
-                        let prior = T::unpack(*(address::<T>(p.dx.address, at) as *const u32));
-                        sums[HALF][2 * LOWER] += p.beta * prior[0];
-                        sums[HALF][2 * LOWER + 1] += p.beta * prior[1];
-                    }
-                });
-            });
-        }
-    }
-}
-
-/// Where an element lies.
-#[inline(always)]
-fn address<T>(base: u64, offset: i64) -> u64 {
-    base.wrapping_add((offset as u64).wrapping_mul(size_of::<T>() as u64))
 }
 
 /// The elements of a word that are of the first, second or third of three: of the third are those of none before.
@@ -605,18 +565,25 @@ fn add_of_kind(sums: &mut [f32; 4], counts: [f32; 4], kind: u32) {
     });
 }
 
-/// First factors of products that move windows by none, one and two columns.
+/// First factors of products that move windows by none, one and two columns: columns 0 and 8 of windows 0, then of windows 8.
+/// They are read back from `scrap`, 16 bytes of this thread's in shared memory.
+///
+/// # Safety
+/// Nobody else has these bytes.
 #[inline(always)]
-fn diagonals<T: Compared>() -> [[u32; 2]; SIDE] {
+unsafe fn diagonals<T: Compared>(scrap: u32) -> [[u32; 4]; SIDE] {
     let (row, window) = (lane_id() / 4, lane_id() % 4 * 2);
-    // Rows that are so far behind their windows.
-    let ones = |behind: u32| {
-        let one = |window: u32| if row + behind == window { T::ONE } else { 0 };
-        one(window) | one(window + 1) << 16
-    };
     let shifted = |by: u32| {
-        let lower = |window: u32| if row == window + by { T::ONE } else { 0 };
-        [lower(window) | lower(window + 1) << 16, ones(8 - by)]
+        let words = [(0, 0), (8, 0), (0, 8), (8, 8)].map(
+            #[inline(always)]
+            |(rows, windows)| {
+                let one = |i: u32| if row + rows == window + windows + i + by { T::ONE } else { 0 };
+                one(0) | one(1) << 16
+            },
+        );
+        // By shared memory: registers that are known to be equal, or zero, would be copied together for every product.
+        shared::store_x4(scrap, words);
+        shared::load_x4(scrap)
     };
-    [[ones(0), 0], shifted(1), shifted(2)]
+    [shifted(0), shifted(1), shifted(2)]
 }
