@@ -9,10 +9,10 @@ use super::{
     ConvPass, ConvProblem, cp_async_mma, diagonal_mma, grouped_mma, halo_wgmma, halo_wgmma_split, im2col_wgmma,
     merged_groups, overlap_wgmma, packed_rows, spread_columns, winograd,
 };
-use crate::ops::transform::Transposition;
-use crate::plan::{Call, Launch};
+use crate::ops::transform::Copies;
+use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, check_gpu};
-use crate::{Context, Error, Operand, Problem, Stream, TensorDesc};
+use crate::{Context, Error, Operand, Problem, TensorDesc};
 
 /// The kernels that a method may choose, each with the name it has here.
 type Names = &'static [(&'static str, &'static str)];
@@ -167,9 +167,6 @@ const METHODS: &[Method] = &[
 
 /// Configs that are offered: the best by estimate.
 const OFFERED: usize = 4;
-/// What parts of the workspace are aligned to.
-const ALIGN_BYTES: u64 = 256;
-
 /// Through channels-last copies.
 pub(super) struct NchwTransposed;
 
@@ -197,47 +194,31 @@ impl Algorithm<ConvProblem> for NchwTransposed {
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
         let (method, inner) = chosen(config);
-        let Ok(copies) = Copies::of(method, problem) else { return 0 };
-        copies.bytes() + method.algorithm.workspace_bytes(&copies.problem, inner)
+        let Ok(laid) = Laid::of(method, problem) else { return 0 };
+        laid.copies.bytes() + method.algorithm.workspace_bytes(&laid.problem, inner)
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
         let (method, inner) = chosen(config);
-        let Ok(copies) = Copies::of(method, problem) else { return f64::INFINITY };
-        copies.estimate_us(context) + method.algorithm.estimate_us(&copies.problem, inner, context)
+        let Ok(laid) = Laid::of(method, problem) else { return f64::INFINITY };
+        laid.copies.estimate_us(context) + method.algorithm.estimate_us(&laid.problem, inner, context)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let (method, inner) = chosen(config);
-        let copies = Copies::of(method, problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
-        let transpositions = |from: usize, copy: &Copy| -> Result<_, Error> {
-            let there = Transposition::new(&copies.operands[from], &copy.desc, context)?;
-            let back =
-                if from == 2 { Some(Transposition::new(&copy.desc, &copies.operands[from], context)?) } else { None };
-            Ok(Some(Moved { there, back, at: copy.at, end: copy.at + copy.desc.span_bytes() }))
-        };
-        let mut moved = [None, None, None];
-        for (i, copy) in copies.copies.iter().enumerate() {
-            if let Some(copy) = copy {
-                moved[i] = transpositions(i, copy)?;
-            }
-        }
-        Ok(Box::new(TransposedLaunch {
-            moved,
-            convolution: method.algorithm.prepare(&copies.problem, inner, context)?,
-            behind_copies: copies.bytes(),
-        }))
+        let laid = Laid::of(method, problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
+        laid.copies.launch(method.algorithm.prepare(&laid.problem, inner, context)?, context)
     }
 }
 
 impl Method {
     /// Estimates and names of the configs with which it convolves the copies.
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<(f64, Config)>, Refusal> {
-        let copies = Copies::of(self, problem)?;
-        let configs = self.algorithm.configs(&copies.problem, context)?;
-        copies.check(context)?;
-        let moving_us = copies.estimate_us(context);
-        let estimate = |config| moving_us + self.algorithm.estimate_us(&copies.problem, config, context);
+        let laid = Laid::of(self, problem)?;
+        let configs = self.algorithm.configs(&laid.problem, context)?;
+        laid.copies.check(context)?;
+        let moving_us = laid.copies.estimate_us(context);
+        let estimate = |config| moving_us + self.algorithm.estimate_us(&laid.problem, config, context);
         Ok(configs.into_iter().filter_map(|config| Some((estimate(config), self.named(config)?))).collect())
     }
 
@@ -259,24 +240,13 @@ fn chosen(config: Config) -> (&'static Method, Config) {
         .expect("configs come from the lists of names")
 }
 
-/// A problem of which some operands are copied.
-struct Copies {
-    /// With the copies in their places.
+/// A problem as a method sees it, with channels-last copies in the places of some operands.
+struct Laid {
     problem: ConvProblem,
-    /// The operands of a run as they are given: the output last.
-    operands: [TensorDesc; 3],
-    copies: [Option<Copy>; 3],
+    copies: Copies,
 }
 
-/// A channels-last copy of an operand.
-#[derive(Clone, Copy)]
-struct Copy {
-    desc: TensorDesc,
-    /// Where it begins in the workspace.
-    at: u64,
-}
-
-impl Copies {
+impl Laid {
     fn of(method: &Method, problem: &ConvProblem) -> Result<Self, Refusal> {
         let written = match problem.conv_pass() {
             ConvPass::Fprop => "y",
@@ -298,41 +268,7 @@ impl Copies {
             descs.try_into().map_err(|_| Refusal::new("takes three operands"))
         };
         let (operands, laid_out) = (descs(problem)?, descs(&inner)?);
-        let mut at = 0;
-        let copies = [0, 1, 2].map(|i| {
-            let desc = laid_out[i];
-            (desc != operands[i]).then(|| {
-                let copy = Copy { desc, at };
-                at += desc.span_bytes().next_multiple_of(ALIGN_BYTES);
-                copy
-            })
-        });
-        if copies.iter().all(Option::is_none) {
-            return Err(Refusal::new("transposes operands that do not lie channels-last, none has to be"));
-        }
-        Ok(Copies { problem: inner, operands, copies })
-    }
-
-    /// Where the workspace goes on behind the copies.
-    fn bytes(&self) -> u64 {
-        let last = self.copies.iter().flatten().next_back();
-        last.map_or(0, |copy| (copy.at + copy.desc.span_bytes()).next_multiple_of(ALIGN_BYTES))
-    }
-
-    /// Why an operand cannot be transposed.
-    fn check(&self, context: &Context) -> Result<(), Refusal> {
-        for (operand, copy) in self.operands.iter().zip(&self.copies) {
-            if let Some(copy) = copy {
-                Transposition::check(operand, &copy.desc, context)?;
-                Transposition::check(&copy.desc, operand, context)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Time of the transpositions of a run without a prior value.
-    fn estimate_us(&self, context: &Context) -> f64 {
-        self.copies.iter().flatten().map(|copy| Transposition::estimate_us(&copy.desc, context)).sum()
+        Ok(Laid { problem: inner, copies: Copies::new(operands, laid_out)? })
     }
 }
 
@@ -353,44 +289,6 @@ pub(super) fn channels_last(desc: &TensorDesc, padded: bool) -> Result<TensorDes
         .map(|(i, &stride)| if i == 1 { 1 } else { (stride / channels).saturating_mul(whole) })
         .collect();
     TensorDesc::strided(desc.dtype(), desc.dims(), &strides)
-}
-
-/// An operand's way into the workspace, and back for the output.
-struct Moved {
-    there: Transposition,
-    back: Option<Transposition>,
-    at: u64,
-    end: u64,
-}
-
-/// Launches that are complete but for addresses and scalars.
-struct TransposedLaunch {
-    moved: [Option<Moved>; 3],
-    convolution: Box<dyn Launch>,
-    behind_copies: u64,
-}
-
-impl Launch for TransposedLaunch {
-    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let name = "nchw_transposed";
-        let (gpu_stream, workspace) = (stream.gpu_stream_for(name)?, call.gpu_workspace(name)?);
-        let prior = call.beta != 0.0;
-        let mut launched = false;
-        for (i, moved) in self.moved.iter().enumerate() {
-            if let Some(moved) = moved.as_ref().filter(|_| i < 2 || prior) {
-                moved.there.launch(gpu_stream, call.address(i), workspace.address() + moved.at, launched)?;
-                launched = true;
-            }
-        }
-        let copy = |i: usize| self.moved[i].as_ref().map(|moved| workspace.part(moved.at, moved.end));
-        let rest = workspace.part(self.behind_copies, workspace.len_bytes());
-        self.convolution.launch(stream, &mut call.inner(copy, rest))?;
-        let output = self.moved[2].as_ref();
-        match output.and_then(|moved| Some((moved.back.as_ref()?, moved.at))) {
-            Some((back, at)) => back.launch(gpu_stream, workspace.address() + at, call.address(2), false),
-            None => Ok(()),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -417,8 +315,8 @@ mod tests {
     #[test]
     fn copies_are_channels_last_and_what_is_taken_as_it_is_stays() {
         let copies = |method: usize, text: &str| {
-            let copies = Copies::of(&METHODS[method], &text.parse().unwrap());
-            copies.map(|copies| copies.problem.to_string()).map_err(|Refusal(reason)| reason)
+            let laid = Laid::of(&METHODS[method], &text.parse().unwrap());
+            laid.map(|laid| laid.problem.to_string()).map_err(|Refusal(reason)| reason)
         };
         let tail = "pad=1x1 stride=1x1 dil=1x1 groups=1";
         assert_eq!(

@@ -4,6 +4,7 @@ mod algorithms;
 mod columns;
 mod cpu;
 mod naive;
+mod nchw_transposed;
 mod planes;
 mod rows_mma;
 mod strips;
