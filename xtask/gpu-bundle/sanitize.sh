@@ -108,6 +108,10 @@ vectorized | reduce:max x=30x1003:bf16 y=30x1:bf16 indices=30x1:i64
 vectorized | reduce:log_sum_exp x=30x1003:bf16 y=30x1:bf16
 planes | pool:backward mode=max window=3x3 pad=1x1 stride=2x2 x=2x5x29x31:bf16 dy=2x5x15x16:bf16
 columns | pool:backward mode=max window=3x3 pad=1x1 stride=2x2 x=2x16x29x31:bf16:nhwc dy=2x16x15x16:bf16:nhwc
+rows_mma | pool:backward mode=max window=3x3 pad=1x1 stride=1x1 x=3x72x6x30:bf16:nhwc
+rows_mma | pool:backward mode=max window=3x3 pad=1x1 stride=1x1 x=9x24x5x7:f16:nhwc
+rows_mma | pool:backward mode=max window=3x3 pad=1x1 stride=1x1 x=3x8x4x57:bf16:nhwc
+nchw_transposed | pool:backward mode=max window=3x3 pad=1x1 stride=1x1 x=3x72x6x30:bf16
 strips | pool:forward mode=max window=3x3 pad=1x1 stride=2x2 x=2x16x29x31:bf16:nhwc
 strips | pool:forward mode=max window=3x3 pad=1x1 stride=1x1 x=2x16x29x31:bf16
 tiles | pool:backward mode=max window=3x3 pad=1x1 stride=2x2 x=2x16x29x31:bf16:nhwc dy=2x16x15x16:bf16:nhwc

@@ -108,14 +108,16 @@ fn has_word(code: &str, word: &str) -> bool {
 }
 
 /// Files of the host that only launch kernels of others, or say what a problem is to an algorithm's kernels.
-const COMPOSED: [(&str, &str); 7] = [
+const COMPOSED: [(&str, &str); 9] = [
     ("activation", "as_pointwise"),
     ("conv", "nchw_transposed"),
     ("conv", "pointwise_matmul"),
     ("conv", "provided"),
     ("pointwise", "form"),
+    ("pool", "nchw_transposed"),
     ("transform", "as_pointwise"),
     ("transform", "copying"),
+    ("transform", "transposed"),
 ];
 
 /// Every operator has its place in every layer, and algorithm files have the same stem on host and device.
