@@ -117,7 +117,7 @@ pub struct DeviceInfo {
     pub bytes_per_us: f64,
     /// Scalar f32 operations that plain code reaches.
     pub flops_per_us: f64,
-    /// Whether estimates are corrected by the times that candidates took on an H200.
+    /// Whether estimates are corrected by the times that candidates took, on an H200, or on an H100 where the name says so.
     pub calibrated: bool,
 }
 

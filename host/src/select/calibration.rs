@@ -2,15 +2,17 @@
 //!
 //! A model of a kernel is right about what it counts and wrong about the rest, in a way that problems of like extents
 //! share. `calibration/h200.tsv.zst` keeps what the candidates of the suites' problems took on an H200, each with the
-//! estimate of the model; an estimate for a problem is multiplied with the mean error of the same candidate's estimates
+//! estimate of the model, and `h100.tsv.zst` of some of them on an H100; an estimate for a problem is multiplied with the mean error of the same candidate's estimates
 //! for problems around it, in logarithms: Nadaraya and Watson's estimator with a Gaussian weight.
-//! `oxidnn compare --calibrate` writes the file.
+//! `oxidnn compare --calibrate` writes a file. What was not measured on an H100 is as far off as on an H200.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// The file, as text: a problem, then its candidates, `tab estimate tab time tab algorithm tab config`, both in us.
-const FILE: &[u8] = include_bytes!("calibration/h200.tsv.zst");
+/// A word of a GPU's name and its file, as text: a problem, then its candidates, `tab estimate tab time tab algorithm tab
+/// config`, both in us. The first counts for GPUs of other names, and where another has nothing.
+const FILES: [(&str, &[u8]); 2] =
+    [("H200", include_bytes!("calibration/h200.tsv.zst")), ("H100", include_bytes!("calibration/h100.tsv.zst"))];
 
 /// How far measurements reach: extents whose logarithms to base 2 differ by this, in the Euclidean norm. With a problem's
 /// own measurements left out, picks are best at 1.0 to 1.4 (`what_was_left_out_is_guessed_from_its_neighbours`).
@@ -45,14 +47,19 @@ struct Table {
     kinds: HashMap<String, Vec<Measured>>,
 }
 
-/// The table's text.
-pub(crate) fn text() -> String {
-    zstd::decode_all(FILE).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+/// Which file is a GPU's.
+fn file_of(gpu: &str) -> usize {
+    FILES.iter().position(|(word, _)| gpu.contains(word)).unwrap_or(0)
 }
 
-fn table() -> &'static Table {
-    static TABLE: OnceLock<Table> = OnceLock::new();
-    TABLE.get_or_init(|| Table::read(Box::leak(text().into_boxed_str())))
+/// The text of a GPU's table.
+pub(crate) fn text(gpu: &str) -> String {
+    zstd::decode_all(FILES[file_of(gpu)].1).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+}
+
+fn table(file: usize) -> &'static Table {
+    static TABLES: [OnceLock<Table>; FILES.len()] = [const { OnceLock::new() }; FILES.len()];
+    TABLES[file].get_or_init(|| Table::read(Box::leak(text(FILES[file].0).into_boxed_str())))
 }
 
 impl Table {
@@ -139,6 +146,9 @@ fn kind_and_place(problem: &str) -> (String, Vec<f64>) {
 
 /// What measurements say of the estimates for one problem.
 pub(super) struct Correction {
+    file: usize,
+    /// What those of the first file say, where this is of another.
+    others: Option<Box<Correction>>,
     /// Sums of weights, and of weighted errors, by candidate.
     sums: HashMap<u32, (f64, f64)>,
     /// The mean error of all of them, where it says that models are optimistic here; 0 where not.
@@ -146,16 +156,16 @@ pub(super) struct Correction {
 }
 
 impl Correction {
-    /// For a problem's text.
-    pub(super) fn of(problem: &str) -> Self {
-        Self::weighing(ITSELF, problem)
+    /// For a GPU and a problem's text.
+    pub(super) fn of(gpu: &str, problem: &str) -> Self {
+        Self::weighing(file_of(gpu), ITSELF, problem)
     }
 
     /// The same, with a weight of its own for measurements of the problem itself.
-    fn weighing(itself: f64, problem: &str) -> Self {
+    fn weighing(file: usize, itself: f64, problem: &str) -> Self {
         let (kind, place) = kind_and_place(problem);
         let mut sums: HashMap<u32, (f64, f64)> = HashMap::new();
-        for measured in table().kinds.get(&kind).into_iter().flatten() {
+        for measured in table(file).kinds.get(&kind).into_iter().flatten() {
             let squares: f64 = place.iter().zip(&measured.place).map(|(a, b)| (a - b) * (a - b)).sum();
             let weight = if squares == 0.0 { itself } else { (-squares / (2.0 * REACH * REACH)).exp() };
             if weight < LEAST {
@@ -169,20 +179,27 @@ impl Correction {
         }
         let (weights, errors) = sums.values().fold((0.0, 0.0), |(w, e), sum| (w + sum.0, e + sum.1));
         let optimism = if weights > 0.0 { (errors / weights).max(0.0) } else { 0.0 };
-        Correction { sums, optimism }
+        let others = (file > 0).then(|| Box::new(Self::weighing(0, itself, problem)));
+        Correction { file, others, sums, optimism }
     }
 
     /// The factor of a candidate's estimate. One that was not measured around here is taken to be as far off as the
     /// others, or it would be chosen for what is known of them.
     pub(super) fn factor(&self, algorithm: &str, config: &str) -> f64 {
-        let known = table().common_error(algorithm, config);
+        self.error(algorithm, config).exp().clamp(1.0 / MOST, MOST)
+    }
+
+    /// Its logarithm.
+    fn error(&self, algorithm: &str, config: &str) -> f64 {
+        let known = table(self.file).common_error(algorithm, config);
         let sums = known.and_then(|(candidate, _)| self.sums.get(&candidate));
         let common = known.map_or(0.0, |(_, common)| common);
-        let error = match sums {
-            Some((weights, errors)) => (errors + COMMON * common) / (weights + COMMON),
-            None => common.max(self.optimism),
-        };
-        error.exp().clamp(1.0 / MOST, MOST)
+        match (sums, &self.others) {
+            (Some((weights, errors)), _) => (errors + COMMON * common) / (weights + COMMON),
+            (None, Some(others)) if self.sums.is_empty() => others.error(algorithm, config),
+            (None, Some(others)) => others.error(algorithm, config).max(self.optimism),
+            (None, None) => common.max(self.optimism),
+        }
     }
 }
 
@@ -210,12 +227,12 @@ mod tests {
 
     /// How many problems of the file there are with a choice, for how many of them the estimates' pick takes at most 5 %
     /// longer than the best, and the mean of the logarithms of how much longer picks take.
-    fn picks(itself: f64) -> (f64, f64, f64) {
-        let text = text();
+    fn picks(gpu: &str, itself: f64) -> (f64, f64, f64) {
+        let text = text(gpu);
         let (mut n, mut near, mut longer) = (0.0, 0.0, 0.0);
         let mut lines = text.lines().peekable();
         while let Some(problem) = lines.next() {
-            let correction = Correction::weighing(itself, problem);
+            let correction = Correction::weighing(file_of(gpu), itself, problem);
             let mut judged = Vec::new();
             while let Some(line) = lines.next_if(|line| line.starts_with('\t')) {
                 let cells: Vec<&str> = line.trim_start().split('\t').collect();
@@ -235,22 +252,27 @@ mod tests {
 
     #[test]
     fn what_was_measured_is_picked_again() {
-        let (n, near, longer) = picks(ITSELF);
-        println!("{n} problems, {near:.3} of them within 5 %, {longer:.4} longer in the mean");
-        assert!(n > 1000.0 && near > 0.97 && longer < 0.005, "{near} of {n}, {longer}");
+        for (gpu, least) in [("H200", 1000.0), ("H100", 500.0)] {
+            let (n, near, longer) = picks(gpu, ITSELF);
+            println!("{gpu}: {n} problems, {near:.3} of them within 5 %, {longer:.4} longer in the mean");
+            assert!(n > least && near > 0.97 && longer < 0.005, "{gpu}: {near} of {n}, {longer}");
+        }
     }
 
     /// What users may expect whose problems are in no suite.
     #[test]
     fn what_was_left_out_is_guessed_from_its_neighbours() {
-        let (n, near, longer) = picks(0.0);
-        println!("{n} problems, {near:.3} of them within 5 %, {longer:.4} longer in the mean");
-        assert!(n > 1000.0 && near > 0.85 && longer < 0.03, "{near} of {n}, {longer}");
+        for (gpu, least) in [("H200", 1000.0), ("H100", 500.0)] {
+            let (n, near, longer) = picks(gpu, 0.0);
+            println!("{gpu}: {n} problems, {near:.3} of them within 5 %, {longer:.4} longer in the mean");
+            assert!(n > least && near > 0.85 && longer < 0.03, "{gpu}: {near} of {n}, {longer}");
+        }
     }
 
     #[test]
     fn what_was_measured_is_found_again() {
-        let text = text();
+        let gpu = "NVIDIA H200";
+        let text = text(gpu);
         let mut problem = "";
         let (mut n, mut right) = (0, 0);
         for line in text.lines() {
@@ -260,14 +282,14 @@ mod tests {
             };
             let cells: Vec<&str> = cells.split('\t').collect();
             let [estimate, time]: [f64; 2] = [cells[0], cells[1]].map(|cell| cell.parse().unwrap());
-            let corrected = estimate * Correction::of(problem).factor(cells[2], cells[3]);
+            let corrected = estimate * Correction::of(gpu, problem).factor(cells[2], cells[3]);
             n += 1;
             right += usize::from((corrected / time).ln().abs() < 0.25);
         }
         // Neighbours have a say, so not all are met.
         assert!(n > 1000 && right * 10 > n * 9, "{right} of {n}");
         // What was not measured is not better for it.
-        assert!(Correction::of(problem).factor("nobody", "nothing") >= 1.0);
-        assert_eq!(Correction::of("nothing:forward x=4:f32").factor("nobody", "nothing"), 1.0);
+        assert!(Correction::of(gpu, problem).factor("nobody", "nothing") >= 1.0);
+        assert_eq!(Correction::of(gpu, "nothing:forward x=4:f32").factor("nobody", "nothing"), 1.0);
     }
 }

@@ -26,10 +26,10 @@ use crate::plan::Launch;
 use crate::{BatchSizes, Context, Error, Plan, microbatch};
 
 /// The times that estimates for GPUs of compute capability 9.0 are corrected by, as text: a problem's line, then one for
-/// each candidate, with the model's estimate and the time on an H200 in us, the algorithm and the config, each behind a
-/// tab.
-pub fn measured_times() -> String {
-    calibration::text()
+/// each candidate, with the model's estimate and the time in us, the algorithm and the config, each behind a tab. Those
+/// of an H100 for a GPU of that name, else of an H200.
+pub fn measured_times(gpu: &str) -> String {
+    calibration::text(gpu)
 }
 
 /// A variant of an algorithm: the symbol of its kernel on a GPU, a word on the CPU.
@@ -60,7 +60,7 @@ pub(crate) trait Algorithm<P>: Sync {
 
 /// Judges every algorithm of the operator.
 pub(crate) fn candidates<P: Operation>(context: &Context, problem: &P, limit: Option<u64>) -> Vec<Candidate> {
-    let correction = context.info().calibrated.then(|| Correction::of(&problem.to_string()));
+    let correction = context.info().calibrated.then(|| Correction::of(&context.info().name, &problem.to_string()));
     let factor = |algorithm: &str, config: Config| {
         correction.as_ref().map_or(1.0, |correction| correction.factor(algorithm, config.0))
     };
