@@ -75,8 +75,8 @@ pub struct Options {
     /// printed, and say how good the heuristic's choices are; needs no GPU. With --verbose, every candidate
     #[arg(long, num_args = 1..)]
     pub estimates: Vec<PathBuf>,
-    /// Write the file of times that estimates are corrected by: with the times of the logs given to --estimates and of
-    /// the file in this program, and with today's models
+    /// Write the file of times that estimates are corrected by: with the times of the logs given to --estimates, and of
+    /// what stands in the file if there is one, and with today's models
     #[arg(long)]
     pub calibrate: Option<PathBuf>,
     /// Print every candidate of either side with its time

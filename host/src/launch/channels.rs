@@ -17,11 +17,7 @@ pub(crate) struct Aligned<F, G> {
 
 impl<F: Launch, G: Launch> Launch for Aligned<F, G> {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        if (0..call.operands.len()).all(|i| call.address(i).is_multiple_of(self.align)) {
-            self.fast.launch(stream, call)
-        } else {
-            self.general.launch(stream, call)
-        }
+        if call.is_aligned(self.align) { self.fast.launch(stream, call) } else { self.general.launch(stream, call) }
     }
 }
 

@@ -134,6 +134,11 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Whether all operands lie at multiples of so many bytes.
+    pub(crate) fn is_aligned(&self, bytes: u64) -> bool {
+        (0..self.operands.len()).all(|operand| self.address(operand).is_multiple_of(bytes))
+    }
+
     /// Device address of an operand.
     pub(crate) fn address(&self, operand: usize) -> u64 {
         self.operands[operand].range().0

@@ -22,7 +22,6 @@ const ELEMENT_BYTES: u64 = 2;
 const MAX_ITEMS: u64 = 1 << 30;
 /// The most that the copy engine counts to along an axis.
 const MAX_EXTENT: i64 = 1 << 30;
-
 /// What the copy engine's distances are below, in elements.
 const MAX_STRIDE: i64 = 1 << 39;
 
@@ -258,8 +257,7 @@ struct RowsMmaLaunch {
 
 impl Launch for RowsMmaLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let aligned = (0..call.operands.len()).all(|i| call.address(i).is_multiple_of(ACCESS_BYTES));
-        if !aligned || (call.alpha, call.beta) != (1.0, 0.0) {
+        if !call.is_aligned(ACCESS_BYTES) || (call.alpha, call.beta) != (1.0, 0.0) {
             return self.general.launch(stream, call);
         }
         let gpu_stream = stream.gpu_stream_for(self.function.name())?;

@@ -171,7 +171,7 @@ impl Aligned {
 
 impl Launch for Aligned {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let aligned = (0..call.operands.len()).all(|i| call.address(i).is_multiple_of(PIECE as u64));
+        let aligned = call.is_aligned(PIECE as u64);
         if aligned { self.whole.launch(stream, call) } else { self.fallback.launch(stream, call) }
     }
 }
