@@ -19,6 +19,12 @@ pub(crate) trait Launch: Send + Sync {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error>;
 }
 
+impl Launch for Box<dyn Launch> {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        (**self).launch(stream, call)
+    }
+}
+
 /// A problem with its algorithm chosen. `Send + Sync`; run it any number of times, from any thread.
 pub struct Plan {
     pub(crate) context: Context,

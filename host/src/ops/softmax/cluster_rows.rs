@@ -4,10 +4,10 @@ use super::lanes::{at_one_distance, launch};
 use super::looped_rows::LoopedRows;
 use super::register_rows::contiguous_rows;
 use super::{SoftmaxProblem, naive};
-use crate::launch::{KernelLaunch, LaunchConfig};
-use crate::plan::{Call, Launch};
+use crate::launch::{Aligned, KernelLaunch, LaunchConfig};
+use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, cost};
-use crate::{Context, DType, Error, Problem, Stream};
+use crate::{Context, DType, Error, Problem};
 use kernel_abi::ops::softmax::cluster_rows::{MAX_BLOCKS, THREADS};
 use kernel_abi::ops::softmax::{SoftmaxLanesParams, SoftmaxParams};
 use kernel_abi::{MAX_RANK, TensorParam};
@@ -99,7 +99,7 @@ impl Algorithm<SoftmaxProblem> for ClusterRows {
             ..LaunchConfig::default()
         };
         let whole = launch(context.function(kernel.symbol)?, launch_config, &params);
-        Ok(Box::new(Aligned::new(self.name(), whole, problem, context)?))
+        or_looped(self.name(), whole, problem, context)
     }
 }
 
@@ -149,29 +149,15 @@ fn kernel(config: Config) -> (&'static Kernel, usize) {
     KERNELS.iter().find_map(place).unwrap_or((&KERNELS[0], 0))
 }
 
-/// A launch for addresses at multiples of 16 bytes, and one for others.
-pub(super) struct Aligned {
+/// A launch for addresses at multiples of 16 bytes, with what `looped_rows` launches for others.
+pub(super) fn or_looped(
+    algorithm: &str,
     whole: KernelLaunch<SoftmaxLanesParams>,
-    fallback: Box<dyn Launch>,
-}
-
-impl Aligned {
-    /// With what `looped_rows` launches for other addresses.
-    pub(super) fn new(
-        algorithm: &str,
-        whole: KernelLaunch<SoftmaxLanesParams>,
-        problem: &SoftmaxProblem,
-        context: &Context,
-    ) -> Result<Self, Error> {
-        let refused = |refusal: Refusal| refusal.into_error(algorithm, problem);
-        let fallback = LoopedRows.configs(problem, context).map_err(refused)?[0];
-        Ok(Aligned { whole, fallback: LoopedRows.prepare(problem, fallback, context)? })
-    }
-}
-
-impl Launch for Aligned {
-    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        let aligned = call.is_aligned(PIECE as u64);
-        if aligned { self.whole.launch(stream, call) } else { self.fallback.launch(stream, call) }
-    }
+    problem: &SoftmaxProblem,
+    context: &Context,
+) -> Result<Box<dyn Launch>, Error> {
+    let refused = |refusal: Refusal| refusal.into_error(algorithm, problem);
+    let config = LoopedRows.configs(problem, context).map_err(refused)?[0];
+    let general = LoopedRows.prepare(problem, config, context)?;
+    Ok(Box::new(Aligned { fast: whole, align: PIECE as u64, general }))
 }

@@ -1,6 +1,6 @@
 //! Rows of whole pieces that blocks take one after the other from a ring in shared memory.
 
-use super::cluster_rows::{Aligned, lanes, not_held, whole_pieces};
+use super::cluster_rows::{lanes, not_held, or_looped, whole_pieces};
 use super::lanes::launch;
 use super::{SoftmaxProblem, naive};
 use crate::launch::{LaunchConfig, div_ceil};
@@ -116,7 +116,7 @@ impl Algorithm<SoftmaxProblem> for StreamedRows {
             shared_bytes,
             ..LaunchConfig::default()
         };
-        Ok(Box::new(Aligned::new(self.name(), launch(function, config, &params), problem, context)?))
+        or_looped(self.name(), launch(function, config, &params), problem, context)
     }
 }
 
