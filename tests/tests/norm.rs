@@ -209,6 +209,71 @@ fn channels_that_stay_on_the_chip() {
     }
 }
 
+/// Planar tensors whose channels stay on the chip: one at a time and by groups, whole planes and pieces, more rounds than
+/// stages and less, blocks with a unit more than others.
+#[test]
+fn planes_that_stay_on_the_chip() {
+    let Some(gpu) = oxidnn_tests::gpu("planes_that_stay_on_the_chip") else { return };
+    for (i, (x, vector)) in [
+        ("9x37x8x7:bf16", 16),
+        ("67x6x14x14:f16", 8),
+        ("5x48x7x7:bf16", 2),
+        ("6x5x64x160:f16", 16),
+        ("3x20x5x6:f32", 8),
+        ("33x8x3x3:f32", 4),
+        ("2x9x4x6x10:bf16", 16),
+        ("1x2x9x2000:f32", 16),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let c = x.split('x').nth(1).unwrap();
+        let dtype = x.split(':').nth(1).unwrap();
+        let p = format!("{c}:f32");
+        let statistics = format!("mean={p} inv_std={p} running_mean={p} running_var={p}");
+        for text in [
+            format!("norm:forward mode=batch factor=0.1 x={x} scale={p} bias={p} {statistics}"),
+            format!("norm:forward mode=batch act=relu x={x} z={x} scale={c}:{dtype}"),
+            format!("norm:backward mode=batch x={x} scale={p} mean={p} inv_std={p} dscale={p} dbias={p}"),
+            format!("norm:backward mode=batch act=relu x={x} y={x} mean={p} inv_std={p} dz={x} dbias={c}:{dtype}"),
+        ] {
+            let problem: NormProblem = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+            let pass = kernel_abi::Problem::pass(&problem);
+            let config = format!("norm_{pass}_resident_planes_{dtype}_w{vector}");
+            gpu.plan(&problem, oxidnn::Policy::fixed(config)).unwrap();
+            let case = Case::normal(i as u64);
+            // Far from 0, where squares would lose digits.
+            check_case(&problem, &Case { fill: Fill::Uniform { low: 9.0, high: 11.0 }, ..case }).unwrap();
+            check_case(&problem, &case).unwrap();
+            check_case(&problem, &case.scaled(1.5, -0.75)).unwrap();
+        }
+        check_in_place(&format!("norm:forward mode=batch x={x} scale={p}").parse::<NormProblem>().unwrap(), "x", 3)
+            .unwrap();
+    }
+}
+
+#[test]
+fn refusals_of_planes_that_stay_on_the_chip() {
+    let Some(gpu) = oxidnn_tests::gpu("refusals_of_planes_that_stay_on_the_chip") else { return };
+    let refused = |text: &str| refusal(&gpu, &text.parse::<NormProblem>().unwrap(), "resident_planes");
+    let x = "x=4x64x9x8:bf16";
+    assert!(refused(&format!("norm:inference mode=batch {x}")).contains("takes forward and backward, given inference"));
+    assert!(refused(&format!("norm:backward mode=batch {x}")).contains("takes mean and inv_std for backward"));
+    assert!(refused(&format!("norm:forward mode=instance {x}")).contains("takes batch, given instance"));
+    assert!(refused(&format!("norm:forward mode=batch act=tanh {x}")).contains("given the activation tanh"));
+    assert!(refused("norm:forward mode=batch x=4x64x9x8:f64").contains("has no kernel for pass"));
+    for x in ["4x64x9x8:bf16:nhwc", "4x64x1x1:bf16"] {
+        let reason = refused(&format!("norm:forward mode=batch x={x}"));
+        assert!(reason.contains("takes planes without gaps"), "{reason}");
+    }
+    let reason = refused("norm:forward mode=batch x=4x12x7x7:bf16");
+    assert!(reason.contains("takes planes of 98 bytes by 8, one behind the other, given 12 channels"), "{reason}");
+    let reason = refused("norm:forward mode=batch x=4x2x16411x8:bf16");
+    assert!(reason.contains("cut into equal runs of 1024 to 32768, given 262576"), "{reason}");
+    let reason = refused(&format!("norm:forward mode=batch x={}x1x256x256:bf16", gpu.info().n_units));
+    assert!(reason.contains("bytes of a channel at a time, given"), "{reason}");
+}
+
 #[test]
 fn refusals_of_channels_that_stay_on_the_chip() {
     let Some(gpu) = oxidnn_tests::gpu("refusals_of_channels_that_stay_on_the_chip") else { return };

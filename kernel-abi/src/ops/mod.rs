@@ -93,6 +93,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     norm::NormParams::LAYOUT_HASH,
     norm::channelwise::ChannelwiseParams::LAYOUT_HASH,
     norm::resident_channels::ResidentChannelsParams::LAYOUT_HASH,
+    norm::resident_planes::ResidentPlanesParams::LAYOUT_HASH,
     norm::row_registers::NormRowsParams::LAYOUT_HASH,
     norm::row_registers::NormColumnSumsParams::LAYOUT_HASH,
     pad::PadGradientParams::LAYOUT_HASH,

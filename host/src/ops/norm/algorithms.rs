@@ -1,6 +1,8 @@
 //! The ordered list of normalization algorithms.
 
-use super::{NormProblem, channelwise, cpu, looped_rows, naive, resident_channels, ring_rows, row_registers};
+use super::{
+    NormProblem, channelwise, cpu, looped_rows, naive, resident_channels, resident_planes, ring_rows, row_registers,
+};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::{BatchSplit, Share};
@@ -21,6 +23,7 @@ impl Operation for NormProblem {
             &looped_rows::LoopedRows,
             &channelwise::Channelwise,
             &resident_channels::ResidentChannels,
+            &resident_planes::ResidentPlanes,
             &naive::Naive,
         ]
     }

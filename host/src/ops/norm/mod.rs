@@ -6,6 +6,7 @@ mod cpu;
 mod looped_rows;
 mod naive;
 mod resident_channels;
+mod resident_planes;
 mod ring_rows;
 mod row_registers;
 

@@ -223,10 +223,10 @@ macro_rules! depthwise_planes_kernels {
     };
 }
 
-/// Threads of a block of the kernels whose threads read a window each, and of their `wgrad`.
+/// Threads of a block of the kernels whose threads read a window each, and the most of their `wgrad`.
 pub const WINDOWS_THREADS: [u32; 2] = [128, 512];
 
-/// Groups of channels of a block of their `wgrad`.
+/// Groups of channels of a block of their `wgrad` where channels are last.
 pub const WINDOWS_GROUPS: u32 = 8;
 
 /// Calls `$callback!` with one row per kernel whose threads read a window each: symbol, what it does, layout, filter

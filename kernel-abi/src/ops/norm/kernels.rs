@@ -205,3 +205,31 @@ macro_rules! norm_resident_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel that keeps planes on the chip: symbol, pass, element type, and bytes of a
+/// vector.
+#[macro_export]
+macro_rules! norm_resident_planes_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (norm_forward_resident_planes_f32_w16, forward, f32, 16),
+            (norm_forward_resident_planes_f32_w8, forward, f32, 8),
+            (norm_forward_resident_planes_f32_w4, forward, f32, 4),
+            (norm_forward_resident_planes_f16_w16, forward, f16, 16),
+            (norm_forward_resident_planes_f16_w8, forward, f16, 8),
+            (norm_forward_resident_planes_f16_w2, forward, f16, 2),
+            (norm_forward_resident_planes_bf16_w16, forward, bf16, 16),
+            (norm_forward_resident_planes_bf16_w8, forward, bf16, 8),
+            (norm_forward_resident_planes_bf16_w2, forward, bf16, 2),
+            (norm_backward_resident_planes_f32_w16, backward, f32, 16),
+            (norm_backward_resident_planes_f32_w8, backward, f32, 8),
+            (norm_backward_resident_planes_f32_w4, backward, f32, 4),
+            (norm_backward_resident_planes_f16_w16, backward, f16, 16),
+            (norm_backward_resident_planes_f16_w8, backward, f16, 8),
+            (norm_backward_resident_planes_f16_w2, backward, f16, 2),
+            (norm_backward_resident_planes_bf16_w16, backward, bf16, 16),
+            (norm_backward_resident_planes_bf16_w8, backward, bf16, 8),
+            (norm_backward_resident_planes_bf16_w2, backward, bf16, 2),
+        }
+    };
+}

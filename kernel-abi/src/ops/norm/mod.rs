@@ -60,6 +60,7 @@ mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
 pub mod resident_channels;
+pub mod resident_planes;
 pub mod row_registers;
 #[cfg(not(target_arch = "nvptx64"))]
 mod sharing;

@@ -1,10 +1,11 @@
 //! Normalization kernels: the rows of the lists in `kernel_abi::ops::norm`.
 
-use super::{channelwise, looped_rows, naive, resident_channels, ring_rows, row_registers};
+use super::{channelwise, looped_rows, naive, resident_channels, resident_planes, ring_rows, row_registers};
 use crate::math::element::{bf16, f16};
 use cuda_std::{param_tensor_map, shared_array};
 use kernel_abi::ops::norm::channelwise::ChannelwiseParams;
 use kernel_abi::ops::norm::resident_channels::{MAX_STAGES, ResidentChannelsParams, sum_words};
+use kernel_abi::ops::norm::resident_planes::{self as planes, ResidentPlanesParams};
 use kernel_abi::ops::norm::row_registers::{NormColumnSumsParams, NormRowsParams};
 use kernel_abi::ops::norm::{NormFinalizeParams, NormParams as Params};
 
@@ -121,3 +122,21 @@ macro_rules! resident_entries {
 }
 
 kernel_abi::norm_resident_kernels!(resident_entries);
+
+macro_rules! resident_planes_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $bytes:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// As above, with room for flags and counters, and shared memory for the stages. All blocks are resident together.
+        #[cuda_std::kernel(arch = "sm_90a", threads = 608, min_blocks = 1)]
+        pub unsafe fn $symbol(params: ResidentPlanesParams) {
+            let shared = resident_planes::Shared {
+                barriers: shared_array![u64; (planes::BARRIERS * planes::MAX_STAGES) as usize],
+                sums: shared_array![f32; planes::SUM_WORDS as usize],
+                factors: shared_array![f32; planes::FACTOR_WORDS as usize],
+            };
+            resident_planes::$pass::<$dtype, { $bytes / size_of::<$dtype>() }>(&params, shared)
+        }
+    )* };
+}
+
+kernel_abi::norm_resident_planes_kernels!(resident_planes_entries);

@@ -5,5 +5,6 @@ mod entry;
 mod looped_rows;
 mod naive;
 mod resident_channels;
+mod resident_planes;
 mod ring_rows;
 mod row_registers;

@@ -5,6 +5,8 @@ use crate::DType;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::{DepthwiseParams, WINDOWS_GROUPS, WINDOWS_THREADS};
 
+const WARP: u32 = 32;
+
 /// A row of the kernel list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
@@ -79,11 +81,12 @@ pub(super) fn cut(geometry: &Geometry, row: &Row) -> Option<(DepthwiseParams, u6
     params.divisors = divisors.map(divisor);
     let in_image = i64::from(items_of).checked_mul(i64::from(rows) * i64::from(strips))?;
     params.n_items = in_image.checked_mul(params.n).filter(|&items| items <= i64::from(i32::MAX))?;
-    let threads = WINDOWS_THREADS[usize::from(row.action == Action::Wgrad)];
-    let n_blocks = if row.action == Action::Wgrad {
-        (groups as u64).div_ceil(WINDOWS_GROUPS.into())
-    } else {
-        (params.n_items as u64).div_ceil(threads.into())
+    let [threads, most] = WINDOWS_THREADS;
+    let (n_blocks, threads) = match (row.action, row.channels_last) {
+        (Action::Wgrad, true) => ((groups as u64).div_ceil(WINDOWS_GROUPS.into()), most),
+        // A channel's strips are few.
+        (Action::Wgrad, false) => (groups as u64, (params.n_items as u32).next_multiple_of(WARP).min(most)),
+        _ => ((params.n_items as u64).div_ceil(threads.into()), threads),
     };
     Some((params, n_blocks, threads))
 }
@@ -118,6 +121,10 @@ mod tests {
             of("conv:wgrad pad=1x1 stride=2x2 groups=100 x=2x100x14x14:bf16:nhwc dw=100x1x3x3:bf16:nhwc").unwrap();
         assert_eq!(symbol, "depthwisewindows_wgrad_nhwc_3x3_s2_bf16");
         assert_eq!((params.n_items, n_blocks, threads), (2 * 7 * 4, 7, 512));
+        let (symbol, params, n_blocks, threads) =
+            of("conv:wgrad pad=1x1 stride=2x2 groups=100 x=1x100x14x14:bf16 dw=100x1x3x3:bf16").unwrap();
+        assert_eq!(symbol, "depthwisewindows_wgrad_nchw_3x3_s2_bf16");
+        assert_eq!((params.n_items, n_blocks, threads), (7 * 4, 100, 32));
     }
 
     #[test]

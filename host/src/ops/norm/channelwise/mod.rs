@@ -13,7 +13,7 @@ use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Problem, Stream};
 use kernel_abi::ops::activation::ActivationMode;
 use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, Share, tensor};
-pub(super) use share::Layout;
+pub(super) use share::{Layout, Shape};
 
 const KERNELS: &[KernelRow] = kernel_abi::norm_channelwise_kernels!(kernel_rows);
 

@@ -82,11 +82,12 @@ pub(in crate::ops::norm) struct Layout {
 }
 
 /// Extents and distances.
-struct Shape {
-    images: i64,
-    positions: i64,
-    channels: i64,
-    strides: [[i64; 3]; tensor::COUNT],
+pub(in crate::ops::norm) struct Shape {
+    pub(in crate::ops::norm) images: i64,
+    pub(in crate::ops::norm) positions: i64,
+    pub(in crate::ops::norm) channels: i64,
+    /// For each tensor, elements between images, positions and channels.
+    pub(in crate::ops::norm) strides: [[i64; 3]; tensor::COUNT],
     /// Positions that are taken for channels of their own, 1 where they are not.
     spread: i64,
 }
@@ -311,7 +312,8 @@ impl Shape {
         true
     }
 
-    fn of(problem: &NormProblem) -> Result<Self, Refusal> {
+    /// The tensors of x's extents, x where there is none.
+    fn tensors(problem: &NormProblem) -> [TensorDesc; tensor::COUNT] {
         let x = *problem.x();
         let backward = problem.norm_pass() == NormPass::Backward;
         let operand = |name: &str| problem.operand(name).map_or(x, |(_, desc)| desc);
@@ -322,21 +324,32 @@ impl Shape {
             tensors[tensor::Y] = operand("y");
             tensors[tensor::DZ] = operand("dz");
         }
-        let dims = x.dims();
+        tensors
+    }
+
+    /// Images, positions and channels as the problem has them.
+    pub(in crate::ops::norm) fn apart(problem: &NormProblem) -> Result<Self, Refusal> {
+        let (x, tensors) = (problem.x(), Self::tensors(problem));
+        let (positions, position_strides) = merged(&tensors, &(2..x.rank()).collect::<Vec<_>>())?;
+        let strides = std::array::from_fn(|t| {
+            let strides = tensors[t].strides();
+            [strides[0], position_strides[t], strides[1]]
+        });
+        Ok(Shape { images: x.dims()[0], positions, channels: x.dims()[1], strides, spread: 1 })
+    }
+
+    fn of(problem: &NormProblem) -> Result<Self, Refusal> {
         let batch_wide = match problem.mode() {
             NormMode::Batch => true,
             NormMode::Group { .. } | NormMode::Instance => false,
-            NormMode::PerActivation => return Self::of_activations(&x, &tensors),
+            NormMode::PerActivation => return Self::of_activations(problem.x(), &Self::tensors(problem)),
             NormMode::Layer { .. } | NormMode::Rms { .. } => {
                 let mode = problem.mode().name();
                 return Err(Refusal::new(format!("takes batch, per_activation, group and instance, given {mode}")));
             }
         };
-        let (mut positions, position_strides) = merged(&tensors, &(2..x.rank()).collect::<Vec<_>>())?;
-        let mut strides: [[i64; 3]; tensor::COUNT] =
-            std::array::from_fn(|t| [tensors[t].strides()[0], position_strides[t], tensors[t].strides()[1]]);
-        let (mut images, mut channels, mut spread) = (dims[0], dims[1], 1);
-        let run = VECTOR_BYTES / x.dtype().size_bytes() as i64;
+        let Shape { mut images, mut positions, mut channels, mut strides, mut spread } = Self::apart(problem)?;
+        let run = VECTOR_BYTES / problem.x().dtype().size_bytes() as i64;
         let is_planar = |s: &[i64; 3]| s[1] == 1 && s[2] == positions;
         if batch_wide
             && images >= MANY_IMAGES

@@ -14,11 +14,12 @@ use super::reduce;
 use cuda_std::{barrier, thread, warp};
 use kernel_abi::ops::conv::{DepthwiseParams, WINDOWS_GROUPS, WINDOWS_THREADS};
 
-/// A block of `wgrad` has threads for some groups of channels, each with as many slots, which take strips in turns.
-const WGRAD_THREADS: usize = WINDOWS_THREADS[1] as usize;
-const GROUPS: usize = WINDOWS_GROUPS as usize;
-const SLOTS: usize = WGRAD_THREADS / GROUPS;
-const WARPS: usize = WGRAD_THREADS / 32;
+/// The groups of channels of a block of `wgrad`: of each, threads take strips in turns.
+const fn groups(last: bool) -> usize {
+    if last { WINDOWS_GROUPS as usize } else { 1 }
+}
+/// The most warps of such a block.
+const WARPS: usize = WINDOWS_THREADS[1] as usize / 32;
 
 /// Channels of a thread.
 pub const fn channels(last: bool) -> usize {
@@ -243,13 +244,13 @@ pub unsafe fn gather<
 
 /// Elements of shared memory: the sums of all warps.
 pub const fn n_sums(vec: usize, last: bool, r: usize) -> usize {
-    WARPS * vec * r * r * if last { GROUPS } else { 1 }
+    WARPS * vec * r * r * groups(last)
 }
 
 /// dw = alpha · Σ x · dy + beta · dw: a block has all of a channel's sums.
 ///
-/// Where channels are last, the groups of a block are neighbouring lanes and each warp has four slots; else a group has
-/// two warps. `COLUMNS = (STRIP - 1) · STRIDE + R`.
+/// Where channels are last, the groups of a block are neighbouring lanes; else a block has one channel, and threads for its
+/// strips. `COLUMNS = (STRIP - 1) · STRIDE + R`.
 pub unsafe fn wgrad<
     T: Access<VEC>,
     const VEC: usize,
@@ -262,9 +263,10 @@ pub unsafe fn wgrad<
     p: &DepthwiseParams,
     shared: *mut f32,
 ) {
-    let me = thread::thread_idx_x() as usize;
-    let (slot, group) = if LAST { (me / GROUPS, me % GROUPS) } else { (me % SLOTS, me / SLOTS) };
-    let first_channel = thread::block_idx_x() * (GROUPS * VEC) as u32;
+    let (me, threads) = (thread::thread_idx_x() as usize, thread::block_dim_x() as usize);
+    let groups = groups(LAST);
+    let (slot, group) = (me / groups, me % groups);
+    let first_channel = thread::block_idx_x() * (groups * VEC) as u32;
     let c = first_channel + (group * VEC) as u32;
     let mut totals = [[[0.0f32; VEC]; R]; R];
     let [strips, rows, _] = p.divisors;
@@ -299,12 +301,11 @@ pub unsafe fn wgrad<
             }
             r += 1;
         }
-        item += SLOTS as u32;
+        item += (threads / groups) as u32;
     }
 
     // The lanes of a warp add up their slots, and leave one sum a group; then the block adds up its warps.
     let (lane, in_block) = (me % 32, me / 32);
-    let groups = if LAST { GROUPS } else { 1 };
     let mut tap = 0;
     while tap < R * R {
         let mut v = 0;
@@ -323,25 +324,20 @@ pub unsafe fn wgrad<
         tap += 1;
     }
     barrier::sync_threads();
-    let sums_of_warp = R * R * VEC * groups;
-    // Where channels are first, a group has two warps of its own; where they are last, all.
-    let (n_sums, warps) = if LAST { (sums_of_warp, WARPS) } else { (sums_of_warp * GROUPS, WARPS / GROUPS) };
+    let n_sums = R * R * VEC * groups;
     let mut at = me;
     while at < n_sums {
-        let within = at % sums_of_warp;
-        let first = at / sums_of_warp * warps * sums_of_warp + within;
         let mut total = 0.0;
         let mut i = 0;
-        while i < warps {
-            total += *shared.add(first + i * sums_of_warp);
+        while i < threads / 32 {
+            total += *shared.add(at + i * n_sums);
             i += 1;
         }
-        let (tap, v) = (within / groups / VEC, within / groups % VEC);
-        let group = if LAST { within % groups } else { at / sums_of_warp };
+        let (tap, v, group) = (at / groups / VEC, at / groups % VEC, at % groups);
         let c = first_channel + (group * VEC + v) as u32;
         if c < p.c as u32 {
             reduce::write::<T>(p, tap as i64, i64::from(c), total);
         }
-        at += WGRAD_THREADS;
+        at += threads;
     }
 }

@@ -15,7 +15,7 @@ const WITH_Y: usize = 2;
 
 /// dy · act' of what x, dy, and y where there is an activation, have at a place.
 #[inline(always)]
-unsafe fn gradient<T: Element<Acc = f32>, const V: usize, const N: usize>(
+pub unsafe fn gradient<T: Element<Acc = f32>, const V: usize, const N: usize>(
     p: &ChannelwiseParams,
     words: &[[u32; 4]; N],
 ) -> [f32; V] {
@@ -177,7 +177,13 @@ pub unsafe fn finish_gradients<T: Element<Acc = f32>, const V: usize>(p: &Channe
 
 /// Writes `alpha · result + beta · prior` where that is wanted.
 #[inline(always)]
-unsafe fn blend<T: Element<Acc = f32>>(p: &ChannelwiseParams, address: u64, stride: i64, channel: u32, result: f32) {
+pub unsafe fn blend<T: Element<Acc = f32>>(
+    p: &ChannelwiseParams,
+    address: u64,
+    stride: i64,
+    channel: u32,
+    result: f32,
+) {
     if address == 0 {
         return;
     }

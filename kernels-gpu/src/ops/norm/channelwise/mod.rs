@@ -9,6 +9,6 @@ mod forward;
 mod join;
 mod place;
 
-pub use backward::{apply_gradients, finish_gradients, gradient_sums, whole_backward};
+pub use backward::{apply_gradients, blend, finish_gradients, gradient, gradient_sums, whole_backward};
 pub use forward::{apply, finish_row, finish_statistics, infer, prefetch_running, statistics, whole_forward};
 pub use place::parameter;

@@ -1,0 +1,98 @@
+//! The warp that joins the parts of a team.
+
+use super::passes::Pass;
+use super::{Block, KNOWN, LANES, Turn};
+use crate::math::element::Element;
+use crate::math::vector::for_each;
+use cuda_std::memory::X2;
+use cuda_std::thread::lane_id;
+use cuda_std::{atomics, mbarrier, shared, warp};
+use kernel_abi::ops::norm::resident_planes::FACTORS;
+
+/// Parts that a lane has under way.
+const PARTS: usize = 5;
+
+/// Joins the parts of group after group, and clears the team's flags behind the block that is done last. One warp.
+#[inline(always)]
+pub(super) unsafe fn run<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>) {
+    let p = b.p;
+    // Lanes with the same channel are a group apart.
+    let (of_group, first) = (lane_id() & (p.group - 1), lane_id() >> p.group.trailing_zeros());
+    let step = LANES >> p.group.trailing_zeros();
+    let mut turn = Turn::first();
+    let mut slot = 0;
+    while turn.k < b.n_groups {
+        let channel = b.channel(turn.k) + of_group;
+        let parameters = P::parameters::<T>(b, channel);
+        let mut block = lane_id();
+        while block < p.blocks {
+            while atomics::load_acquire_u64(b.flag(slot, block)) != p.tag + u64::from(turn.k) + 1 {}
+            block += LANES;
+        }
+        warp::sync_warp();
+        let load = #[inline(always)]
+        |block: u32| {
+            let at = b.part(slot, block) * u64::from(p.group) + u64::from(of_group);
+            let X2(part) = *((p.channels.partials + 8 * at) as *const X2<f32>);
+            part
+        };
+        let reference = if P::RELATIVE { load(0)[0] } else { 0.0 };
+        let mut sums = [0.0f32; 2];
+        let mut block = first;
+        while block < p.blocks {
+            let mut parts = [[0.0f32; 2]; PARTS];
+            for_each!(J < PARTS, {
+                let block = block + J as u32 * step;
+                if block < p.blocks {
+                    parts[J] = load(block);
+                }
+            });
+            for_each!(J < PARTS, {
+                let block = block + J as u32 * step;
+                if block < p.blocks {
+                    let count = (p.units_of(block) * p.unit_elems) as f32;
+                    let [a, c] = P::share(count, reference, parts[J]);
+                    sums = [sums[0] + a, sums[1] + c];
+                }
+            });
+            block += PARTS as u32 * step;
+        }
+        warp::sync_warp();
+        let mut distance = LANES / 2;
+        while distance >= p.group {
+            sums = sums.map(|v| v + warp::shuffle_xor_f32(v, distance));
+            distance /= 2;
+        }
+        if first == 0 {
+            let factors = P::finish::<T>(b, channel, reference, sums, parameters);
+            const ALL: usize = FACTORS as usize;
+            for_each!(I < ALL, {
+                shared::store_f32(b.factor(turn.stage, I as u32, of_group), factors[I]);
+            });
+        }
+        warp::sync_warp();
+        if lane_id() == 0 {
+            mbarrier::arrive(b.barrier(KNOWN, turn.stage));
+        }
+        turn.advance(b);
+        slot = if slot + 1 == p.slots() { 0 } else { slot + 1 };
+    }
+    clear_flags(b);
+}
+
+/// The next run may have the same number.
+#[inline(always)]
+unsafe fn clear_flags(b: &Block<'_>) {
+    let p = b.p;
+    let mut done = 0;
+    if lane_id() == 0 {
+        done = atomics::add_acquire_release_u32((p.counters as *mut u32).add(b.team as usize), 1);
+    }
+    if warp::uniform(done) == p.blocks - 1 {
+        let mut flag = lane_id();
+        while flag < p.slots() * p.blocks {
+            *b.flag(0, flag) = 0;
+            flag += LANES;
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! Batch norm of planar tensors that are read once: teams of blocks that stay take channel after channel, whose planes lie
+//! in shared memory from their sums to their results. See [`kernel_abi::ops::norm::resident_planes`] for who has what.
+//!
+//! Each block is a line of five roles with a ring of stages, and each role is at another channel:
+//!
+//! | role | warps | |
+//! | --- | --- | --- |
+//! | bring | 1 | copies the block's units of x, and of what goes with it, to the next stage that is empty |
+//! | add up | 8 | leaves the block's part of the channel's sums in the workspace, and a flag |
+//! | join | 1 | waits for the flags of the team, joins its parts, leaves the channel's factors in shared memory |
+//! | write | 8 | overwrites the stage with the results |
+//! | send | 1 | copies them to memory, and says that the stage is empty |
+//!
+//! Parts are joined in the order of blocks, by every block: results are the same in all of them, and from run to run.
+//! Forward, they are joined by Chan's formula for many parts (Chan, Golub and LeVeque 1979), relative to the first block's
+//! mean: M₂ = Σ M₂ᵦ + Σ nᵦ dᵦ² − (Σ nᵦ dᵦ)² / N.
+//!
+//! Flags begin with a random number, so that nobody clears the workspace before; the block of a team that is done last
+//! clears its flags. Its counter is set to 0 before the first block's first flag says so.
+//!
+//! Grid: blocks of a team along x, teams along y, all resident. Block: [`THREADS`] threads. Shared memory: the stages of the
+//! ring in the dynamic area, the rest as [`Shared`] says.
+
+mod join;
+mod passes;
+mod walk;
+
+use crate::math::element::Element;
+use crate::math::vector::for_each;
+use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
+use cuda_std::memory::X2;
+use cuda_std::thread::{block_idx_x, block_idx_y, lane_id, sync_threads, thread_idx_x};
+use cuda_std::tma::{self, EVICT_FIRST};
+use cuda_std::{atomics, mbarrier, schedule, shared, warp};
+use kernel_abi::ops::norm::channelwise::tensor;
+use kernel_abi::ops::norm::resident_planes::{FACTORS, MAX_GROUP, MAX_STAGES, ROLE, ResidentPlanesParams, STAGE_ALIGN};
+use passes::{Backward, Forward, Pass};
+use walk::Walk;
+
+const LANES: u32 = 32;
+/// Warps that add up, and that write.
+const WARPS: u32 = ROLE / LANES;
+/// The barrier of the threads that add up.
+const MEET: u32 = 1;
+/// Tensors that may be brought, in the order of their places in a stage.
+const BROUGHT: [usize; 3] = [tensor::X, tensor::DY, tensor::Y];
+
+/// A block's arrays.
+pub struct Shared {
+    /// Those of a kind, for all stages, then those of the next kind.
+    pub barriers: *mut u64,
+    /// Two numbers of each warp, for two stages in turn.
+    pub sums: *mut f32,
+    /// `[stage][which][channel of the group]`.
+    pub factors: *mut f32,
+}
+
+/// Statistics and y.
+#[inline(always)]
+pub unsafe fn forward<T: Element<Acc = f32>, const V: usize>(p: &ResidentPlanesParams, shared: Shared) {
+    run::<T, V, Forward>(p, shared);
+}
+
+/// dscale, dbias, dx and dz.
+#[inline(always)]
+pub unsafe fn backward<T: Element<Acc = f32>, const V: usize>(p: &ResidentPlanesParams, shared: Shared) {
+    run::<T, V, Backward>(p, shared);
+}
+
+#[inline(always)]
+unsafe fn run<T: Element<Acc = f32>, const V: usize, P: Pass>(p: &ResidentPlanesParams, shared: Shared) {
+    let b = Block::new(p, &shared);
+    if thread_idx_x() == 0 {
+        let mut stage = 0;
+        while stage < p.n_stages {
+            mbarrier::init(b.barrier(FULL, stage), 1);
+            mbarrier::init(b.barrier(KNOWN, stage), 1);
+            mbarrier::init(b.barrier(DONE, stage), WARPS);
+            mbarrier::init(b.barrier(EMPTY, stage), 1);
+            stage += 1;
+        }
+        mbarrier::fence_init();
+    }
+    sync_threads();
+    schedule::wait_for_predecessors();
+    let warp = warp::uniform(thread_idx_x() / LANES);
+    if warp < WARPS {
+        match (P::BACKWARD, p.tensors) {
+            (false, _) => add_up::<T, V, P, 1, 4>(&b),
+            (true, 2) => add_up::<T, V, P, 2, 2>(&b),
+            _ => add_up::<T, V, P, 3, 2>(&b),
+        }
+    } else if warp < 2 * WARPS {
+        match p.tensors {
+            1 => write::<T, V, P, 1, 4>(&b),
+            2 => write::<T, V, P, 2, 2>(&b),
+            _ => write::<T, V, P, 3, 2>(&b),
+        }
+    } else if warp == 2 * WARPS {
+        bring::<T>(&b);
+    } else if warp == 2 * WARPS + 1 {
+        join::run::<T, P>(&b);
+    } else {
+        send::<T, P>(&b);
+    }
+}
+
+/// What barriers of a stage say: that it is full, its factors are known, its results are there, and it is empty.
+const FULL: u32 = 0;
+const KNOWN: u32 = 1;
+const DONE: u32 = 2;
+const EMPTY: u32 = 3;
+
+/// What all threads of a block know.
+struct Block<'a> {
+    p: &'a ResidentPlanesParams,
+    team: u32,
+    block: u32,
+    /// Groups of the team.
+    n_groups: u32,
+    /// Units of the block, and the first of them.
+    n_units: u32,
+    first_unit: u32,
+    ring: u32,
+    stage_bytes: u32,
+    barriers: u32,
+    sums: u32,
+    factors: u32,
+}
+
+impl<'a> Block<'a> {
+    #[inline(always)]
+    fn new(p: &'a ResidentPlanesParams, shared: &Shared) -> Self {
+        let (block, team) = (block_idx_x(), block_idx_y());
+        Block {
+            p,
+            team,
+            block,
+            n_groups: p.groups_of(team),
+            n_units: p.units_of(block),
+            first_unit: p.first_unit_of(block),
+            ring: (shared::dynamic_address() + STAGE_ALIGN - 1) & !(STAGE_ALIGN - 1),
+            stage_bytes: p.tensors * p.pitch,
+            barriers: shared::address(shared.barriers),
+            sums: shared::address(shared.sums),
+            factors: shared::address(shared.factors),
+        }
+    }
+
+    #[inline(always)]
+    fn barrier(&self, which: u32, stage: u32) -> u32 {
+        self.barriers + 8 * (which * MAX_STAGES + stage)
+    }
+
+    #[inline(always)]
+    fn stage(&self, stage: u32) -> u32 {
+        self.ring + stage * self.stage_bytes
+    }
+
+    /// The first channel of the team's group `k`.
+    #[inline(always)]
+    fn channel(&self, k: u32) -> u32 {
+        (self.team + k * self.p.teams) * self.p.group
+    }
+
+    /// Which of a team's parts, or flags, is that of a block of group `k`.
+    #[inline(always)]
+    fn part(&self, slot: u32, block: u32) -> u64 {
+        u64::from((self.team * self.p.slots() + slot) * self.p.blocks + block)
+    }
+
+    #[inline(always)]
+    fn flag(&self, slot: u32, block: u32) -> *mut u64 {
+        (self.p.flags + 8 * self.part(slot, block)) as *mut u64
+    }
+
+    /// Where a factor of a channel of the group is.
+    #[inline(always)]
+    fn factor(&self, stage: u32, which: u32, channel: u32) -> u32 {
+        self.factors + 4 * ((stage * FACTORS + which) * MAX_GROUP + channel)
+    }
+
+    /// Where a unit of the group that begins with a channel lies in a tensor.
+    #[inline(always)]
+    fn address<T>(&self, tensor: usize, channel: u32, unit: u32) -> u64 {
+        let p = &self.p.channels;
+        let (image, piece) = self.p.pieces.div_rem(self.first_unit + unit);
+        // SAFETY: one of the tensors.
+        let (address, [of_image, _, of_channel]) =
+            unsafe { (*p.addresses.get_unchecked(tensor), *p.strides.get_unchecked(tensor)) };
+        let offset = i64::from(image) * of_image + i64::from(channel) * of_channel;
+        address + offset as u64 * size_of::<T>() as u64 + u64::from(piece * self.p.unit_bytes)
+    }
+}
+
+/// Where a role stands: a group of the team, and its stage.
+struct Turn {
+    k: u32,
+    stage: u32,
+    parity: u32,
+}
+
+impl Turn {
+    #[inline(always)]
+    fn first() -> Self {
+        Turn { k: 0, stage: 0, parity: 0 }
+    }
+
+    #[inline(always)]
+    fn advance(&mut self, b: &Block<'_>) {
+        self.k += 1;
+        self.stage += 1;
+        if self.stage == b.p.n_stages {
+            self.stage = 0;
+            self.parity ^= 1;
+        }
+    }
+}
+
+/// Brings group after group. One warp.
+#[inline(always)]
+unsafe fn bring<T>(b: &Block<'_>) {
+    let p = b.p;
+    let bytes = p.tensors * b.n_units * p.unit_bytes;
+    let mut turn = Turn::first();
+    while turn.k < b.n_groups {
+        let (full, channel) = (b.barrier(FULL, turn.stage), b.channel(turn.k));
+        mbarrier::wait(b.barrier(EMPTY, turn.stage), turn.parity ^ 1);
+        if lane_id() == 0 {
+            mbarrier::arrive_expect_bytes(full, bytes);
+        }
+        warp::sync_warp();
+        let mut unit = lane_id();
+        while unit < b.n_units {
+            let to = b.stage(turn.stage) + unit * p.unit_bytes;
+            const ALL: usize = BROUGHT.len();
+            for_each!(I < ALL, {
+                if (I as u32) < p.tensors {
+                    let from = b.address::<T>(BROUGHT[I], channel, unit) as *const u8;
+                    tma::load_bytes_cached(to + I as u32 * p.pitch, from, p.unit_bytes, full, EVICT_FIRST);
+                }
+            });
+            unit += LANES;
+        }
+        turn.advance(b);
+    }
+}
+
+/// Leaves the block's part of the sums of group after group. `N` tensors are read, `K` vectors of each under way.
+#[inline(always)]
+unsafe fn add_up<T: Element<Acc = f32>, const V: usize, P: Pass, const N: usize, const K: usize>(b: &Block<'_>) {
+    let p = b.p;
+    let thread = thread_idx_x();
+    let walk = Walk::new::<T, V>(b, thread);
+    // Warps of a channel.
+    let warps = WARPS / p.group;
+    let count = (b.n_units * p.unit_elems) as f32;
+    let mut turn = Turn::first();
+    let (mut slot, mut half) = (0, 0);
+    let mut known = P::known_ahead(b, walk.channel, 0);
+    if b.block == 0 && thread == 0 {
+        *(p.counters as *mut u32).add(b.team as usize) = 0;
+    }
+    while turn.k < b.n_groups {
+        let ahead = known;
+        if turn.k + 1 < b.n_groups {
+            known = P::known_ahead(b, walk.channel, turn.k + 1);
+        }
+        mbarrier::wait(b.barrier(FULL, turn.stage), turn.parity);
+        let stage = b.stage(turn.stage);
+        let origin = P::origin::<T>(stage + walk.begin, ahead);
+        let mut sums = [[0.0f32; V]; 2];
+        walk.visit::<K>(
+            #[inline(always)]
+            |offsets, left| {
+                let words = walk::load::<T, V, N, K>(stage, p.pitch, offsets, left);
+                for_each!(J < K, {
+                    if (J as u32) < left {
+                        P::add::<T, V, N>(b, origin, words.get_unchecked(J), &mut sums);
+                    }
+                });
+            },
+        );
+        let mut own = [0.0f32; 2];
+        for_each!(I < V, {
+            own[0] += *sums[0].get_unchecked(I);
+            own[1] += *sums[1].get_unchecked(I);
+        });
+        warp::sync_warp();
+        let own = own.map(warp::sum_f32);
+        if lane_id() == 0 {
+            shared::store_x2(b.sums + 8 * (half * WARPS + thread / LANES), own.map(f32::to_bits));
+        }
+        sync_named(MEET, ROLE);
+        if thread < p.group {
+            let [mut sum, mut second] = [0.0f32; 2];
+            let mut warp = 0;
+            while warp < warps {
+                let of_warp = shared::load_x2(b.sums + 8 * (half * WARPS + thread * warps + warp)).map(f32::from_bits);
+                (sum, second) = (sum + of_warp[0], second + of_warp[1]);
+                warp += 1;
+            }
+            // This thread's channel is another one than above.
+            let origin = P::origin::<T>(stage + thread * walk.channel_bytes, 0.0);
+            let to = p.channels.partials + 8 * (b.part(slot, b.block) * u64::from(p.group) + u64::from(thread));
+            *(to as *mut X2<f32>) = X2(P::part(count, origin, [sum, second]));
+        }
+        if thread < LANES {
+            warp::sync_warp();
+            if thread == 0 {
+                atomics::store_release_u64(b.flag(slot, b.block), p.tag + u64::from(turn.k) + 1);
+            }
+        }
+        turn.advance(b);
+        slot = if slot + 1 == p.slots() { 0 } else { slot + 1 };
+        half ^= 1;
+    }
+}
+
+/// Overwrites stage after stage with results. `N` tensors are read, `K` vectors of each under way.
+#[inline(always)]
+unsafe fn write<T: Element<Acc = f32>, const V: usize, P: Pass, const N: usize, const K: usize>(b: &Block<'_>) {
+    let p = b.p;
+    let walk = Walk::new::<T, V>(b, thread_idx_x() - ROLE);
+    let mut turn = Turn::first();
+    while turn.k < b.n_groups {
+        mbarrier::wait(b.barrier(FULL, turn.stage), turn.parity);
+        mbarrier::wait(b.barrier(KNOWN, turn.stage), turn.parity);
+        let stage = b.stage(turn.stage);
+        let mut factors = [0.0f32; FACTORS as usize];
+        const ALL: usize = FACTORS as usize;
+        for_each!(I < ALL, {
+            factors[I] = shared::load_f32(b.factor(turn.stage, I as u32, walk.channel));
+        });
+        walk.visit::<K>(
+            #[inline(always)]
+            |offsets, left| {
+                let words = walk::load::<T, V, N, K>(stage, p.pitch, offsets, left);
+                for_each!(J < K, {
+                    if (J as u32) < left {
+                        P::write::<T, V, N>(b, &factors, words.get_unchecked(J), stage + *offsets.get_unchecked(J));
+                    }
+                });
+            },
+        );
+        fence_proxy_async_shared();
+        warp::sync_warp();
+        if lane_id() == 0 {
+            mbarrier::arrive(b.barrier(DONE, turn.stage));
+        }
+        turn.advance(b);
+    }
+}
+
+/// Sends stage after stage. One warp.
+#[inline(always)]
+unsafe fn send<T, P: Pass>(b: &Block<'_>) {
+    let p = b.p;
+    let mut turn = Turn::first();
+    let mut before = 0;
+    while turn.k < b.n_groups {
+        let channel = b.channel(turn.k);
+        mbarrier::wait(b.barrier(DONE, turn.stage), turn.parity);
+        let mut unit = lane_id();
+        while unit < b.n_units {
+            let from = b.stage(turn.stage) + unit * p.unit_bytes;
+            tma::store_bytes(b.address::<T>(tensor::OUT, channel, unit) as *mut u8, from, p.unit_bytes);
+            if P::BACKWARD && p.channels.addresses[tensor::DZ] != 0 {
+                let to = b.address::<T>(tensor::DZ, channel, unit) as *mut u8;
+                tma::store_bytes(to, from + p.pitch, p.unit_bytes);
+            }
+            unit += LANES;
+        }
+        tma::commit_group();
+        // What was sent before has been read.
+        tma::wait_group_read::<1>();
+        warp::sync_warp();
+        if turn.k > 0 && lane_id() == 0 {
+            mbarrier::arrive(b.barrier(EMPTY, before));
+        }
+        before = turn.stage;
+        turn.advance(b);
+    }
+    // Another kernel's blocks take the shared memory over as soon as this block ends.
+    tma::wait_group_read::<0>();
+}
