@@ -217,8 +217,8 @@ fn time_us(p: &ResidentPlanesParams, bytes: i64, sent: u32, context: &Context) -
     let share = info.bytes_per_us * MEMORY_SHARE / blocks.max(info.n_units as f64 / ALONE);
     let [brought, sent] = [p.tensors, sent].map(|n| f64::from(n) * bytes as f64 / share);
     let rounds = f64::from(p.n_groups.div_ceil(p.teams));
-    // A stage is brought, known and sent before it is filled again.
-    let turn = (brought + sent + JOIN_US) / f64::from(p.n_stages);
+    // A stage is brought and sent, each beside what others are, and its sums joined, before it is filled again.
+    let turn = (2.0 * (brought + sent) + JOIN_US) / f64::from(p.n_stages);
     brought + sent + JOIN_US + (rounds - 1.0) * (brought + sent).max(STAGE_US).max(turn)
 }
 

@@ -9,14 +9,16 @@ use super::channelwise::ChannelwiseParams;
 
 /// Threads that add up, and as many that write.
 pub const ROLE: u32 = 256;
-/// Threads of a block: warps that add up, warps that write, and one each that brings, joins and sends.
-pub const THREADS: u32 = 2 * ROLE + 3 * 32;
+/// Warps that join, each every so many groups: waiting for flags and reading parts takes longer than all else.
+pub const JOINERS: u32 = 4;
+/// Threads of a block: warps that add up, warps that write, those that join, and one each that brings and sends.
+pub const THREADS: u32 = 2 * ROLE + (JOINERS + 2) * 32;
 /// The most channels of a group: planes of an odd number of 16-bit elements.
 pub const MAX_GROUP: u32 = 8;
 /// The most stages of a ring.
 pub const MAX_STAGES: u32 = 16;
-/// The fewest: one is brought, one waits for the sums of the others, one is sent.
-pub const MIN_STAGES: u32 = 3;
+/// The fewest: one is brought, while the other waits for the sums of the team and is sent.
+pub const MIN_STAGES: u32 = 2;
 /// Stages and the tensors in them begin at multiples of so many bytes.
 pub const STAGE_ALIGN: u32 = 128;
 /// Numbers of a channel that what writes needs.
@@ -42,7 +44,7 @@ crate::abi_struct! {
         pub flags: u64,
         /// Flags say `tag + k + 1` when the part of a team's group number k is there.
         pub tag: u64,
-        /// For each team, how many of its blocks are done.
+        /// For each team, how many of the warps that join are done.
         pub counters: u64,
         /// Channels of a group: a power of two.
         pub group: u32,

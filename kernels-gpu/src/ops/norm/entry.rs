@@ -127,7 +127,7 @@ macro_rules! resident_planes_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $bytes:literal)),* $(,)?) => { $(
         /// # Safety
         /// As above, with room for flags and counters, and shared memory for the stages. All blocks are resident together.
-        #[cuda_std::kernel(arch = "sm_90a", threads = 608, min_blocks = 1)]
+        #[cuda_std::kernel(arch = "sm_90a", threads = 704, min_blocks = 1)]
         pub unsafe fn $symbol(params: ResidentPlanesParams) {
             let shared = resident_planes::Shared {
                 barriers: shared_array![u64; (planes::BARRIERS * planes::MAX_STAGES) as usize],

@@ -1,4 +1,4 @@
-//! The warp that joins the parts of a team.
+//! The warps that join the parts of a team.
 
 use super::passes::Pass;
 use super::{Block, KNOWN, LANES, Turn};
@@ -7,22 +7,23 @@ use crate::math::vector::for_each;
 use cuda_std::memory::X2;
 use cuda_std::thread::lane_id;
 use cuda_std::{atomics, mbarrier, shared, warp};
-use kernel_abi::ops::norm::resident_planes::FACTORS;
+use kernel_abi::ops::norm::resident_planes::{FACTORS, JOINERS};
 
 /// Parts that a lane has under way.
 const PARTS: usize = 5;
 
-/// Joins the parts of group after group, and clears the team's flags behind the block that is done last. One warp.
+/// Joins the parts of every [`JOINERS`]-th group from the `first_group`-th on, and clears the team's flags behind the warp that
+/// is done last. One warp.
 #[inline(always)]
-pub(super) unsafe fn run<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>) {
+pub(super) unsafe fn run<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, first_group: u32) {
     let p = b.p;
     // Lanes with the same channel are a group apart.
     let (of_group, first) = (lane_id() & (p.group - 1), lane_id() >> p.group.trailing_zeros());
     let step = LANES >> p.group.trailing_zeros();
     let mut turn = Turn::first();
-    let mut slot = 0;
+    turn.advance(b, first_group);
     while turn.k < b.n_groups {
-        let channel = b.channel(turn.k) + of_group;
+        let (slot, channel) = (turn.slot(b), b.channel(turn.k) + of_group);
         let parameters = P::parameters::<T>(b, channel);
         let mut block = lane_id();
         while block < p.blocks {
@@ -74,8 +75,7 @@ pub(super) unsafe fn run<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>) {
         if lane_id() == 0 {
             mbarrier::arrive(b.barrier(KNOWN, turn.stage));
         }
-        turn.advance(b);
-        slot = if slot + 1 == p.slots() { 0 } else { slot + 1 };
+        turn.advance(b, JOINERS);
     }
     clear_flags(b);
 }
@@ -88,7 +88,7 @@ unsafe fn clear_flags(b: &Block<'_>) {
     if lane_id() == 0 {
         done = atomics::add_acquire_release_u32((p.counters as *mut u32).add(b.team as usize), 1);
     }
-    if warp::uniform(done) == p.blocks - 1 {
+    if warp::uniform(done) == p.blocks * JOINERS - 1 {
         let mut flag = lane_id();
         while flag < p.slots() * p.blocks {
             *b.flag(0, flag) = 0;

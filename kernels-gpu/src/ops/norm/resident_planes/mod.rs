@@ -7,7 +7,7 @@
 //! | --- | --- | --- |
 //! | bring | 1 | copies the block's units of x, and of what goes with it, to the next stage that is empty |
 //! | add up | 8 | leaves the block's part of the channel's sums in the workspace, and a flag |
-//! | join | 1 | waits for the flags of the team, joins its parts, leaves the channel's factors in shared memory |
+//! | join | 4, in turns | waits for the flags of the team, joins its parts, leaves the channel's factors in shared memory |
 //! | write | 8 | overwrites the stage with the results |
 //! | send | 1 | copies them to memory, and says that the stage is empty |
 //!
@@ -15,8 +15,8 @@
 //! Forward, they are joined by Chan's formula for many parts (Chan, Golub and LeVeque 1979), relative to the first block's
 //! mean: M₂ = Σ M₂ᵦ + Σ nᵦ dᵦ² − (Σ nᵦ dᵦ)² / N.
 //!
-//! Flags begin with a random number, so that nobody clears the workspace before; the block of a team that is done last
-//! clears its flags. Its counter is set to 0 before the first block's first flag says so.
+//! Flags begin with a random number, so that nobody clears the workspace before; the warp of a team that is done last
+//! with joining clears its flags. Its counter is set to 0 before the first block's first flag says so.
 //!
 //! Grid: blocks of a team along x, teams along y, all resident. Block: [`THREADS`] threads. Shared memory: the stages of the
 //! ring in the dynamic area, the rest as [`Shared`] says.
@@ -99,9 +99,9 @@ unsafe fn run<T: Element<Acc = f32>, const V: usize, P: Pass>(p: &ResidentPlanes
     } else if warp == 2 * WARPS {
         bring::<T>(&b);
     } else if warp == 2 * WARPS + 1 {
-        join::run::<T, P>(&b);
-    } else {
         send::<T, P>(&b);
+    } else {
+        join::run::<T, P>(&b, warp - 2 * WARPS - 2);
     }
 }
 
@@ -207,13 +207,19 @@ impl Turn {
     }
 
     #[inline(always)]
-    fn advance(&mut self, b: &Block<'_>) {
-        self.k += 1;
-        self.stage += 1;
-        if self.stage == b.p.n_stages {
-            self.stage = 0;
+    fn advance(&mut self, b: &Block<'_>, groups: u32) {
+        self.k += groups;
+        self.stage += groups;
+        while self.stage >= b.p.n_stages {
+            self.stage -= b.p.n_stages;
             self.parity ^= 1;
         }
+    }
+
+    /// Where the parts of the group are.
+    #[inline(always)]
+    fn slot(&self, b: &Block<'_>) -> u32 {
+        self.stage + self.parity * b.p.n_stages
     }
 }
 
@@ -242,7 +248,7 @@ unsafe fn bring<T>(b: &Block<'_>) {
             });
             unit += LANES;
         }
-        turn.advance(b);
+        turn.advance(b, 1);
     }
 }
 
@@ -256,7 +262,7 @@ unsafe fn add_up<T: Element<Acc = f32>, const V: usize, P: Pass, const N: usize,
     let warps = WARPS / p.group;
     let count = (b.n_units * p.unit_elems) as f32;
     let mut turn = Turn::first();
-    let (mut slot, mut half) = (0, 0);
+    let mut half = 0;
     let mut known = P::known_ahead(b, walk.channel, 0);
     if b.block == 0 && thread == 0 {
         *(p.counters as *mut u32).add(b.team as usize) = 0;
@@ -281,6 +287,7 @@ unsafe fn add_up<T: Element<Acc = f32>, const V: usize, P: Pass, const N: usize,
                 });
             },
         );
+        let slot = turn.slot(b);
         let mut own = [0.0f32; 2];
         for_each!(I < V, {
             own[0] += *sums[0].get_unchecked(I);
@@ -311,8 +318,7 @@ unsafe fn add_up<T: Element<Acc = f32>, const V: usize, P: Pass, const N: usize,
                 atomics::store_release_u64(b.flag(slot, b.block), p.tag + u64::from(turn.k) + 1);
             }
         }
-        turn.advance(b);
-        slot = if slot + 1 == p.slots() { 0 } else { slot + 1 };
+        turn.advance(b, 1);
         half ^= 1;
     }
 }
@@ -348,7 +354,7 @@ unsafe fn write<T: Element<Acc = f32>, const V: usize, P: Pass, const N: usize, 
         if lane_id() == 0 {
             mbarrier::arrive(b.barrier(DONE, turn.stage));
         }
-        turn.advance(b);
+        turn.advance(b, 1);
     }
 }
 
@@ -357,7 +363,6 @@ unsafe fn write<T: Element<Acc = f32>, const V: usize, P: Pass, const N: usize, 
 unsafe fn send<T, P: Pass>(b: &Block<'_>) {
     let p = b.p;
     let mut turn = Turn::first();
-    let mut before = 0;
     while turn.k < b.n_groups {
         let channel = b.channel(turn.k);
         mbarrier::wait(b.barrier(DONE, turn.stage), turn.parity);
@@ -372,15 +377,12 @@ unsafe fn send<T, P: Pass>(b: &Block<'_>) {
             unit += LANES;
         }
         tma::commit_group();
-        // What was sent before has been read.
-        tma::wait_group_read::<1>();
+        // Before the stage is filled again, or by another kernel's blocks behind this one.
+        tma::wait_group_read::<0>();
         warp::sync_warp();
-        if turn.k > 0 && lane_id() == 0 {
-            mbarrier::arrive(b.barrier(EMPTY, before));
+        if lane_id() == 0 {
+            mbarrier::arrive(b.barrier(EMPTY, turn.stage));
         }
-        before = turn.stage;
-        turn.advance(b);
+        turn.advance(b, 1);
     }
-    // Another kernel's blocks take the shared memory over as soon as this block ends.
-    tma::wait_group_read::<0>();
 }
