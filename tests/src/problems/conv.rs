@@ -146,7 +146,7 @@ pub fn with_halo(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value =
         2 => (axis((1i64..=30).boxed()), axis(width.boxed())),
     ];
     let words = (prop::sample::select(&[DType::F16, DType::BF16][..]), pass, prop::sample::select(ConvMode::ALL));
-    let eighths = || prop_oneof![2 => 1i64..=3, 1 => 7i64..=9, 1 => Just(16i64)];
+    let eighths = || prop_oneof![2 => 1i64..=5, 1 => 7i64..=9, 1 => Just(16i64)];
     let channels = prop_oneof![
         5 => (1i64..=7, Just(1i64), eighths(), eighths()),
         1 => (1i64..=6, 2i64..=3, prop::sample::select(&[4i64, 8, 12][..]), eighths()),

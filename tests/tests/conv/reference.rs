@@ -271,6 +271,14 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=3 stride=1 dil=3 x=3x64x131:T:nhwc w=40x64x3:T:nhwc",
     "pad=1x0x1 stride=1x1x1 x=2x64x3x5x6:T:nhwc w=64x64x3x3x3:T:nhwc",
     "pad=1x1x1 stride=1x1x1 dil=2x1x1 x=1x16x4x3x270:T:nhwc w=8x16x2x3x3:T:nhwc",
+    // And with up to 32 channels, of which an instruction computes two rows of taps: three, two and one of them.
+    "pad=1x1 stride=1x1 x=2x32x29x31:T:nhwc w=32x32x3x3:T:nhwc",
+    "pad=0x2 stride=1x1 x=3x24x17x7:T:nhwc w=16x24x3x2:T:nhwc mode=convolution",
+    "pad=3x2 stride=1x1 dil=3x2 x=1x32x13x37:T:nhwc w=72x32x3x3:T:nhwc",
+    "pad=2x1 stride=1x1 dil=4x1 x=1x72x9x262:T:nhwc w=32x72x2x3:T:nhwc mode=convolution",
+    "pad=1x1 stride=1x1 groups=3 x=2x96x6x7:T:nhwc w=96x32x3x3:T:nhwc",
+    "pad=2 stride=1 dil=2 x=3x32x201:T:nhwc w=32x32x3:T:nhwc",
+    "pad=1x1x0 stride=1x1x1 x=2x32x4x9x11:T:nhwc w=32x32x3x3x3:T:nhwc",
     // Slices of wider tensors, rows with gaps.
     "pad=1x1 stride=1x1 x=2x64x7x5:T:s3360x1x480x96 w=64x64x3x3:T:nhwc",
     "pad=0x0 stride=1x1 x=2x64x7x5:T:s3920x1x560x80 w=64x64x1x1:T:nhwc",

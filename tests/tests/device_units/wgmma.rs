@@ -299,40 +299,52 @@ fn tiles_may_begin_at_any_row() {
         let image_a = Image { step: 128 * shift, ..Image::new(&rows, Type::Bf16, Swizzle::B128, false) };
         let b = integers(30, 64, 32, Type::Bf16);
         run_views(unit, "unit_wgmma_bf16_n64", [&image_a, &Image::new(&b, Type::Bf16, Swizzle::B64, false)], &a, &b);
-        // B with n contiguous: the second step's 16 k begin `shift` rows below the first's.
-        let rows = integers(31, 64, 16 + shift, Type::Bf16);
-        let b: Vec<_> = rows.iter().map(|row| [&row[..16], &row[shift..shift + 16]].concat()).collect();
-        let image_b = Image { step: 128 * shift, ..Image::new(&rows, Type::Bf16, Swizzle::B128, true) };
-        let a = integers(32, 64, 32, Type::Bf16);
-        let image_a = Image::new(&a, Type::Bf16, Swizzle::B64, false);
-        run_views(unit, "unit_wgmma_bf16_n64_tb", [&image_a, &image_b], &a, &b);
-        // The same of A.
-        let image_b = Image::new(&a, Type::Bf16, Swizzle::B64, false);
-        run_views(
-            unit,
-            "unit_wgmma_bf16_n64_ta",
-            [&Image { step: 128 * shift, ..Image::new(&rows, Type::Bf16, Swizzle::B128, true) }, &image_b],
-            &b,
-            &a,
-        );
+        for swizzle in [Swizzle::B128, Swizzle::B64] {
+            // B with n contiguous: the second step's 16 k begin `shift` rows below the first's.
+            let rows = integers(31, 64, 16 + shift, Type::Bf16);
+            let shifted: Vec<_> = rows.iter().map(|row| [&row[..16], &row[shift..shift + 16]].concat()).collect();
+            let image_of_rows = Image { step: swizzle.span() * shift, ..Image::new(&rows, Type::Bf16, swizzle, true) };
+            let plain = integers(32, 64, 32, Type::Bf16);
+            let image = Image::new(&plain, Type::Bf16, Swizzle::B64, false);
+            run_views(unit, "unit_wgmma_bf16_n64_tb", [&image, &image_of_rows], &plain, &shifted);
+            // The same of A.
+            run_views(unit, "unit_wgmma_bf16_n64_ta", [&image_of_rows, &image], &shifted, &plain);
+        }
     }
 }
 
-/// Panels of columns that begin a few rows behind one another, and overlap, as neighbouring taps do.
+/// Panels of columns, or of rows, that begin a few rows of the tile behind one another, and overlap, as neighbouring taps
+/// do.
 #[test]
 fn panels_may_overlap() {
     let Some(unit) = hopper_unit("panels_may_overlap") else { return };
     let k = 64;
-    for (kernel, panels) in [("unit_wgmma_bf16_n128_tb", 2), ("unit_wgmma_bf16_n256_tb", 4)] {
-        for shift in [1, 2, 3, 8, 13] {
-            let rows = integers(33, 64, k + (panels - 1) * shift, Type::Bf16);
-            let panel = |i: usize| rows.iter().map(move |row| row[i * shift..i * shift + k].to_vec());
-            let b: Vec<_> = (0..panels).flat_map(panel).collect();
-            let image_b = Image { leading: 128 * shift, ..Image::new(&rows, Type::Bf16, Swizzle::B128, true) };
+    for (kernel, columns) in [("unit_wgmma_bf16_n128_tb", 128), ("unit_wgmma_bf16_n256_tb", 256)] {
+        for (swizzle, shift) in
+            [Swizzle::B128, Swizzle::B64].into_iter().flat_map(|of| [1, 2, 3, 8, 13].map(|by| (of, by)))
+        {
+            let (image_b, b) = overlapping(columns, k, swizzle, shift);
             let a = integers(34, 64, k, Type::Bf16);
             run_views(unit, kernel, [&Image::new(&a, Type::Bf16, Swizzle::B128, false), &image_b], &a, &b);
         }
     }
+    for shift in [1, 2, 3, 8, 13, 129] {
+        let (image_a, a) = overlapping(64, k, Swizzle::B64, shift);
+        let b = integers(34, 64, k, Type::Bf16);
+        let image_b = Image::new(&b, Type::Bf16, Swizzle::B128, false);
+        run_views(unit, "unit_wgmma_bf16_n64_ta", [&image_a, &image_b], &a, &b);
+    }
+}
+
+/// An operand of `mn` columns or rows whose panels begin `shift` rows of the tile behind one another, and its values.
+fn overlapping(mn: usize, k: usize, swizzle: Swizzle, shift: usize) -> (Image, Vec<Vec<i32>>) {
+    let width = swizzle.span() / 2;
+    let panels = mn / width;
+    let rows = integers(33, width, k + (panels - 1) * shift, Type::Bf16);
+    let panel = |i: usize| rows.iter().map(move |row| row[i * shift..i * shift + k].to_vec());
+    let values = (0..panels).flat_map(panel).collect();
+    let image = Image::new(&rows, Type::Bf16, swizzle, true);
+    (Image { leading: swizzle.span() * shift, ..image }, values)
 }
 
 /// Two blocks of four steps in flight, as in a main loop.

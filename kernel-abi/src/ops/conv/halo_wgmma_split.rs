@@ -1,17 +1,21 @@
 //! What launcher and kernels of `halo_wgmma_split` agree on.
 //!
-//! A tile of dw is 64 k × 64 c, for all taps along h and w of one along d. The sum runs over strips: some neighbouring
-//! positions of an image, counted along rows of `pitch` positions, of which those behind the last output column are
-//! zeros in dy. x lies in shared memory with the same pitch and with its halo, so that position i of dy meets position
-//! `i + (r · pitch · dilation) + s · dilation` of x, whatever its row and column: a tap is a shift of addresses. A strip
-//! may begin and end within a row; whole rows are loaded.
+//! A tile of dw is 64 k × 64 c, or 32 × 32, for all taps along h and w of one along d. The sum runs over strips: some
+//! neighbouring positions of an image, counted along rows of `pitch` positions, of which those behind the last output
+//! column are zeros in dy. x lies in shared memory with the same pitch and with its halo, so that position i of dy meets
+//! position `i + (r · pitch · dilation) + s · dilation` of x, whatever its row and column: a tap is a shift of addresses.
+//! A strip may begin and end within a row; whole rows are loaded.
+//!
+//! An instruction has 64 rows. Those of a narrow tile are its k twice, and the second time dy is read from `dilation`
+//! rows further down: what meets x for taps r of the first half meets it there for taps r − 1. So that each half reads
+//! all of dy, strips begin as many rows above the image, where dy is zeros.
 
 use super::halo_wgmma::MAX_SHARED_BYTES;
 use crate::division::{Divisor, div_rem};
 
-/// Channels of dy and of x of a tile.
-pub const TILE: u32 = 64;
-/// Warpgroups that compute: one for each tap along h.
+/// Rows of an instruction.
+pub const INSTRUCTION_ROWS: u32 = 64;
+/// Warpgroups that compute: as many as there are taps along h.
 pub const CONSUMERS: u32 = 3;
 /// The most taps along w: an instruction computes those of one row.
 pub const ROW_TAPS: u32 = 3;
@@ -19,18 +23,57 @@ pub const ROW_TAPS: u32 = 3;
 pub const THREADS: u32 = 128 * (1 + CONSUMERS);
 /// Positions that an instruction sums over.
 pub const STEP: u32 = 16;
-/// Bytes of a position: 64 channels.
-pub const POSITION_BYTES: u32 = 128;
 /// The most stages that are of use.
 pub const MAX_STAGES: u32 = 4;
-/// Sums of a thread of a consumer, by four.
-pub const THREAD_QUADS: u32 = ROW_TAPS * TILE / 8;
 /// Quads that a block of the adding kernel takes at a time.
 pub const SUM_QUADS: u32 = 32;
 /// Rows of threads of such a block, which share the parts.
 pub const SUM_ROWS: u32 = 8;
-/// What the shared buffers are aligned to: the period of the 128-byte swizzle.
-const ALIGN: u32 = 1024;
+/// What the shared buffers are aligned to: the longest period of a swizzle.
+pub const ALIGN: u32 = 1024;
+
+/// How a tile fills instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Form {
+    /// Channels of dy and of x of a tile.
+    pub tile: u32,
+}
+
+impl Form {
+    /// An instruction computes one row of taps.
+    pub const WIDE: Form = Form { tile: 64 };
+    /// An instruction computes two rows of taps.
+    pub const NARROW: Form = Form { tile: 32 };
+    /// All of them.
+    pub const ALL: [Form; 2] = [Form::WIDE, Form::NARROW];
+
+    /// Bytes of a position in shared memory, which are also the width of the swizzle.
+    pub const fn position_bytes(self) -> u32 {
+        2 * self.tile
+    }
+
+    /// Rows of taps that an instruction computes.
+    pub const fn tap_rows(self) -> u32 {
+        INSTRUCTION_ROWS / self.tile
+    }
+
+    /// Instructions of a step where there are `taps` along h, each of another warpgroup.
+    pub const fn instructions(self, taps: u32) -> u32 {
+        taps.div_ceil(self.tap_rows())
+    }
+
+    /// Columns of an instruction: a row's taps.
+    pub const fn columns(self) -> u32 {
+        ROW_TAPS * self.tile
+    }
+
+    /// Rows of dy by which the second half of an instruction's rows is ahead of the first, of `taps` along h that lie
+    /// `dilation` apart.
+    pub const fn lead(self, taps: u32, dilation: u32) -> u32 {
+        if self.tap_rows() > 1 && taps > 1 { dilation } else { 0 }
+    }
+}
 
 /// How long strips are, and how stages of them lie in shared memory: dy, then x.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +83,10 @@ pub struct StripStage {
     pub steps: u32,
     /// Positions from row to row.
     pub pitch: Divisor,
+    /// Bytes from row to row.
+    pub row_bytes: u32,
+    /// Rows of dy that strips begin above the image: [`Form::lead`].
+    pub lead: u32,
     /// Rows that are loaded of dy, and of x.
     pub rows: [u32; 2],
     /// Positions behind those of x that are zero.
@@ -55,20 +102,28 @@ pub struct StripStage {
 impl StripStage {
     /// Strips of `steps` instructions that begin up to `most_first` positions behind the begin of a row, and whose taps
     /// reach `span_h` rows down and `span_w` positions to the side, in as many stages as there is room for.
-    pub const fn new(steps: u32, pitch: u32, most_first: u32, span_h: u32, span_w: u32) -> Self {
+    pub const fn new(
+        form: Form,
+        steps: u32,
+        pitch: u32,
+        most_first: u32,
+        lead: u32,
+        [span_h, span_w]: [u32; 2],
+    ) -> Self {
+        let row_bytes = pitch * form.position_bytes();
         let rows = (most_first + steps * STEP).div_ceil(pitch);
-        let x_at = (rows * pitch * POSITION_BYTES).next_multiple_of(ALIGN);
-        let bytes = x_at + (((rows + span_h) * pitch + span_w) * POSITION_BYTES).next_multiple_of(ALIGN);
+        let rows = [rows + lead, rows + span_h];
+        let x_at = (rows[0] * row_bytes).next_multiple_of(ALIGN);
+        let bytes = x_at + (rows[1] * row_bytes + span_w * form.position_bytes()).next_multiple_of(ALIGN);
         let room = (MAX_SHARED_BYTES - ALIGN) / (bytes + 16);
         let stages = if room < MAX_STAGES { room } else { MAX_STAGES };
-        StripStage { steps, pitch: Divisor::new(pitch), rows: [rows, rows + span_h], tail: span_w, x_at, bytes, stages }
+        StripStage { steps, pitch: Divisor::new(pitch), row_bytes, lead, rows, tail: span_w, x_at, bytes, stages }
     }
 
     /// Bytes that are loaded of dy and of x.
     #[inline(always)]
     pub const fn loaded_bytes(self) -> [u32; 2] {
-        let row = self.pitch.divisor * POSITION_BYTES;
-        [self.rows[0] * row, self.rows[1] * row]
+        [self.rows[0] * self.row_bytes, self.rows[1] * self.row_bytes]
     }
 
     /// Where the barriers begin: a full and an empty one a stage.
@@ -95,13 +150,15 @@ crate::abi_struct! {
         pub dy_last_map: [u64; 16],
         /// Map of x, `[C, W, H, D, N]`.
         pub x_map: [u64; 16],
+        /// The kernel's form.
+        pub form: Form,
         /// Length of a strip, and its stage.
         pub stage: StripStage,
         /// Output columns of a part of a row but for the last.
         pub part_w: u32,
         /// Parts of a row.
         pub row_parts: Divisor,
-        /// Strips of an image plane, or of such parts of its rows.
+        /// Strips of an image plane, or of such parts of its rows, and of the rows above.
         pub row_blocks: Divisor,
         /// Z.
         pub planes: Divisor,
@@ -109,7 +166,8 @@ crate::abi_struct! {
         pub n_strips: u32,
         /// Tiles of dw.
         pub n_tiles: u32,
-        /// Into how many parts the sum of each is split.
+        /// Into how many parts the sum of each is split. Parts take the strips in turns, so that those that are read at
+        /// a time lie together, and the cache has the rows and planes that they share.
         pub splits: u32,
         /// Where position 0 reads with its first tap: D, H, W.
         pub base: [i32; 3],
@@ -164,8 +222,8 @@ pub struct StripPlace {
     pub image: u32,
     /// Position of dy along Z.
     pub z: u32,
-    /// Row of its first position.
-    pub p: u32,
+    /// Row of its first position, negative above the image.
+    pub p: i32,
     /// Where in that row it begins.
     pub first: u32,
     /// Which part of the row.
@@ -186,16 +244,7 @@ impl ConvHaloWgradParams {
         let (rest, c) = div_rem(tile, self.c_blocks);
         let (rest, k) = div_rem(rest, self.k_blocks);
         let (t, group) = div_rem(rest, self.groups);
-        TilePlace { t, group, k: k * TILE, c: c * TILE }
-    }
-
-    /// Strips `begin..end` of a part.
-    #[inline(always)]
-    pub const fn strips_of(&self, split: u32) -> (u32, u32) {
-        let (each, rest) = div_rem(self.n_strips, self.splits);
-        // The first parts take one strip of the rest each.
-        let begin = split * each + if split < rest { split } else { rest };
-        (begin, begin + each + (split < rest) as u32)
+        TilePlace { t, group, k: k * self.form.tile, c: c * self.form.tile }
     }
 
     /// A strip: neighbours share rows, so they follow one another.
@@ -205,19 +254,32 @@ impl ConvHaloWgradParams {
         let (rest, part) = self.row_parts.div_rem(rest);
         let (image, z) = self.planes.div_rem(rest);
         let (p, first) = self.stage.pitch.div_rem(block * (self.stage.steps * STEP));
-        StripPlace { image, z, p, first, part }
+        StripPlace { image, z, p: p as i32 - self.stage.lead as i32, first, part }
     }
 
-    /// Threads of a block that hold sums.
+    /// Warpgroups that compute.
+    #[inline(always)]
+    pub const fn consumers(&self) -> u32 {
+        self.form.instructions(self.taps[1])
+    }
+
+    /// The row of taps that is computed at a place: rows of [`Form::tile`] rows of sums, warpgroup by warpgroup. Those of
+    /// a warpgroup follow upwards, and behind the last place there may be one that no tap has.
+    #[inline(always)]
+    pub const fn tap_row(&self, place: u32) -> u32 {
+        self.taps[1] - 1 - place
+    }
+
+    /// Threads of a block that hold sums of dw: two for each row of them.
     #[inline(always)]
     pub const fn sum_threads(&self) -> u32 {
-        128 * self.taps[1]
+        2 * self.form.tile * self.taps[1]
     }
 
     /// Sums of each, by four, that are part of dw but for tails.
     #[inline(always)]
     pub const fn thread_quads(&self) -> u32 {
-        self.taps[2] * (TILE / 8)
+        self.taps[2] * (self.form.tile / 8)
     }
 
     /// Quads of a tile's partial sums: those of a thread lie `sum_threads` apart.
@@ -233,21 +295,22 @@ mod tests {
 
     #[test]
     fn stages_fit_shared_memory_and_hold_what_is_read() {
-        for steps in 1..40 {
-            for pitch in 1..200 {
-                for (span_h, span_w) in [(0, 2), (2, 2), (1, 4), (6, 6)] {
-                    for first in [0, pitch / 2, pitch - 1] {
-                        let stage = StripStage::new(steps, pitch, first, span_h, span_w);
-                        assert!(stage.stages == 0 || stage.smem_bytes() <= MAX_SHARED_BYTES, "{stage:?}");
-                        assert!(stage.x_at.is_multiple_of(ALIGN) && stage.bytes.is_multiple_of(ALIGN));
-                        let [dy, x] = stage.loaded_bytes();
-                        let read = (first + steps * STEP) * POSITION_BYTES;
-                        assert!(read <= dy && dy <= stage.x_at);
-                        // The last tap's last instruction.
-                        let tail = stage.tail * POSITION_BYTES;
-                        assert!(read + (span_h * pitch + span_w) * POSITION_BYTES <= x + tail);
-                        assert!(stage.x_at + x + tail <= stage.bytes);
-                    }
+        for (form, steps, pitch) in Form::ALL
+            .iter()
+            .flat_map(|&form| (1..40).flat_map(move |steps| (1..200).map(move |pitch| (form, steps, pitch))))
+        {
+            for (span_h, span_w, lead) in [(0, 2, 0), (2, 2, 0), (1, 4, 1), (6, 6, 3)] {
+                for first in [0, pitch / 2, pitch - 1] {
+                    let stage = StripStage::new(form, steps, pitch, first, lead, [span_h, span_w]);
+                    assert!(stage.stages == 0 || stage.smem_bytes() <= MAX_SHARED_BYTES, "{stage:?}");
+                    assert!(stage.x_at.is_multiple_of(ALIGN) && stage.bytes.is_multiple_of(ALIGN));
+                    let [dy, x] = stage.loaded_bytes();
+                    let read = (first + steps * STEP) * form.position_bytes();
+                    assert!(read + lead * stage.row_bytes <= dy && dy <= stage.x_at);
+                    // The last tap's last instruction.
+                    let tail = stage.tail * form.position_bytes();
+                    assert!(read + span_h * stage.row_bytes + span_w * form.position_bytes() <= x + tail);
+                    assert!(stage.x_at + x + tail <= stage.bytes);
                 }
             }
         }

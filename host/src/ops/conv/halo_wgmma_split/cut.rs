@@ -2,7 +2,7 @@
 
 use super::super::im2col_wgmma::MULTIPROCESSORS;
 use crate::launch::div_ceil;
-use kernel_abi::ops::conv::halo_wgmma_split::{ROW_TAPS, STEP, StripStage};
+use kernel_abi::ops::conv::halo_wgmma_split::{Form, INSTRUCTION_ROWS, ROW_TAPS, STEP, StripStage};
 
 /// The largest extent of a copy.
 const MAX_BOX: i64 = 256;
@@ -17,6 +17,8 @@ const MAX_ROUNDS: u64 = 4;
 /// What of a problem the cut depends on: extents of positions, H and W and their taps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plane {
+    /// The kernels' form.
+    pub(super) form: Form,
     /// N · Z.
     pub(super) planes: i64,
     /// P and Q.
@@ -98,14 +100,16 @@ impl Plane {
         // All taps of an instruction read, whether there are as many or not.
         let span_w = i64::from(ROW_TAPS - 1) * self.dilation[1];
         let length = steps * i64::from(STEP);
-        let row_blocks = div_ceil(self.output[0] * pitch, length);
+        let lead = self.form.lead(self.taps[0] as u32, self.dilation[0] as u32);
+        let row_blocks = div_ceil((self.output[0] + i64::from(lead)) * pitch, length);
         // Multiples of the length, modulo the pitch.
         let most_first = if row_blocks == 1 { 0 } else { pitch - gcd(length, pitch) };
         if span_h > MAX_BOX || span_w > MAX_BOX {
             return None;
         }
-        let stage = StripStage::new(steps as u32, pitch as u32, most_first as u32, span_h as u32, span_w as u32);
-        if stage.stages < MIN_STAGES || i64::from(stage.rows[1]) > MAX_BOX {
+        let span = [span_h as u32, span_w as u32];
+        let stage = StripStage::new(self.form, steps as u32, pitch as u32, most_first as u32, lead, span);
+        if stage.stages < MIN_STAGES || stage.rows.iter().any(|&rows| i64::from(rows) > MAX_BOX) {
             return None;
         }
         let n_strips = (self.planes as u64).saturating_mul((row_blocks * parts) as u64);
@@ -122,12 +126,17 @@ impl Plane {
 
     /// Time of the products and of adding the parts.
     fn time_us(&self, cut: &Cut, splits: u64) -> f64 {
-        /// Cycles of an instruction: a multiprocessor's tensor cores do 2048 multiply-adds in one.
-        const INSTRUCTION: f64 = (64 * 192 * STEP) as f64 / 2048.0;
+        /// Multiply-adds that a multiprocessor's tensor cores do in a cycle. Shared memory has both operands of an
+        /// instruction sooner, 128 bytes a cycle: those of 64 × 96 in 40 cycles of 48.
+        const PRODUCTS: f64 = 2048.0;
         /// What the products reach of that.
         const REACHED: f64 = 0.93;
         /// Bytes that the second-level cache delivers to a multiprocessor in a cycle.
         const CACHE: f64 = 40.0;
+        /// Cycles from the request of a strip to its first bytes.
+        const LATENCY: f64 = 800.0;
+        /// Steps until a consumer gives the stage before back.
+        const FIRST_STEPS: u32 = 4;
         /// Cycles from a strip to the next that no products hide.
         const STRIP: f64 = 60.0;
         /// Cycles from the first load of a part to the first product, and from the last to the last store.
@@ -139,18 +148,26 @@ impl Plane {
         /// Launch, and from the end of the first kernel to that of the second, without its work.
         const ENDS_US: f64 = 5.5;
         let stage = cut.stage;
-        let products = f64::from(stage.steps) * self.taps[0] as f64 * INSTRUCTION / REACHED;
+        let instruction = f64::from(INSTRUCTION_ROWS * self.form.columns() * STEP) / PRODUCTS;
+        let products = |steps: u32| {
+            let instructions = steps * self.form.instructions(self.taps[0] as u32);
+            f64::from(instructions) * instruction / REACHED
+        };
         let loads = stage.loaded_bytes().map(f64::from).iter().sum::<f64>() / CACHE;
+        // From when a stage is free until it is full again, the others' strips are computed.
+        let turn = products(FIRST_STEPS.min(stage.steps)) + LATENCY + loads;
+        let strip = products(stage.steps).max(loads).max(turn / f64::from(stage.stages - 1));
         let strips = cut.n_strips.div_ceil(splits) as f64;
         let units = self.tiles * splits;
         let rounds = units.div_ceil(MULTIPROCESSORS) as f64;
-        let cycles = rounds * (PART + strips * (products.max(loads) + STRIP));
+        let cycles = rounds * (PART + strips * (strip + STRIP));
         ENDS_US + cycles / CYCLES_PER_US + 2.0 * (units * self.tile_bytes()) as f64 / PARTIALS
     }
 
     /// Bytes of a tile's partial sums.
     pub(super) fn tile_bytes(&self) -> u64 {
-        (64 * 64 * 4 * self.taps[0] * self.taps[1]) as u64
+        let sums = i64::from(self.form.tile * self.form.tile) * self.taps[0] * self.taps[1];
+        4 * sums as u64
     }
 }
 

@@ -4,6 +4,8 @@
 //! serves up to 3 × 3 taps, since the product instruction begins its positions wherever a tap has them. What it computes
 //! for nothing are positions behind the end of a row, and of an image.
 //!
+//! Of up to 32 channels, tiles of 64 × 64 are half empty or more: there are narrow ones ([`Form::NARROW`]) as well.
+//!
 //! [`im2col_wgmma`]: super::im2col_wgmma
 
 mod cut;
@@ -21,19 +23,25 @@ use cut::{Cut, Plane};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::halo_wgmma::MAX_SHARED_BYTES;
 use kernel_abi::ops::conv::halo_wgmma_split::{
-    CONSUMERS, ConvHaloWgradParams, ROW_TAPS, SUM_QUADS, SUM_ROWS, THREADS, TILE,
+    CONSUMERS, ConvHaloWgradParams, Form, ROW_TAPS, SUM_QUADS, SUM_ROWS, THREADS,
 };
 
 macro_rules! rows {
+    ($(($symbol:ident, $dtype:ident, $form:ident)),* $(,)?) => {
+        &[$((stringify!($symbol), kernel_abi::dtype_of!($dtype), Form::$form)),*]
+    };
+}
+
+macro_rules! sum_rows {
     ($(($symbol:ident, $dtype:ident)),* $(,)?) => {
         &[$((stringify!($symbol), kernel_abi::dtype_of!($dtype))),*]
     };
 }
 
-pub(super) const KERNELS: &[(&str, DType)] = kernel_abi::conv_halo_wgrad_kernels!(rows);
+pub(super) const KERNELS: &[(&str, DType, Form)] = kernel_abi::conv_halo_wgrad_kernels!(rows);
 
 /// The kernels that add partial sums.
-const SUMS: &[(&str, DType)] = kernel_abi::conv_halo_wgrad_sum_kernels!(rows);
+const SUMS: &[(&str, DType)] = kernel_abi::conv_halo_wgrad_sum_kernels!(sum_rows);
 
 /// Size of an element.
 const ELEMENT_BYTES: i64 = 2;
@@ -53,22 +61,31 @@ impl Algorithm<ConvProblem> for HaloWgmmaSplit {
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         check_hopper(context)?;
-        View::of(problem)?;
-        let dtype = problem.x().dtype();
-        Ok(KERNELS.iter().filter(|row| row.1 == dtype).map(|row| Config(row.0)).collect())
+        let (mut configs, mut reasons) = (Vec::new(), Vec::new());
+        for form in Form::ALL {
+            match View::of(problem, form) {
+                Ok(_) => {
+                    let rows = KERNELS.iter().filter(|row| row.1 == problem.x().dtype() && row.2 == form);
+                    configs.extend(rows.map(|row| Config(row.0)));
+                }
+                Err(Refusal(reason)) if reasons.contains(&reason) => {}
+                Err(Refusal(reason)) => reasons.push(reason),
+            }
+        }
+        if configs.is_empty() { Err(Refusal(reasons.join("; "))) } else { Ok(configs) }
     }
 
-    fn workspace_bytes(&self, problem: &ConvProblem, _: Config) -> u64 {
-        View::of(problem).map_or(0, |view| view.partials_bytes())
+    fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
+        View::of(problem, form(config)).map_or(0, |view| view.partials_bytes())
     }
 
-    fn estimate_us(&self, problem: &ConvProblem, _: Config, context: &Context) -> f64 {
-        let Ok(view) = View::of(problem) else { return f64::INFINITY };
+    fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
+        let Ok(view) = View::of(problem, form(config)) else { return f64::INFINITY };
         crate::select::cost::streaming_us(problem, context).max(view.cut.us)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let view = View::of(problem).map_err(|refusal| refusal.into_error(self.name(), problem))?;
+        let view = View::of(problem, form(config)).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let params = view.params();
         let function = context.function(config.0)?;
         // Not this problem's size: plans share the function.
@@ -98,7 +115,12 @@ impl Algorithm<ConvProblem> for HaloWgmmaSplit {
     }
 }
 
-/// A problem as the kernels see it.
+/// The form of a config's kernel.
+fn form(config: Config) -> Form {
+    KERNELS.iter().find(|row| row.0 == config.0).expect("configs come from the kernel list").2
+}
+
+/// A problem as the kernels of a form see it.
 #[derive(Clone, Debug)]
 struct View {
     data_type: TmaType,
@@ -118,7 +140,7 @@ struct View {
 }
 
 impl View {
-    fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+    fn of(problem: &ConvProblem, form: Form) -> Result<Self, Refusal> {
         if problem.conv_pass() != ConvPass::Wgrad {
             return Err(Refusal::new(format!("computes wgrad, the pass is {}", problem.conv_pass())));
         }
@@ -134,7 +156,10 @@ impl View {
             return Err(Refusal::new(format!("takes stride 1, given {strides:?}")));
         }
         let (c, k) = (shape.group_c(), shape.group_k());
-        let tile = i64::from(TILE);
+        let tile = i64::from(form.tile);
+        if form == Form::NARROW && c.min(k) > tile {
+            return Err(Refusal::new(format!("has narrow tiles for up to {tile} channels, given {k} and {c}")));
+        }
         if shape.groups > 1 && (c % tile != 0 || k % tile != 0) {
             return Err(Refusal::new(format!("takes groups of multiples of {tile} channels, given {k} and {c}")));
         }
@@ -158,13 +183,14 @@ impl View {
         if shape.output[1] > MAX_ROWS {
             return Err(Refusal::new(format!("takes up to {MAX_ROWS} rows of an image, given {}", shape.output[1])));
         }
-        let blocks = |channels: i64| (channels as u64).div_ceil(TILE.into());
+        let blocks = |channels: i64| (channels as u64).div_ceil(form.tile.into());
         let tiles = blocks(c).saturating_mul(blocks(k)).saturating_mul((shape.groups as u64).saturating_mul(t as u64));
         if tiles > MAX_TILES {
             let reason = format!("takes filters of up to {MAX_TILES} tiles of {tile} x {tile} channels, given {tiles}");
             return Err(Refusal::new(reason));
         }
         let plane = Plane {
+            form,
             planes: shape.n.saturating_mul(shape.output[0]),
             output: [shape.output[1], shape.output[2]],
             image: [shape.image[1], shape.image[2]],
@@ -202,12 +228,13 @@ impl View {
     }
 
     fn params(&self) -> ConvHaloWgradParams {
-        let blocks = |channels: i64| (channels as u32).div_ceil(TILE);
+        let blocks = |channels: i64| (channels as u32).div_ceil(self.plane.form.tile);
         let divisor = |value: i64| Divisor::new(value as u32);
         ConvHaloWgradParams {
             dy_map: [0; 16],
             dy_last_map: [0; 16],
             x_map: [0; 16],
+            form: self.plane.form,
             stage: self.cut.stage,
             part_w: self.cut.part_w as u32,
             row_parts: divisor(self.cut.parts),
@@ -249,7 +276,7 @@ impl View {
         self.tiled(context, address, dims, [sw, sw * part_w, sh, between], [1, stage.rows[0]])
     }
 
-    /// A map of boxes of 64 channels, positions of a row, and `third` and `fourth` as many of the dimensions behind.
+    /// A map of boxes of a tile's channels, positions of a row, and `third` and `fourth` as many of the dimensions behind.
     fn tiled(
         &self,
         context: &GpuContext,
@@ -258,14 +285,15 @@ impl View {
         strides: [i64; 4],
         [third, fourth]: [u32; 2],
     ) -> Result<[u64; 16], Error> {
+        let form = self.plane.form;
         let tiled = Tiled {
             data_type: self.data_type,
             address,
             dims: &dims.map(|dim| dim as u64),
             strides_bytes: &strides.map(|stride| (stride * ELEMENT_BYTES) as u64),
-            box_dims: &[TILE, self.cut.stage.pitch.divisor, third, fourth, 1],
+            box_dims: &[form.tile, self.cut.stage.pitch.divisor, third, fourth, 1],
             element_strides: &[],
-            swizzle: Swizzle::B128,
+            swizzle: if form == Form::WIDE { Swizzle::B128 } else { Swizzle::B64 },
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())
     }

@@ -43,13 +43,15 @@ macro_rules! conv_halo_kernels {
 }
 
 /// Calls `$callback!` with one row per Hopper kernel of `wgrad` that reads a strip with its halo once: symbol, element
-/// type.
+/// type, form.
 #[macro_export]
 macro_rules! conv_halo_wgrad_kernels {
     ($callback:ident) => {
         $callback! {
-            (halowgrad_wgmma_bf16_64x192_sm90, bf16),
-            (halowgrad_wgmma_f16_64x192_sm90, f16),
+            (halowgrad_wgmma_bf16_64x192_sm90, bf16, WIDE),
+            (halowgrad_wgmma_bf16_64x96_sm90, bf16, NARROW),
+            (halowgrad_wgmma_f16_64x192_sm90, f16, WIDE),
+            (halowgrad_wgmma_f16_64x96_sm90, f16, NARROW),
         }
     };
 }

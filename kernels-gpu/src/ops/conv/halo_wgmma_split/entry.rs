@@ -1,22 +1,22 @@
 //! The entries: the rows of `conv_halo_wgrad_kernels!` and `conv_halo_wgrad_sum_kernels!`, and the product instructions.
 
-use super::{Product, Sums, run, sum};
+use super::{Product, run, sum};
 use crate::ops::conv::im2col_wgmma::{Bf16, F16};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, param_tensor_map, shared_array};
-use kernel_abi::ops::conv::halo_wgmma_split::ConvHaloWgradParams;
+use kernel_abi::ops::conv::halo_wgmma_split::{ConvHaloWgradParams, Form};
 
 macro_rules! entries {
-    ($(($symbol:ident, $dtype:ident)),* $(,)?) => { $(
+    ($(($symbol:ident, $dtype:ident, $form:ident)),* $(,)?) => { $(
         /// # Safety
         /// The host passes maps and extents of live tensors in `params`.
         #[kernel(arch = "sm_90a", threads = 512, min_blocks = 1, tensor_maps = 3)]
         pub unsafe fn $symbol(params: ConvHaloWgradParams) {
             struct This;
-            product!(This, $dtype);
+            product!(This, $dtype, $form);
             let maps =
                 [param_tensor_map!($symbol, 0), param_tensor_map!($symbol, 1), param_tensor_map!($symbol, 2)];
-            run::<This>(&params, maps)
+            run::<This, _>(&params, maps)
         }
     )* };
 }
@@ -41,33 +41,41 @@ macro_rules! element {
     };
 }
 
-/// Implements [`Product`]. A step of the sum is 16 positions of 128 bytes, 128 units of a descriptor.
+/// Implements [`Product`], of so many columns, sums of a thread, and units of a descriptor in a step of 16 positions.
 macro_rules! product {
-    ($this:ident, $dtype:ident) => {
-        impl Product for $this {
+    ($this:ident, $dtype:ident, WIDE) => {
+        product!($this, $dtype, WIDE, 192, 96, 128);
+    };
+    ($this:ident, $dtype:ident, NARROW) => {
+        product!($this, $dtype, NARROW, 96, 48, 64);
+    };
+    ($this:ident, $dtype:ident, $form:ident, $n:literal, $sums:literal, $step:literal) => {
+        impl Product<$sums> for $this {
+            const FORM: Form = Form::$form;
+
             #[inline(always)]
-            unsafe fn multiply_four(d: &mut Sums, dy: u64, x: u64, accumulate: u32) {
+            unsafe fn multiply_four(d: &mut [f32; $sums], dy: u64, x: u64, accumulate: u32) {
                 wgmma!(
                     types = $dtype,
-                    n = 192,
+                    n = $n,
                     steps = 4,
                     d = d,
                     a = dy,
-                    a_step = 128,
+                    a_step = $step,
                     transpose_a = 1,
                     b = x,
-                    b_step = 128,
+                    b_step = $step,
                     transpose_b = 1,
                     accumulate = accumulate
                 );
-                wgmma_wait!(d = d, registers = 96, pending = 1);
+                wgmma_wait!(d = d, registers = $sums, pending = 1);
             }
 
             #[inline(always)]
-            unsafe fn multiply_one(d: &mut Sums, dy: u64, x: u64, accumulate: u32) {
+            unsafe fn multiply_one(d: &mut [f32; $sums], dy: u64, x: u64, accumulate: u32) {
                 wgmma!(
                     types = $dtype,
-                    n = 192,
+                    n = $n,
                     d = d,
                     a = dy,
                     transpose_a = 1,
@@ -75,12 +83,12 @@ macro_rules! product {
                     transpose_b = 1,
                     accumulate = accumulate
                 );
-                wgmma_wait!(d = d, registers = 96, pending = 1);
+                wgmma_wait!(d = d, registers = $sums, pending = 1);
             }
 
             #[inline(always)]
-            unsafe fn finish(d: &mut Sums) {
-                wgmma_wait!(d = d, registers = 96, pending = 0);
+            unsafe fn finish(d: &mut [f32; $sums]) {
+                wgmma_wait!(d = d, registers = $sums, pending = 0);
             }
         }
     };

@@ -1,13 +1,16 @@
 //! `wgrad` for Hopper that reads every strip with its halo once: see [`kernel_abi::ops::conv::halo_wgmma_split`].
 //!
 //! Grid: any number of blocks, which share parts of the sums of tiles round-robin. Block: 512 threads. One warp of
-//! warpgroup 0 loads rows of dy and x, positions of 64 channels with zeros where there is nothing, into a ring of stages;
-//! each other warpgroup computes the taps of one row of the filter. Both operands are read transposed, since positions
-//! are summed over, from wherever a strip begins, and x a tap's shift behind. Shared memory: dynamic, [`StripStage`].
+//! warpgroup 0 loads rows of dy and x, positions of 64 or 32 channels with zeros where there is nothing, into a ring of
+//! stages; each other warpgroup computes the taps of one or two rows of the filter. Both operands are read transposed,
+//! since positions are summed over, from wherever a strip begins, and x a tap's shift behind. Shared memory: dynamic,
+//! [`StripStage`].
 //!
-//! The taps of a row are the columns of one instruction: its panels of 64 columns begin a position behind one another
-//! and overlap. An instruction of 64 × 192 reads 8 KB from shared memory where three of 64 × 64 read 12, and reading
-//! would limit those.
+//! The taps of a row are the columns of one instruction: its panels of columns begin a position behind one another and
+//! overlap. An instruction of 64 × 192 reads 8 KB from shared memory where three of 64 × 64 read 12, and reading would
+//! limit those. Rows do likewise where a tile has 32 k: the two panels of dy begin rows of positions behind one another,
+//! so that the same x is met for two rows of taps. Of three rows the last is computed with one above that there is not:
+//! of 12 products per position, k and c, 9 are wanted.
 //!
 //! Every part's sums go to the workspace as the threads hold them, and a second kernel ([`sum`]) adds them in their
 //! order. Deterministic.
@@ -23,13 +26,13 @@ use cuda_std::thread::{block_dim_x, block_idx_x, grid_dim_x, sync_threads, threa
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{mbarrier, schedule, shared, warp};
-use kernel_abi::ops::conv::halo_wgmma_split::{ConvHaloWgradParams, POSITION_BYTES, STEP, TilePlace};
+use kernel_abi::division::div_rem;
+use kernel_abi::ops::conv::halo_wgmma_split::{ALIGN, ConvHaloWgradParams, Form, STEP, TilePlace};
 
-/// A thread's sums: those of an instruction of 64 × 192, which has the taps of a row as columns.
-type Sums = [f32; 96];
+/// The product instructions of one kernel, of which a thread holds `N` sums: the taps of a row are the columns.
+trait Product<const N: usize> {
+    const FORM: Form;
 
-/// The product instructions of one kernel.
-trait Product {
     /// Queues four steps of [`STEP`] positions. `accumulate` is 0 to overwrite `d`, else 1. All but one of the groups queued
     /// before are done afterwards.
     ///
@@ -37,19 +40,19 @@ trait Product {
     /// All threads of the warpgroup call it with descriptors of loaded tiles; `d` is not touched until [`finish`].
     ///
     /// [`finish`]: Product::finish
-    unsafe fn multiply_four(d: &mut Sums, dy: u64, x: u64, accumulate: u32);
+    unsafe fn multiply_four(d: &mut [f32; N], dy: u64, x: u64, accumulate: u32);
 
     /// The same for one step.
     ///
     /// # Safety
     /// As [`multiply_four`](Product::multiply_four).
-    unsafe fn multiply_one(d: &mut Sums, dy: u64, x: u64, accumulate: u32);
+    unsafe fn multiply_one(d: &mut [f32; N], dy: u64, x: u64, accumulate: u32);
 
     /// Waits for all queued products.
     ///
     /// # Safety
     /// All threads of the warpgroup call it.
-    unsafe fn finish(d: &mut Sums);
+    unsafe fn finish(d: &mut [f32; N]);
 }
 
 /// Registers of a thread of each role: together what a multiprocessor has for four warpgroups.
@@ -59,10 +62,6 @@ const CONSUMER_REGISTERS: u32 = 152;
 const WARPGROUP: u32 = 128;
 /// Warps of a warpgroup.
 const WARPS: u32 = 4;
-/// The period of the swizzle: 8 positions.
-const SWIZZLE_PERIOD: u32 = 1024;
-/// From one step of the sum to the next, in a descriptor's units of 16 bytes.
-const STEP_UNITS: u64 = (STEP * POSITION_BYTES / 16) as u64;
 
 /// The kernel.
 ///
@@ -70,9 +69,9 @@ const STEP_UNITS: u64 = (STEP * POSITION_BYTES / 16) as u64;
 /// The host passes maps and extents of live tensors, and launches `THREADS` threads with `p.stage.smem_bytes()` bytes of
 /// shared memory.
 #[inline(always)]
-unsafe fn run<P: Product>(p: &ConvHaloWgradParams, maps: [MapAddress; 3]) {
+unsafe fn run<P: Product<N>, const N: usize>(p: &ConvHaloWgradParams, maps: [MapAddress; 3]) {
     schedule::launch_dependents();
-    let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
+    let base = shared::dynamic_address().next_multiple_of(ALIGN);
     let ring = Ring::new(base, p.stage.bytes, p.stage.stages, base + p.stage.barriers_at());
     if thread_idx_x() == 0 {
         tma::prefetch_map(maps[0]);
@@ -81,7 +80,7 @@ unsafe fn run<P: Product>(p: &ConvHaloWgradParams, maps: [MapAddress; 3]) {
         let mut each = ring;
         while each.parity == 0 {
             mbarrier::init(each.full(), 1);
-            mbarrier::init(each.empty(), WARPS * p.taps[1]);
+            mbarrier::init(each.empty(), WARPS * p.consumers());
             each.advance();
         }
         mbarrier::fence_init();
@@ -90,7 +89,7 @@ unsafe fn run<P: Product>(p: &ConvHaloWgradParams, maps: [MapAddress; 3]) {
     let mut stage = 0;
     while stage < p.stage.stages {
         let at = base + stage * p.stage.bytes;
-        zero(at + p.stage.x_at + p.stage.loaded_bytes()[1], p.stage.tail);
+        zero(at + p.stage.x_at + p.stage.loaded_bytes()[1], p.stage.tail * P::FORM.position_bytes());
         stage += 1;
     }
     fence_proxy_async_shared();
@@ -105,20 +104,20 @@ unsafe fn run<P: Product>(p: &ConvHaloWgradParams, maps: [MapAddress; 3]) {
     } else {
         schedule::acquire_registers::<CONSUMER_REGISTERS>();
         // Nobody waits for those who have no taps.
-        if warpgroup <= p.taps[1] {
-            consume::<P>(p, ring, warpgroup - 1);
+        if warpgroup <= p.consumers() {
+            consume::<P, N>(p, ring, warpgroup - 1);
         }
     }
 }
 
-/// Writes zeros to positions, by all threads of the block.
+/// Writes zeros to so many bytes, by all threads of the block.
 ///
 /// # Safety
 /// As [`run`].
 #[inline(always)]
-unsafe fn zero(at: u32, positions: u32) {
+unsafe fn zero(at: u32, bytes: u32) {
     let mut chunk = thread_idx_x();
-    while chunk < positions * (POSITION_BYTES / 16) {
+    while chunk < bytes / 16 {
         shared::store_x4(at + 16 * chunk, [0; 4]);
         chunk += block_dim_x();
     }
@@ -139,10 +138,10 @@ unsafe fn produce(p: &ConvHaloWgradParams, [dy_map, dy_last_map, x_map]: [MapAdd
         let k = (tile.group * p.group_k + tile.k) as i32;
         let c = (tile.group * p.group_c + tile.c) as i32;
         let from_z = (tile.t * p.tap_offset[0]) as i32 + p.base[0];
-        let (mut strip, end) = p.strips_of(split);
-        while strip < end {
+        let mut strip = split;
+        while strip < p.n_strips {
             let place = p.strip(strip);
-            let (image, z, row) = (place.image as i32, place.z as i32, place.p as i32);
+            let (image, z, row) = (place.image as i32, place.z as i32, place.p);
             let column = (place.part * p.part_w) as i32;
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
             if warp::elect() {
@@ -158,58 +157,64 @@ unsafe fn produce(p: &ConvHaloWgradParams, [dy_map, dy_last_map, x_map]: [MapAdd
                 tma::load_5d(ring.at() + p.stage.x_at, x_map, full, at);
             }
             ring.advance();
-            strip += 1;
+            strip += p.splits;
         }
         index += grid_dim_x();
     }
 }
 
-/// Computes unit after unit: the taps of row `r` of the filter.
+/// Computes unit after unit: the rows of taps of a consumer.
 ///
 /// # Safety
 /// As [`run`]; all threads of one warpgroup.
 #[inline(always)]
-unsafe fn consume<P: Product>(p: &ConvHaloWgradParams, mut ring: Ring, r: u32) {
+unsafe fn consume<P: Product<N>, const N: usize>(p: &ConvHaloWgradParams, mut ring: Ring, consumer: u32) {
     let lane = thread_idx_x() % 32;
-    let tap_bytes = p.tap_offset[2] * POSITION_BYTES;
-    let x_at = p.stage.x_at + r * p.tap_offset[1] * p.stage.pitch.divisor * POSITION_BYTES;
+    let position_bytes = P::FORM.position_bytes();
+    // The period of the swizzle.
+    let period = 8 * position_bytes;
+    let step_units = u64::from(STEP * position_bytes / 16);
+    let swizzle = if P::FORM.tile == Form::WIDE.tile { Swizzle::B128 } else { Swizzle::B64 };
+    let lead_bytes = p.stage.lead * p.stage.row_bytes;
+    let tap_bytes = p.tap_offset[2] * position_bytes;
+    let row = p.tap_row(consumer * P::FORM.tap_rows());
+    let x_at = p.stage.x_at + row * p.tap_offset[1] * p.stage.row_bytes;
     let mut index = block_idx_x();
     while index < p.n_tiles * p.splits {
         let (split, _) = p.unit(index);
-        let (begin, end) = p.strips_of(split);
-        let mut d: Sums = core::mem::zeroed();
+        let mut d: [f32; N] = core::mem::zeroed();
         let mut accumulate = 0;
         let mut used = 0;
-        let mut strip = begin;
-        while strip < end {
+        let mut strip = split;
+        while strip < p.n_strips {
             mbarrier::wait(ring.full(), ring.parity);
-            let first = ring.at() + p.strip(strip).first * POSITION_BYTES;
-            let mut dy = descriptor(first, SWIZZLE_PERIOD, SWIZZLE_PERIOD, Swizzle::B128);
-            let mut x = descriptor(first + x_at, tap_bytes, SWIZZLE_PERIOD, Swizzle::B128);
+            let first = ring.at() + p.strip(strip).first * position_bytes;
+            let mut dy = descriptor(first, lead_bytes, period, swizzle);
+            let mut x = descriptor(first + x_at, tap_bytes, period, swizzle);
             let mut left = p.stage.steps;
             while left >= 4 {
                 P::multiply_four(&mut d, dy, x, accumulate);
                 accumulate = 1;
                 used = release(used, lane);
-                dy += 4 * STEP_UNITS;
-                x += 4 * STEP_UNITS;
+                dy += 4 * step_units;
+                x += 4 * step_units;
                 left -= 4;
             }
             while left > 0 {
                 P::multiply_one(&mut d, dy, x, accumulate);
                 accumulate = 1;
                 used = release(used, lane);
-                dy += STEP_UNITS;
-                x += STEP_UNITS;
+                dy += step_units;
+                x += step_units;
                 left -= 1;
             }
             used = ring.empty();
             ring.advance();
-            strip += 1;
+            strip += p.splits;
         }
         P::finish(&mut d);
         release(used, lane);
-        store(p, &d, index, r);
+        store::<P, N>(p, &d, index, consumer);
         index += grid_dim_x();
     }
 }
@@ -227,31 +232,39 @@ unsafe fn release(used: u32, lane: u32) -> u32 {
     0
 }
 
-/// Writes a thread's sums to the workspace.
+/// Writes a thread's sums to the workspace, if they are of dw.
 ///
 /// # Safety
 /// As [`consume`].
 #[inline(always)]
-unsafe fn store(p: &ConvHaloWgradParams, d: &Sums, index: u32, r: u32) {
-    let thread = r * WARPGROUP + thread_idx_x() % WARPGROUP;
-    let to =
-        (p.partials as *mut [f32; 4]).add((u64::from(index) * u64::from(p.tile_quads()) + u64::from(thread)) as usize);
-    quads::<0>(p, d, to);
-    quads::<8>(p, d, to);
-    quads::<16>(p, d, to);
-}
-
-/// Quads `FROM` to `FROM + 7` of the sums, a tap: few enough that the loop is unrolled, and the sums stay in registers.
-///
-/// # Safety
-/// As [`consume`].
-#[inline(always)]
-unsafe fn quads<const FROM: usize>(p: &ConvHaloWgradParams, d: &Sums, to: *mut [f32; 4]) {
-    if FROM as u32 >= p.thread_quads() {
+unsafe fn store<P: Product<N>, const N: usize>(p: &ConvHaloWgradParams, d: &[f32; N], index: u32, consumer: u32) {
+    let thread = consumer * WARPGROUP + thread_idx_x() % WARPGROUP;
+    if thread >= p.sum_threads() {
         return;
     }
-    let mut i = FROM;
-    while i < FROM + 8 {
+    let to =
+        (p.partials as *mut [f32; 4]).add((u64::from(index) * u64::from(p.tile_quads()) + u64::from(thread)) as usize);
+    quads::<P, N, 0>(p, d, to);
+    quads::<P, N, 1>(p, d, to);
+    quads::<P, N, 2>(p, d, to);
+}
+
+/// The sums of a tap of the row: few enough that the loop is unrolled, and the sums stay in registers.
+///
+/// # Safety
+/// As [`consume`].
+#[inline(always)]
+unsafe fn quads<P: Product<N>, const N: usize, const TAP: usize>(
+    p: &ConvHaloWgradParams,
+    d: &[f32; N],
+    to: *mut [f32; 4],
+) {
+    if TAP as u32 >= p.taps[2] {
+        return;
+    }
+    let tap_quads = P::FORM.tile as usize / 8;
+    let mut i = TAP * tap_quads;
+    while i < (TAP + 1) * tap_quads {
         let sum = |j: usize| d.get_unchecked(4 * i + j).to_bits();
         let to = to.add((i as u32 * p.sum_threads()) as usize);
         cuda_std::memory::store_x4(to as *mut u32, [sum(0), sum(1), sum(2), sum(3)]);
@@ -262,8 +275,9 @@ unsafe fn quads<const FROM: usize>(p: &ConvHaloWgradParams, d: &Sums, to: *mut [
 /// A tile's tap, k and c that a thread's quad begins with: it has two neighbouring c of k and of k + 8.
 #[inline(always)]
 fn element(p: &ConvHaloWgradParams, place: TilePlace, thread: u32, quad: u32) -> (u32, u32, u32) {
-    let (r, thread) = (thread / WARPGROUP, thread % WARPGROUP);
-    let (s, column) = (quad / 8, quad % 8 * 8 + thread % 4 * 2);
-    let tap = (place.t * p.taps[1] + r) * p.taps[2] + s;
-    (tap, place.k + thread / 32 * 16 + thread % 32 / 4, place.c + column)
+    let (row_threads, tap_quads) = (2 * p.form.tile, p.form.tile / 8);
+    let (row, thread) = div_rem(thread, row_threads);
+    let (s, column) = div_rem(quad, tap_quads);
+    let tap = (place.t * p.taps[1] + p.tap_row(row)) * p.taps[2] + s;
+    (tap, place.k + thread / 32 * 16 + thread % 32 / 4, place.c + column * 8 + thread % 4 * 2)
 }
