@@ -36,6 +36,8 @@ depthwise_tma | conv:dgrad pad=1x1 stride=2x2 groups=40 dx=3x40x9x30:f16:nhwc w=
 grouped_tma | conv:fprop pad=1x1 groups=18 x=9x72x7x7:bf16:nhwc w=72x4x3x3:bf16:nhwc
 grouped_tma | conv:fprop pad=1x1 stride=2x2 groups=3 x=2x96x12x150:f16:nhwc w=96x32x3x3:f16:nhwc
 grouped_tma | conv:dgrad pad=1x1 groups=5 dx=3x80x9x30:bf16:nhwc w=80x16x3x3:bf16:nhwc
+grouped_tma | conv:fprop pad=2x2 stride=2x2 groups=40 x=2x40x12x150:f16:nhwc w=40x1x5x5:f16:nhwc
+grouped_tma | conv:dgrad pad=2x2 groups=36 dx=9x72x7x7:bf16:nhwc w=72x2x5x5:bf16:nhwc
 grouped_tma | conv:wgrad pad=1x1 groups=18 x=9x72x7x7:bf16:nhwc dw=72x4x3x3:bf16:nhwc
 grouped_tma | conv:wgrad pad=1x1 stride=2x2 groups=5 x=3x80x9x60:f16:nhwc dw=80x16x3x3:f16:nhwc
 grouped_tma | conv:wgrad pad=1x1 groups=3 x=5x96x7x7:bf16:nhwc dw=96x32x3x3:bf16:nhwc

@@ -340,8 +340,8 @@ pub fn large_windows(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Val
     )
 }
 
-/// Dense channels-last convolutions of 16-bit types with groups of many widths and with odd channels: 3 × 3 taps with
-/// the strides of residual networks, and windows of any kind.
+/// Dense channels-last convolutions of 16-bit types with groups of many widths and with odd channels: 3 × 3 and 5 × 5
+/// taps with the strides of residual networks, and windows of any kind.
 pub fn grouped(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
     dense(&[DType::F16, DType::BF16], pass)
 }
@@ -359,13 +359,15 @@ fn dense(dtypes: &'static [DType], pass: impl Strategy<Value = ConvPass>) -> imp
         4 => (2i64..=32, width()).prop_map(|(groups, width)| [groups, width, width]),
         1 => (1i64..=3, width(), width()).prop_map(|(groups, c, k)| [groups, c, k]),
     ];
-    let tap_axis =
-        (1i64..=19, 0i64..=3, 0i64..=2, 1i64..=2, 1i64..=2).prop_map(|(input, before, behind, stride, dil)| {
-            let behind = behind.max(2 * dil + 1 - input - before);
-            [input, 3, before, behind, stride, dil]
-        });
+    let tap_axis = |taps: i64| {
+        (1i64..=19, 0i64..=3, 0i64..=2, 1i64..=2, 1i64..=2).prop_map(move |(input, before, behind, stride, dil)| {
+            let behind = behind.max((taps - 1) * dil + 1 - input - before);
+            [input, taps, before, behind, stride, dil]
+        })
+    };
+    let taps = prop::sample::select(&[3i64, 3, 5][..]);
     let spatial = prop_oneof![
-        3 => prop::collection::vec(tap_axis, 2..=2),
+        3 => taps.prop_flat_map(move |taps| prop::collection::vec(tap_axis(taps), 2..=2)),
         1 => prop::collection::vec(axis(), 1..=3),
     ];
     let words = (prop::sample::select(dtypes), pass, prop::sample::select(ConvMode::ALL));

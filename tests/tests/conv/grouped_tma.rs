@@ -36,6 +36,24 @@ const SHAPES: &[&str] = &[
     // More images than a tile has, and more tiles than blocks.
     "pad=1x1 stride=1x1 groups=8 x=1001x8x3x2:T:nhwc w=8x1x3x3:T:nhwc",
     "pad=1x1 stride=2x2 groups=3 x=601x24x3x3:T:nhwc w=24x8x3x3:T:nhwc",
+    // 5 × 5 taps: layers of networks, and groups of every width.
+    "pad=2x2 stride=1x1 groups=72 x=9x72x7x7:T:nhwc w=72x1x5x5:T:nhwc",
+    "pad=2x2 stride=2x2 groups=200 x=3x200x14x14:T:nhwc w=200x1x5x5:T:nhwc",
+    "pad=2x2 stride=1x1 groups=32 x=2x64x28x28:T:nhwc w=64x2x5x5:T:nhwc",
+    "pad=1x3 pad_end=0x2 stride=1x1 groups=18 x=2x72x9x30:T:nhwc w=72x4x5x5:T:nhwc mode=convolution",
+    "pad=0x0 stride=2x2 groups=4 x=2x32x11x12:T:nhwc w=32x8x5x5:T:nhwc mode=convolution",
+    "pad=4x4 stride=1x1 groups=25 x=3x200x5x6:T:nhwc w=200x8x5x5:T:nhwc",
+    "pad=3x4 stride=2x2 groups=1 x=2x8x6x5:T:nhwc w=8x8x5x5:T:nhwc",
+    "pad=0x0 stride=1x1 groups=8 x=3x8x5x5:T:nhwc w=8x1x5x5:T:nhwc",
+    // Their wide rows, long columns, many images, and windows that meet nothing.
+    "pad=2x2 stride=1x1 groups=8 x=1x8x5x300:T:nhwc w=8x1x5x5:T:nhwc",
+    "pad=2x2 stride=2x2 groups=8 x=1x8x7x611:T:nhwc w=8x1x5x5:T:nhwc",
+    "pad=2x2 stride=1x1 groups=2 x=1x16x300x5:T:nhwc w=16x8x5x5:T:nhwc",
+    "pad=2x2 stride=2x2 groups=4 x=1x16x301x9:T:nhwc w=16x4x5x5:T:nhwc",
+    "pad=2x2 stride=1x1 groups=16 x=701x16x3x2:T:nhwc w=16x1x5x5:T:nhwc",
+    "pad=2x2 stride=2x2 groups=24 x=401x24x3x3:T:nhwc w=24x1x5x5:T:nhwc",
+    "pad=7x9 pad_end=8x6 stride=1x1 groups=1 x=2x8x2x1:T:nhwc w=8x8x5x5:T:nhwc",
+    "pad=9x5 pad_end=6x8 stride=2x2 groups=8 x=2x8x3x2:T:nhwc w=8x1x5x5:T:nhwc",
 ];
 
 fn named_shapes_match(pass: ConvPass) {
@@ -69,6 +87,7 @@ fn passes_are_adjoints() {
         "pad=1x0 stride=2x2 groups=4 x=4x64x6x5:bf16:nhwc w=64x16x3x3:bf16:nhwc",
         "pad=2x1 stride=1x1 groups=8 x=5x40x4x7:f16:nhwc w=40x5x3x3:f16:nhwc",
         "pad=2x1 stride=1x1 groups=10 x=5x40x4x7:f16:nhwc w=40x4x3x3:f16:nhwc",
+        "pad=3x1 stride=1x1 groups=40 x=5x40x4x7:bf16:nhwc w=40x1x5x5:bf16:nhwc",
     ] {
         let fprop: ConvProblem = format!("conv:fprop {shape}").parse().unwrap();
         let [dgrad, wgrad] = [ConvPass::Dgrad, ConvPass::Wgrad].map(|pass| problems::conv::with_pass(&fprop, pass));
@@ -102,14 +121,19 @@ fn long_sums_repeat() {
         "conv:wgrad pad=1x1 stride=1x1 groups=8 x=64x256x14x14:f16:nhwc dw=256x32x3x3:f16:nhwc",
         "conv:fprop pad=1x1 stride=1x1 groups=32 x=64x128x28x28:bf16:nhwc w=128x4x3x3:bf16:nhwc",
         "conv:fprop pad=1x1 stride=2x2 groups=32 x=64x256x28x28:f16:nhwc w=256x8x3x3:f16:nhwc",
+        "conv:fprop pad=2x2 stride=1x1 groups=240 x=64x240x28x28:bf16:nhwc w=240x1x5x5:bf16:nhwc",
+        "conv:fprop pad=2x2 stride=2x2 groups=240 x=64x240x28x28:f16:nhwc w=240x1x5x5:f16:nhwc",
+        "conv:dgrad pad=2x2 stride=1x1 groups=960 dx=64x960x7x7:bf16:nhwc w=960x1x5x5:bf16:nhwc",
     ] {
         let problem: ConvProblem = text.parse().unwrap();
         let [a, b] = match problem.conv_pass() {
             ConvPass::Wgrad => [problem.x(), problem.y()],
-            _ => [problem.x(), problem.w()],
+            ConvPass::Fprop => [problem.x(), problem.w()],
+            ConvPass::Dgrad => [problem.y(), problem.w()],
         }
         .map(|desc| Fill::Integers { max: 2 }.values(desc.n_elems() as usize, desc.dtype(), desc.n_elems() as u64));
-        let expected = run(&context, "grouped_mma", &problem, &a, &b);
+        let other = if problem.shape().filter == [1, 3, 3] { "grouped_mma" } else { "depthwise" };
+        let expected = run(&context, other, &problem, &a, &b);
         for i in 0..8 {
             assert!(run(&context, "grouped_tma", &problem, &a, &b) == expected, "{text}: run {i}");
         }

@@ -14,8 +14,17 @@ pub const GROUPED_TMA_RESULTS: u32 = 4;
 pub const GROUPED_TMA_MAX_BOX: u32 = 256;
 /// Period of the swizzle: places in shared memory are multiples of it.
 const PERIOD: u32 = 1024;
-/// R = S.
-const TAPS: u32 = 3;
+
+/// What a kernel is made for, as far as it decides where things lie.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupedTmaForm {
+    /// Of both axes.
+    pub stride: u32,
+    /// R = S.
+    pub taps: u32,
+    /// Whether positions are what is summed over.
+    pub wgrad: bool,
+}
 
 /// What a block works on at a time, and where in shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,27 +55,27 @@ impl GroupedTmaTile {
 
     /// Columns of the source that the columns of a tile meet.
     #[inline(always)]
-    pub const fn source_columns(self, stride: u32) -> u32 {
-        (self.columns - 1) * stride + TAPS
+    pub const fn source_columns(self, form: GroupedTmaForm) -> u32 {
+        (self.columns - 1) * form.stride + form.taps
     }
 
     /// Bytes of a row of the source.
     #[inline(always)]
-    pub const fn source_bytes(self, stride: u32) -> u32 {
-        self.images * self.source_columns(stride) * GROUPED_TMA_POSITION_BYTES
+    pub const fn source_bytes(self, form: GroupedTmaForm) -> u32 {
+        self.images * self.source_columns(form) * GROUPED_TMA_POSITION_BYTES
     }
 
     /// Where, in a stage, a row of the positions' tensor lies in `wgrad`.
     #[inline(always)]
-    pub const fn target_at(self, stride: u32) -> u32 {
-        self.source_bytes(stride).next_multiple_of(PERIOD)
+    pub const fn target_at(self, form: GroupedTmaForm) -> u32 {
+        self.source_bytes(form).next_multiple_of(PERIOD)
     }
 
     /// Bytes of a stage.
     #[inline(always)]
-    pub const fn stage_bytes(self, stride: u32, wgrad: bool) -> u32 {
-        let target = if wgrad { self.strips() * GROUPED_TMA_STRIP * GROUPED_TMA_POSITION_BYTES } else { 0 };
-        self.target_at(stride) + target.next_multiple_of(PERIOD)
+    pub const fn stage_bytes(self, form: GroupedTmaForm) -> u32 {
+        let target = if form.wgrad { self.strips() * GROUPED_TMA_STRIP * GROUPED_TMA_POSITION_BYTES } else { 0 };
+        self.target_at(form) + target.next_multiple_of(PERIOD)
     }
 
     /// Bytes of the sums that warps of `wgrad` of all strips but one leave for the others, where the ring was.
@@ -77,8 +86,8 @@ impl GroupedTmaTile {
 
     /// Where rows of results lie on their way out, in `fprop` and `dgrad`.
     #[inline(always)]
-    pub const fn results_at(self, stride: u32, wgrad: bool) -> u32 {
-        self.stages * self.stage_bytes(stride, wgrad)
+    pub const fn results_at(self, form: GroupedTmaForm) -> u32 {
+        self.stages * self.stage_bytes(form)
     }
 
     /// Bytes of a row of results.
@@ -89,15 +98,15 @@ impl GroupedTmaTile {
 
     /// Where the barriers lie: two a stage, and two a row of results.
     #[inline(always)]
-    pub const fn barriers_at(self, stride: u32, wgrad: bool) -> u32 {
-        let results = if wgrad { 0 } else { GROUPED_TMA_RESULTS * self.result_bytes() };
-        self.results_at(stride, wgrad) + results
+    pub const fn barriers_at(self, form: GroupedTmaForm) -> u32 {
+        let results = if form.wgrad { 0 } else { GROUPED_TMA_RESULTS * self.result_bytes() };
+        self.results_at(form) + results
     }
 
     /// Dynamic shared memory of a block, with what aligns it.
-    pub const fn smem_bytes(self, stride: u32, wgrad: bool) -> u32 {
-        let results = if wgrad { 0 } else { GROUPED_TMA_RESULTS };
-        PERIOD + self.barriers_at(stride, wgrad) + 16 * (self.stages + results)
+    pub const fn smem_bytes(self, form: GroupedTmaForm) -> u32 {
+        let results = if form.wgrad { 0 } else { GROUPED_TMA_RESULTS };
+        PERIOD + self.barriers_at(form) + 16 * (self.stages + results)
     }
 }
 
@@ -177,43 +186,50 @@ crate::abi_struct! {
 }
 
 /// Calls `$callback!` with one row per kernel: symbol, pass, element type, width of a group (8 stands for its divisors
-/// too), stride, the most threads of a block.
+/// too), taps of an axis, stride, the most threads of a block.
 ///
-/// `dgrad` is `fprop` with the filter turned around. The wide ones have fewer threads with more registers.
+/// `dgrad` is `fprop` with the filter turned around. Those of wide groups and of 5 × 5 taps have fewer threads with more
+/// registers.
 #[macro_export]
 macro_rules! conv_grouped_tma_kernels {
     ($callback:ident) => {
         $callback! {
-            (convgrouped_fprop_bf16_w8_s1_sm90, fprop, bf16, 8, 1, 576),
-            (convgrouped_fprop_bf16_w8_s2_sm90, fprop, bf16, 8, 2, 576),
-            (convgrouped_fprop_bf16_w16_s1_sm90, fprop, bf16, 16, 1, 576),
-            (convgrouped_fprop_bf16_w16_s2_sm90, fprop, bf16, 16, 2, 576),
-            (convgrouped_fprop_bf16_w32_s1_sm90, fprop, bf16, 32, 1, 320),
-            (convgrouped_fprop_bf16_w32_s2_sm90, fprop, bf16, 32, 2, 320),
-            (convgrouped_dgrad_bf16_w8_s1_sm90, dgrad, bf16, 8, 1, 576),
-            (convgrouped_dgrad_bf16_w16_s1_sm90, dgrad, bf16, 16, 1, 576),
-            (convgrouped_dgrad_bf16_w32_s1_sm90, dgrad, bf16, 32, 1, 320),
-            (convgrouped_wgrad_bf16_w8_s1_sm90, wgrad, bf16, 8, 1, 544),
-            (convgrouped_wgrad_bf16_w8_s2_sm90, wgrad, bf16, 8, 2, 544),
-            (convgrouped_wgrad_bf16_w16_s1_sm90, wgrad, bf16, 16, 1, 416),
-            (convgrouped_wgrad_bf16_w16_s2_sm90, wgrad, bf16, 16, 2, 416),
-            (convgrouped_wgrad_bf16_w32_s1_sm90, wgrad, bf16, 32, 1, 288),
-            (convgrouped_wgrad_bf16_w32_s2_sm90, wgrad, bf16, 32, 2, 288),
-            (convgrouped_fprop_f16_w8_s1_sm90, fprop, f16, 8, 1, 576),
-            (convgrouped_fprop_f16_w8_s2_sm90, fprop, f16, 8, 2, 576),
-            (convgrouped_fprop_f16_w16_s1_sm90, fprop, f16, 16, 1, 576),
-            (convgrouped_fprop_f16_w16_s2_sm90, fprop, f16, 16, 2, 576),
-            (convgrouped_fprop_f16_w32_s1_sm90, fprop, f16, 32, 1, 320),
-            (convgrouped_fprop_f16_w32_s2_sm90, fprop, f16, 32, 2, 320),
-            (convgrouped_dgrad_f16_w8_s1_sm90, dgrad, f16, 8, 1, 576),
-            (convgrouped_dgrad_f16_w16_s1_sm90, dgrad, f16, 16, 1, 576),
-            (convgrouped_dgrad_f16_w32_s1_sm90, dgrad, f16, 32, 1, 320),
-            (convgrouped_wgrad_f16_w8_s1_sm90, wgrad, f16, 8, 1, 544),
-            (convgrouped_wgrad_f16_w8_s2_sm90, wgrad, f16, 8, 2, 544),
-            (convgrouped_wgrad_f16_w16_s1_sm90, wgrad, f16, 16, 1, 416),
-            (convgrouped_wgrad_f16_w16_s2_sm90, wgrad, f16, 16, 2, 416),
-            (convgrouped_wgrad_f16_w32_s1_sm90, wgrad, f16, 32, 1, 288),
-            (convgrouped_wgrad_f16_w32_s2_sm90, wgrad, f16, 32, 2, 288),
+            (convgrouped_fprop_bf16_w8_s1_sm90, fprop, bf16, 8, 3, 1, 576),
+            (convgrouped_fprop_bf16_w8_s2_sm90, fprop, bf16, 8, 3, 2, 576),
+            (convgrouped_fprop_bf16_w16_s1_sm90, fprop, bf16, 16, 3, 1, 576),
+            (convgrouped_fprop_bf16_w16_s2_sm90, fprop, bf16, 16, 3, 2, 576),
+            (convgrouped_fprop_bf16_w32_s1_sm90, fprop, bf16, 32, 3, 1, 320),
+            (convgrouped_fprop_bf16_w32_s2_sm90, fprop, bf16, 32, 3, 2, 320),
+            (convgrouped_dgrad_bf16_w8_s1_sm90, dgrad, bf16, 8, 3, 1, 576),
+            (convgrouped_dgrad_bf16_w16_s1_sm90, dgrad, bf16, 16, 3, 1, 576),
+            (convgrouped_dgrad_bf16_w32_s1_sm90, dgrad, bf16, 32, 3, 1, 320),
+            (convgrouped_wgrad_bf16_w8_s1_sm90, wgrad, bf16, 8, 3, 1, 544),
+            (convgrouped_wgrad_bf16_w8_s2_sm90, wgrad, bf16, 8, 3, 2, 544),
+            (convgrouped_wgrad_bf16_w16_s1_sm90, wgrad, bf16, 16, 3, 1, 416),
+            (convgrouped_wgrad_bf16_w16_s2_sm90, wgrad, bf16, 16, 3, 2, 416),
+            (convgrouped_wgrad_bf16_w32_s1_sm90, wgrad, bf16, 32, 3, 1, 288),
+            (convgrouped_wgrad_bf16_w32_s2_sm90, wgrad, bf16, 32, 3, 2, 288),
+            (convgrouped_fprop_bf16_w8_5x5_s1_sm90, fprop, bf16, 8, 5, 1, 512),
+            (convgrouped_fprop_bf16_w8_5x5_s2_sm90, fprop, bf16, 8, 5, 2, 512),
+            (convgrouped_dgrad_bf16_w8_5x5_s1_sm90, dgrad, bf16, 8, 5, 1, 512),
+            (convgrouped_fprop_f16_w8_s1_sm90, fprop, f16, 8, 3, 1, 576),
+            (convgrouped_fprop_f16_w8_s2_sm90, fprop, f16, 8, 3, 2, 576),
+            (convgrouped_fprop_f16_w16_s1_sm90, fprop, f16, 16, 3, 1, 576),
+            (convgrouped_fprop_f16_w16_s2_sm90, fprop, f16, 16, 3, 2, 576),
+            (convgrouped_fprop_f16_w32_s1_sm90, fprop, f16, 32, 3, 1, 320),
+            (convgrouped_fprop_f16_w32_s2_sm90, fprop, f16, 32, 3, 2, 320),
+            (convgrouped_dgrad_f16_w8_s1_sm90, dgrad, f16, 8, 3, 1, 576),
+            (convgrouped_dgrad_f16_w16_s1_sm90, dgrad, f16, 16, 3, 1, 576),
+            (convgrouped_dgrad_f16_w32_s1_sm90, dgrad, f16, 32, 3, 1, 320),
+            (convgrouped_wgrad_f16_w8_s1_sm90, wgrad, f16, 8, 3, 1, 544),
+            (convgrouped_wgrad_f16_w8_s2_sm90, wgrad, f16, 8, 3, 2, 544),
+            (convgrouped_wgrad_f16_w16_s1_sm90, wgrad, f16, 16, 3, 1, 416),
+            (convgrouped_wgrad_f16_w16_s2_sm90, wgrad, f16, 16, 3, 2, 416),
+            (convgrouped_wgrad_f16_w32_s1_sm90, wgrad, f16, 32, 3, 1, 288),
+            (convgrouped_wgrad_f16_w32_s2_sm90, wgrad, f16, 32, 3, 2, 288),
+            (convgrouped_fprop_f16_w8_5x5_s1_sm90, fprop, f16, 8, 5, 1, 512),
+            (convgrouped_fprop_f16_w8_5x5_s2_sm90, fprop, f16, 8, 5, 2, 512),
+            (convgrouped_dgrad_f16_w8_5x5_s1_sm90, dgrad, f16, 8, 5, 1, 512),
         }
     };
 }

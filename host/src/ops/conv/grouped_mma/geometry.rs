@@ -56,7 +56,7 @@ impl Geometry {
     /// Judges a problem: its geometry, or why there is none.
     pub(super) fn of(problem: &ConvProblem, device: Device) -> Result<Self, String> {
         let (pass, shape) = (problem.conv_pass(), problem.shape());
-        judge(problem, &shape)?;
+        judge(problem, &shape, &[TAPS.into()])?;
         let width = shape.group_c() as u32;
         let kernel_width = width.max(8);
         let [_, h, w] = shape.axes;
@@ -148,8 +148,8 @@ pub(in crate::ops::conv) fn check_copies(problem: &ConvProblem) -> Result<(), St
     check_channels_last(problem)
 }
 
-/// Whether the kernels take a problem, tiles aside.
-pub(in crate::ops::conv) fn judge(problem: &ConvProblem, shape: &ConvShape) -> Result<(), String> {
+/// Whether the kernels take a problem, tiles aside, where they are made for so many `taps` of an axis.
+pub(in crate::ops::conv) fn judge(problem: &ConvProblem, shape: &ConvShape, taps: &[i64]) -> Result<(), String> {
     let dtype = problem.x().dtype();
     if !matches!(dtype, DType::BF16 | DType::F16) {
         return Err(format!("has kernels for f16 and bf16, the element type is {dtype}"));
@@ -157,8 +157,10 @@ pub(in crate::ops::conv) fn judge(problem: &ConvProblem, shape: &ConvShape) -> R
     if problem.axes().len() != 2 {
         return Err(format!("has kernels for 2 spatial axes, the problem has {}", problem.axes().len()));
     }
-    if shape.filter != [1, 3, 3] {
-        return Err(format!("has kernels for 3x3 taps, the filter has {}x{}", shape.filter[1], shape.filter[2]));
+    let [_, rows, columns] = shape.filter;
+    if rows != columns || !taps.contains(&rows) {
+        let taken = taps.iter().map(|taps| format!("{taps}x{taps}")).collect::<Vec<_>>().join(" and ");
+        return Err(format!("has kernels for {taken} taps, the filter has {rows}x{columns}"));
     }
     if shape.c != shape.k || !matches!(shape.group_c(), 1 | 2 | 4 | 8 | 16 | 32) {
         return Err(format!(
@@ -189,11 +191,11 @@ pub(in crate::ops::conv) fn judge(problem: &ConvProblem, shape: &ConvShape) -> R
     for (name, value) in [
         ("pixels of x", product(&[shape.n, shape.image[1], shape.image[2]])),
         ("pixels of y", product(&[shape.n, shape.output[1], shape.output[2]])),
-        ("elements of the filter", product(&[shape.k, shape.group_c(), 9])),
+        ("elements of the filter", product(&[shape.k, shape.group_c(), rows, columns])),
         ("padded rows", padded(1)),
         ("padded columns", padded(2)),
         ("stride", h.stride.max(w.stride)),
-        ("reach of the taps", h.dilation.max(w.dilation).saturating_mul(2)),
+        ("reach of the taps", h.dilation.max(w.dilation).saturating_mul(rows - 1)),
     ] {
         if value >= LIMIT {
             return Err(format!("needs {name} below {LIMIT}, given {value}"));

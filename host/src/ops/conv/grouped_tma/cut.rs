@@ -7,7 +7,7 @@ use crate::select::Refusal;
 use kernel_abi::Problem;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::grouped_tma::{
-    ConvGroupedTmaParams, GROUPED_TMA_MAX_BOX, GROUPED_TMA_SLICE, GROUPED_TMA_STRIP, GroupedTmaTile,
+    ConvGroupedTmaParams, GROUPED_TMA_MAX_BOX, GROUPED_TMA_SLICE, GROUPED_TMA_STRIP, GroupedTmaForm, GroupedTmaTile,
     grouped_tma_movers, grouped_tma_sums, grouped_tma_warps,
 };
 use kernel_abi::ops::conv::{ConvMode, halo_wgmma::MAX_SHARED_BYTES};
@@ -19,18 +19,21 @@ pub(super) struct Row {
     pass: &'static str,
     dtype: DType,
     width: u32,
-    pub(super) stride: u32,
+    /// R = S.
+    taps: u32,
+    stride: u32,
     /// The most threads of a block, the warps that move rows included.
     threads: u32,
 }
 
 macro_rules! rows {
-    ($(($symbol:ident, $pass:ident, $dtype:ident, $width:literal, $stride:literal, $threads:literal)),* $(,)?) => {
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $width:literal, $taps:literal, $stride:literal, $threads:literal)),* $(,)?) => {
         &[$(Row {
             symbol: stringify!($symbol),
             pass: stringify!($pass),
             dtype: kernel_abi::dtype_of!($dtype),
             width: $width,
+            taps: $taps,
             stride: $stride,
             threads: $threads,
         }),*]
@@ -41,6 +44,10 @@ const KERNELS: &[Row] = kernel_abi::conv_grouped_tma_kernels!(rows);
 impl Row {
     fn is_wgrad(&self) -> bool {
         self.pass == "wgrad"
+    }
+
+    pub(super) fn form(&self) -> GroupedTmaForm {
+        GroupedTmaForm { stride: self.stride, taps: self.taps, wgrad: self.is_wgrad() }
     }
 
     /// Warps of a strip of a slice with so many channels.
@@ -61,8 +68,10 @@ pub(super) struct Device {
 /// Cycles in a microsecond.
 pub(super) const CYCLES_PER_US: f64 = 1700.0;
 
-/// R = S.
-const TAPS: i32 = 3;
+/// R = S that there are kernels for.
+const TAPS: [i64; 2] = [3, 5];
+/// The widest groups that have 5 × 5 taps.
+const MAX_WIDTH_OF_5: i64 = 8;
 /// Blocks of `wgrad`, on however large a device: a workspace's size may not depend on that.
 const WGRAD_BLOCKS: u32 = 132;
 /// What the kernels count tiles to.
@@ -86,15 +95,23 @@ impl View {
     /// Judges the problem.
     pub(super) fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
         let (pass, shape) = (problem.conv_pass(), problem.shape());
-        judge(problem, &shape).map_err(Refusal::new)?;
+        judge(problem, &shape, &TAPS).map_err(Refusal::new)?;
         let [_, h, w] = shape.axes;
         if [h.dilation, w.dilation] != [1; 2] {
             return Err(Refusal::new(format!("takes neighbouring taps, given dilation {}x{}", h.dilation, w.dilation)));
         }
-        let wanted = (problem.pass(), problem.x().dtype(), shape.group_c().max(8), [h.stride, w.stride]);
+        let taps = shape.filter[1];
+        if taps == 5 && (pass == ConvPass::Wgrad || shape.group_c() > MAX_WIDTH_OF_5) {
+            return Err(Refusal::new(format!(
+                "has kernels of 5x5 taps for fprop and dgrad of groups of up to {MAX_WIDTH_OF_5} channels, given {} of {}",
+                problem.pass(),
+                shape.group_c()
+            )));
+        }
+        let wanted = (problem.pass(), problem.x().dtype(), [shape.group_c().max(8), taps, h.stride, w.stride]);
         let row = KERNELS
             .iter()
-            .find(|row| (row.pass, row.dtype, i64::from(row.width), [i64::from(row.stride); 2]) == wanted);
+            .find(|row| (row.pass, row.dtype, [row.width, row.taps, row.stride, row.stride].map(i64::from)) == wanted);
         let Some(row) = row else {
             return Err(Refusal::new(format!(
                 "has kernels for stride 1x1, and for 2x2 but in dgrad, given {}x{}",
@@ -105,8 +122,11 @@ impl View {
         let pair = |values: [i64; 3]| [values[1] as u32, values[2] as u32];
         let (image, output) = (pair(shape.image), pair(shape.output));
         let padding = [h.padding as i32, w.padding as i32];
-        let (source_dims, target_dims, padding) =
-            if mirrored { (output, image, padding.map(|before| TAPS - 1 - before)) } else { (image, output, padding) };
+        let (source_dims, target_dims, padding) = if mirrored {
+            (output, image, padding.map(|before| taps as i32 - 1 - before))
+        } else {
+            (image, output, padding)
+        };
         Ok(View {
             row,
             n: shape.n as u32,
@@ -138,7 +158,10 @@ impl View {
         if !self.row.is_wgrad() {
             return 0;
         }
-        4 * u64::from(self.most_slabs(WGRAD_BLOCKS)) * u64::from(self.c) * u64::from(self.width) * (TAPS * TAPS) as u64
+        4 * u64::from(self.most_slabs(WGRAD_BLOCKS))
+            * u64::from(self.c)
+            * u64::from(self.width)
+            * u64::from(self.row.taps.pow(2))
     }
 
     /// How it is cut with the least cycles.
@@ -190,16 +213,17 @@ impl View {
         const ALONE_CYCLES: f64 = 350.0;
         /// Share of what bands read again that comes from memory.
         const AGAIN: f64 = 0.2;
-        let (stride, wgrad) = (self.row.stride, self.row.is_wgrad());
-        if tile.source_columns(stride) > GROUPED_TMA_MAX_BOX {
+        let form = self.row.form();
+        let GroupedTmaForm { stride, taps, wgrad } = form;
+        if tile.source_columns(form) > GROUPED_TMA_MAX_BOX {
             return None;
         }
         let warps = tile.strips() * self.warps();
         let sums_bytes = if wgrad { tile.sums_bytes(self.warps(), grouped_tma_sums(self.row.width)) } else { 0 };
-        let stage_bytes = tile.stage_bytes(stride, wgrad);
+        let stage_bytes = tile.stage_bytes(form);
         // One is computed, others are under way.
         tile.stages = UNDER_WAY.max(sums_bytes).div_ceil(stage_bytes).max(3);
-        while tile.smem_bytes(stride, wgrad) > MAX_SHARED_BYTES {
+        while tile.smem_bytes(form) > MAX_SHARED_BYTES {
             tile.stages -= 1;
             if tile.stages < 3 || tile.stages * stage_bytes < sums_bytes {
                 return None;
@@ -210,14 +234,17 @@ impl View {
         let column_tiles = width.div_ceil(tile.columns);
         let tiles = i64::from(column_tiles) * i64::from(bands);
         let tiles = tiles.checked_mul(i64::from(groups)).filter(|&tiles| tiles <= MAX_TILES)? as u32;
-        let rows = (tile.rows - 1) * stride + TAPS as u32;
+        let rows = (tile.rows - 1) * stride + taps;
         let most_slabs = self.most_slabs(if wgrad { device.units.min(WGRAD_BLOCKS) } else { device.units }).min(tiles);
         let rounds = tiles.div_ceil(most_slabs);
         // As few as do it in the same number of rounds.
         let slabs = tiles.div_ceil(rounds);
         let blocks = slabs.checked_mul(self.slices()).filter(|&blocks| blocks <= i32::MAX as u32)?;
         let waves = f64::from(blocks.div_ceil(device.units));
-        let steps = waves * f64::from(rounds) * f64::from(rows);
+        // Rows outside of the image are left out. Of 3 × 3 taps they are few, and times were fitted with them.
+        let met = f64::from(self.source_dims[0] + (bands - 1) * (taps - stride)) / f64::from(bands);
+        let met = if taps == 3 { f64::from(rows) } else { met.min(f64::from(rows)) };
+        let steps = waves * f64::from(rounds) * met;
         // Blocks without a tile in the last round, and rows that two bands read.
         let idle = f64::from(rounds) * f64::from(slabs) / f64::from(tiles);
         let again = if bands == 1 { 0.0 } else { AGAIN * (f64::from(rows) / f64::from(tile.rows * stride) - 1.0) };
@@ -268,22 +295,26 @@ impl View {
 
     /// Cycles of a row of the source that schedulers, or the copy engine, are busy for.
     fn computing(&self, tile: GroupedTmaTile) -> f64 {
-        /// Cycles of a scheduler for a warp's row: products of 16 channels, those of groups up to 8 wide, and all the rest.
+        /// Cycles of a scheduler for a warp's row: products of 16 channels, those of groups up to 8 wide, the same of 5 × 5
+        /// taps, by how many more they are, and all the rest.
         const PRODUCTS: f64 = 110.0;
         const NARROW_PRODUCTS: f64 = 65.0;
+        const NARROW_PRODUCTS_OF_5: f64 = 170.0;
         const OTHERS: f64 = 45.0;
         const SCHEDULERS: u32 = 4;
         /// Cycles of the copy engine for the 128 bytes of a position, whether or not they are there.
         const POSITION: f64 = 2.5;
-        let (stride, wgrad) = (self.row.stride, self.row.is_wgrad());
+        let form = self.row.form();
+        let GroupedTmaForm { stride, taps, wgrad } = form;
         let products = match self.row.width {
+            8 if taps == 5 => NARROW_PRODUCTS_OF_5,
             8 => NARROW_PRODUCTS,
             // A warp of `wgrad` has 16 channels of x, however wide the groups are.
             width if !wgrad => PRODUCTS * f64::from(width) / 16.0,
             _ => PRODUCTS,
         };
         let warps = (tile.strips() * self.warps()).div_ceil(SCHEDULERS);
-        let positions = tile.images * (tile.source_columns(stride) + if wgrad { tile.columns / stride } else { 0 });
+        let positions = tile.images * (tile.source_columns(form) + if wgrad { tile.columns / stride } else { 0 });
         (f64::from(warps) * (products / f64::from(stride) + OTHERS)).max(POSITION * f64::from(positions))
     }
 }

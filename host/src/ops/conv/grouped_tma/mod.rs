@@ -1,9 +1,9 @@
-//! Convolutions of narrow groups on Hopper: 3 × 3 taps, f16 and bf16, channels last. The copy engine brings rows to shared
-//! memory, and a warp takes each of them from there once for all taps.
+//! Convolutions of narrow groups on Hopper: 3 × 3 and 5 × 5 taps, f16 and bf16, channels last. The copy engine brings rows to
+//! shared memory, and a warp takes each of them from there once for all taps.
 //!
-//! `fprop` and `wgrad` of stride 1 and 2, `dgrad` of stride 1; groups of 1 to 32 channels. Groups narrower than 8 channels
-//! are padded with zeros, so an infinity or NaN in one of them also reaches its neighbours within 8 channels; in `wgrad`
-//! one also reaches filters whose tap meets it in the padding.
+//! `fprop` and `wgrad` of stride 1 and 2, `dgrad` of stride 1; groups of 1 to 32 channels of 3 × 3 taps, and of 1 to 8 of 5 × 5,
+//! but for `wgrad`. Groups narrower than 8 channels are padded with zeros, so an infinity or NaN in one of them also reaches
+//! its neighbours within 8 channels; in `wgrad` one also reaches filters whose tap meets it in the padding.
 //!
 //! `wgrad` is two kernels: blocks add up their share of the positions in f32, and a second kernel adds the shares in a
 //! fixed order.
@@ -81,7 +81,7 @@ impl Algorithm<ConvProblem> for GroupedTma {
             config: LaunchConfig {
                 grid: [cut.blocks, 1, 1],
                 block: [cut.threads, 1, 1],
-                shared_bytes: cut.params.tile.smem_bytes(view.row.stride, pass == ConvPass::Wgrad),
+                shared_bytes: cut.params.tile.smem_bytes(view.row.form()),
                 programmatic: true,
                 ..LaunchConfig::default()
             },
@@ -115,9 +115,10 @@ impl Launch for GroupedTmaLaunch {
         check_aligned(call, "grouped_tma", "cp_async_mma", names.into_iter().enumerate())?;
         let gpu_stream = stream.gpu_stream_for(self.function.name())?;
         let context = gpu_stream.context();
-        let (tile, stride) = (self.cut.params.tile, self.view.row.stride);
+        let tile = self.cut.params.tile;
+        let source_columns = tile.source_columns(self.view.row.form());
         let mut params = self.cut.params;
-        params.source_map = self.map(context, call.address(0), self.view.source_dims, tile.source_columns(stride))?;
+        params.source_map = self.map(context, call.address(0), self.view.source_dims, source_columns)?;
         let target = call.address(if self.pass == ConvPass::Wgrad { 1 } else { 2 });
         params.target_map = self.map(context, target, self.view.target_dims, tile.columns)?;
         (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);

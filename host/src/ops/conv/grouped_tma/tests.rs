@@ -31,6 +31,23 @@ fn refusals_name_what_is_taken_and_given() {
             "wgrad dil=2x1 groups=8 x=2x8x7x7:f16:nhwc dw=8x1x3x3:f16:nhwc",
             "takes neighbouring taps, given dilation 2x1",
         ),
+        (
+            "fprop groups=8 x=2x8x9x9:bf16:nhwc w=8x1x7x7:bf16:nhwc",
+            "has kernels for 3x3 and 5x5 taps, the filter has 7x7",
+        ),
+        (
+            "fprop groups=8 x=2x8x9x9:bf16:nhwc w=8x1x3x5:bf16:nhwc",
+            "has kernels for 3x3 and 5x5 taps, the filter has 3x5",
+        ),
+        (
+            "wgrad groups=8 x=2x8x9x9:bf16:nhwc dw=8x1x5x5:bf16:nhwc",
+            "has kernels of 5x5 taps for fprop and dgrad of groups of up to 8 channels, given wgrad of 1",
+        ),
+        (
+            "dgrad groups=2 dx=2x32x9x9:f16:nhwc w=32x16x5x5:f16:nhwc",
+            "has kernels of 5x5 taps for fprop and dgrad of groups of up to 8 channels, given dgrad of 16",
+        ),
+        ("dgrad stride=2x2 groups=8 dx=2x8x9x9:bf16:nhwc w=8x1x5x5:bf16:nhwc", "but in dgrad, given 2x2"),
     ] {
         let reason = of(&format!("conv:{text}")).unwrap_err();
         assert!(reason.contains(expected), "{text}: {reason}");
@@ -55,6 +72,11 @@ fn cuts_cover_the_target() {
         "wgrad pad=1x1 groups=8 x=3x8x5x5:f16:nhwc dw=8x1x3x3:f16:nhwc",
         "fprop pad=1x1 groups=8 x=1x8x3x1000:f16:nhwc w=8x1x3x3:f16:nhwc",
         "fprop pad=1x1 groups=8 x=1x8x1x900000000:f16:nhwc w=8x1x3x3:f16:nhwc",
+        "fprop pad=2x2 groups=240 x=128x240x28x28:bf16:nhwc w=240x1x5x5:bf16:nhwc",
+        "fprop pad=2x2 stride=2x2 groups=672 x=128x672x14x14:bf16:nhwc w=672x1x5x5:bf16:nhwc",
+        "dgrad pad=2x2 groups=960 dx=128x960x7x7:f16:nhwc w=960x1x5x5:f16:nhwc",
+        "fprop pad=2x2 stride=2x2 groups=1 x=1x8x9x1000:f16:nhwc w=8x8x5x5:f16:nhwc",
+        "dgrad groups=4 dx=3x8x5x9:bf16:nhwc w=8x2x5x5:bf16:nhwc",
         "wgrad pad=1x1 groups=20000 x=1x20000x5x5:f16:nhwc dw=20000x1x3x3:f16:nhwc",
     ] {
         for units in [1, 20, 132, 1000] {
@@ -63,8 +85,9 @@ fn cuts_cover_the_target() {
             let cut = view
                 .cut(Device { units, bytes_per_cycle: 17.0 })
                 .unwrap_or_else(|Refusal(reason)| panic!("{text}: {reason}"));
-            let (p, stride) = (cut.params, view.row.stride);
+            let (p, form) = (cut.params, view.row.form());
             let (tile, wgrad) = (p.tile, problem.conv_pass() == ConvPass::Wgrad);
+            assert_eq!((form.wgrad, i64::from(form.taps)), (wgrad, problem.shape().filter[1]), "{text}");
             let [height, width] = view.target_dims;
             let counts = [p.column_tiles.divisor, p.bands.divisor];
             for (parts, (size, extent)) in counts.into_iter().zip([(tile.columns, width), (tile.rows, height)]) {
@@ -73,14 +96,14 @@ fn cuts_cover_the_target() {
             assert_eq!(p.n_tiles, counts[0] * counts[1] * view.n.div_ceil(tile.images), "{text}: {cut:?}");
             assert!(p.slabs >= 1 && p.slabs <= p.n_tiles, "{text}: {cut:?}");
             assert_eq!(cut.blocks, p.slabs * p.slices.divisor, "{text}: {cut:?}");
-            assert!(tile.images.max(tile.source_columns(stride)) <= GROUPED_TMA_MAX_BOX, "{text}: {cut:?}");
+            assert!(tile.images.max(tile.source_columns(form)) <= GROUPED_TMA_MAX_BOX, "{text}: {cut:?}");
             let width = problem.shape().group_c().max(8) as u32;
             let warps = view.warps();
             assert_eq!(warps, grouped_tma_warps(view.c.min(64), width, wgrad));
             assert_eq!(cut.threads, 32 * (tile.strips() * warps + grouped_tma_movers(wgrad)), "{text}: {cut:?}");
-            assert!(tile.stages >= 3 && tile.smem_bytes(stride, wgrad) <= MAX_SHARED_BYTES, "{text}: {cut:?}");
+            assert!(tile.stages >= 3 && tile.smem_bytes(form) <= MAX_SHARED_BYTES, "{text}: {cut:?}");
             if wgrad {
-                let ring = tile.stages * tile.stage_bytes(stride, true);
+                let ring = tile.stages * tile.stage_bytes(form);
                 assert!(tile.sums_bytes(warps, grouped_tma_sums(width)) <= ring, "{text}: {cut:?}");
                 let partials = u64::from(p.slabs) * problem.w().n_elems() as u64 * 4;
                 assert!(partials <= view.partials_bytes(), "{text}: {cut:?}");

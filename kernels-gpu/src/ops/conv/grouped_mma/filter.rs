@@ -1,9 +1,9 @@
 //! Filters of narrow groups, as products take them.
 
-use super::{CHUNK, TAPS, unroll};
+use super::{CHUNK, unroll};
 use cuda_std::thread::thread_idx_x;
 
-/// The filters of a convolution: `[K][3][3][C / G]`, dense.
+/// The filters of a convolution: `[K][R][S][C / G]`, dense.
 #[derive(Clone, Copy)]
 pub(in crate::ops::conv) struct Filter {
     /// Address.
@@ -25,7 +25,12 @@ impl Filter {
     /// # Safety
     /// The filter is live.
     #[inline(always)]
-    pub(in crate::ops::conv) unsafe fn load<const WIDTH: u32, const STEPS: usize, const PAIRED: bool>(
+    pub(in crate::ops::conv) unsafe fn load<
+        const WIDTH: u32,
+        const STEPS: usize,
+        const PAIRED: bool,
+        const TAPS: usize,
+    >(
         self,
         first_channel: u32,
     ) -> [[[u32; STEPS]; 2]; TAPS] {
@@ -47,23 +52,27 @@ impl Filter {
                     let of_group = |from: u32| to < self.channels && from & !rank == to & !rank;
                     let (low, high) = (of_group(from), of_group(from + 1));
                     let at = (self.at as *const u16).wrapping_add((k * filter_elems + c) as usize);
-                    unroll!(TAP in [0 1 2 3 4 5 6 7 8] {
-                        let at = at.wrapping_add(TAP * width as usize);
-                        if WIDTH > 8 && !self.transposed {
-                            // Both lie beside each other, in the group.
-                            filters[TAP][HALF][STEP] = if low { *(at as *const u32) } else { 0 };
-                        } else {
-                            let low = if low { u32::from(*at) } else { 0 };
-                            let high = if high { u32::from(*at.wrapping_add(next as usize)) } else { 0 };
-                            filters[TAP][HALF][STEP] = low | high << 16;
+                    unroll!(TAP in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24] {
+                        if TAP < TAPS {
+                            let at = at.wrapping_add(TAP * width as usize);
+                            if WIDTH > 8 && !self.transposed {
+                                // Both lie beside each other, in the group.
+                                filters[TAP][HALF][STEP] = if low { *(at as *const u32) } else { 0 };
+                            } else {
+                                let low = if low { u32::from(*at) } else { 0 };
+                                let high = if high { u32::from(*at.wrapping_add(next as usize)) } else { 0 };
+                                filters[TAP][HALF][STEP] = low | high << 16;
+                            }
                         }
                     });
                 }
             });
         });
         if self.flip != 0 {
-            unroll!(TAP in [0 1 2 3] {
-                (filters[TAP], filters[TAPS - 1 - TAP]) = (filters[TAPS - 1 - TAP], filters[TAP]);
+            unroll!(TAP in [0 1 2 3 4 5 6 7 8 9 10 11] {
+                if TAP < TAPS / 2 {
+                    (filters[TAP], filters[TAPS - 1 - TAP]) = (filters[TAPS - 1 - TAP], filters[TAP]);
+                }
             });
         }
         filters

@@ -64,7 +64,7 @@ pub(super) unsafe fn each_rows<const WIDTH: u32, const STEPS: usize>(
     let part = warp % (GROUPED_SLICE / WARP_CHANNELS);
     let first_channel = share.first_channel + part * WARP_CHANNELS;
     let filter = Filter { at: p.filter, channels: p.channels, width: p.width, flip: p.flip, transposed };
-    let filters = &filter.load::<WIDTH, STEPS, true>(first_channel);
+    let filters = &filter.load::<WIDTH, STEPS, true, TAPS>(first_channel);
     while tile < p.tiles() {
         let next = tile + p.slabs;
         if next < p.tiles() {

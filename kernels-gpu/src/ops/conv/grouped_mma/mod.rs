@@ -37,7 +37,7 @@ macro_rules! unroll {
 pub(crate) use unroll;
 
 /// Taps of a filter.
-pub(super) const TAPS: usize = 9;
+const TAPS: usize = 9;
 /// Copies that bring a pixel's channels.
 const CHUNKS: u32 = GROUPED_SLICE * 2 / CHUNK_BYTES;
 const CHUNK_BYTES: u32 = 16;

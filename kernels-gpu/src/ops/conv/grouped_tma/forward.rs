@@ -1,23 +1,26 @@
 //! `fprop`, and `dgrad` with stride 1, which is `fprop` with the filter turned around.
 
 use super::super::grouped_mma::{Filter, unroll};
-use super::{CHUNK_BYTES, ROW_TAPS, TAPS, Tile, Work, begin, met, swizzled, window};
+use super::{CHUNK_BYTES, Tile, Work, begin, met, swizzled, window};
 use crate::math::tensor_core::TensorCore;
 use crate::math::vector::for_each;
 use cuda_std::barrier::fence_proxy_async_shared;
 use cuda_std::thread::lane_id;
 use cuda_std::tma::MapAddress;
 use cuda_std::{ldmatrix, mbarrier};
-use kernel_abi::ops::conv::grouped_tma::{ConvGroupedTmaParams, GROUPED_TMA_CHANNELS, GROUPED_TMA_STRIP};
+use kernel_abi::ops::conv::grouped_tma::{
+    ConvGroupedTmaParams, GROUPED_TMA_CHANNELS, GROUPED_TMA_STRIP, GroupedTmaForm,
+};
 
 /// The most rows of the source after which it begins anew which sums a row meets: `HELD · STRIDE`.
-const PHASES: usize = 4;
+const PHASES: usize = 6;
 
 /// The sums of 16 positions and two halves of 16 channels.
 type Sums = [[f32; 4]; 2];
 
 /// target = conv(source, filter), for groups of `WIDTH` channels, or of a divisor of 8 where that is 8, in `STEPS` products of
-/// 8 channels from `PANELS` of 16; a row of the source meets up to `HELD` rows of the target.
+/// 8 channels from `PANELS` of 16; a row of the source meets up to `HELD` rows of the target. The filter's rows have
+/// `ROW_TAPS` of its `TAPS`, and are as many.
 ///
 /// # Safety
 /// The host passes maps and extents of live tensors, and launches the threads and the shared memory of the tile.
@@ -27,6 +30,8 @@ pub(super) unsafe fn run<
     const WIDTH: u32,
     const STEPS: usize,
     const PANELS: usize,
+    const ROW_TAPS: usize,
+    const TAPS: usize,
     const STRIDE: usize,
     const HELD: usize,
 >(
@@ -34,28 +39,37 @@ pub(super) unsafe fn run<
     maps: [MapAddress; 2],
     transposed: bool,
 ) {
-    let Some(Work { share, source: mut ring, mut results }) = begin::<STRIDE, false>(p, maps, WIDTH) else { return };
+    let form = GroupedTmaForm { stride: STRIDE as u32, taps: ROW_TAPS as u32, wgrad: false };
+    let Some(Work { share, source: mut ring, mut results }) = begin(p, maps, WIDTH, form) else { return };
     let (strip, part) = (share.warp / share.parts, share.warp % share.parts);
     let first_channel = share.first_channel + part * GROUPED_TMA_CHANNELS;
     let filter = Filter { at: p.filter, channels: p.channels, width: p.width, flip: p.flip, transposed };
-    let filters = &filter.load::<WIDTH, STEPS, false>(first_channel);
+    let filters = &filter.load::<WIDTH, STEPS, false, TAPS>(first_channel);
     let (lower, upper) = (lane_id() % GROUPED_TMA_STRIP, lane_id() / GROUPED_TMA_STRIP);
-    let windows = if WIDTH == 8 {
-        // Two taps of eight channels make one product of 16; the third taps of both halves come together.
-        let pair = |half: u32| window::<STRIDE>(p, strip, lower, part * 2 + half, upper);
-        [pair(0), pair(1), window::<STRIDE>(p, strip, lower, part * 2 + upper, 2)]
-    } else {
-        let chunk = if WIDTH == 32 { part / 2 * 4 } else { part * 2 };
-        let tap = |s: u32| window::<STRIDE>(p, strip, lower, chunk + upper, s);
-        [tap(0), tap(1), tap(2)]
-    };
+    let mut windows = [0; ROW_TAPS];
+    unroll!(I in [0 1 2 3 4] {
+        if I < ROW_TAPS {
+            let (chunk, s) = if WIDTH > 8 {
+                let first = if WIDTH == 32 { part / 2 * 4 } else { part * 2 };
+                (first + upper, I as u32)
+            } else if I < ROW_TAPS - 1 {
+                // Two taps of eight channels make one product of 16: those of one half, then of the other.
+                let (half, pair) = (I / (ROW_TAPS / 2), I % (ROW_TAPS / 2));
+                (part * 2 + half as u32, 2 * pair as u32 + upper)
+            } else {
+                // The last taps of both halves come together.
+                (part * 2 + upper, I as u32)
+            };
+            windows[I] = window(p, form, strip, lower, chunk, s);
+        }
+    });
     let result = swizzled(strip * GROUPED_TMA_STRIP + lower, part * 2 + upper);
     let mut read = 0;
     let mut sums: [Sums; HELD] = [[[0.0; 4]; 2]; HELD];
     let mut index = share.slab;
     while index < p.n_tiles {
         let tile = Tile::new(p, index);
-        let (first, end) = (tile.source_row::<STRIDE>(p), tile.source_rows::<STRIDE>());
+        let (first, end) = (tile.source_row(p, form), tile.source_rows(form));
         let mut row = 0;
         let mut line = tile.row;
         'rows: loop {
@@ -72,10 +86,14 @@ pub(super) unsafe fn run<
                             |window| load::<PANELS>(at, window),
                         );
                         if WIDTH == 8 {
-                            narrow::<T, STEPS, PANELS, STRIDE, HELD, PHASE>(&mut sums, filters, &x);
+                            narrow::<T, STEPS, PANELS, ROW_TAPS, TAPS, STRIDE, HELD, PHASE>(&mut sums, filters, &x);
                         } else {
-                            unroll!(S in [0 1 2] {
-                                column::<T, STEPS, PANELS, STRIDE, HELD, PHASE, S>(&mut sums, filters, &x[S]);
+                            unroll!(S in [0 1 2 3 4] {
+                                if S < ROW_TAPS {
+                                    column::<T, STEPS, PANELS, ROW_TAPS, TAPS, STRIDE, HELD, PHASE, S>(
+                                        &mut sums, filters, &x[S],
+                                    );
+                                }
                             });
                         }
                     }
@@ -172,6 +190,8 @@ unsafe fn column<
     T: TensorCore,
     const STEPS: usize,
     const PANELS: usize,
+    const ROW_TAPS: usize,
+    const TAPS: usize,
     const STRIDE: usize,
     const HELD: usize,
     const PHASE: usize,
@@ -184,11 +204,11 @@ unsafe fn column<
     // Products that follow each other have other sums.
     unroll!(PANEL in [0 1] {
         if PANEL < PANELS {
-            unroll!(R in [0 1 2] {
-                if let Some(slot) = met::<STRIDE, HELD>(PHASE, R) {
+            unroll!(R in [0 1 2 3 4] {
+                if R < ROW_TAPS && let Some(slot) = met::<STRIDE, HELD>(PHASE, R) {
                     let sums = sums.get_unchecked_mut(slot);
                     unroll!(HALF in [0 1] {
-                        let steps = &filters[3 * R + S][HALF];
+                        let steps = &filters[ROW_TAPS * R + S][HALF];
                         let steps = [steps[2 * PANEL % STEPS], steps[(2 * PANEL + 1) % STEPS]];
                         T::multiply(&mut sums[HALF], x[PANEL % PANELS], steps);
                     });
@@ -198,7 +218,8 @@ unsafe fn column<
     });
 }
 
-/// The same of all shifts, for groups of up to 8 channels: of each half of the channels, two taps, and the third of both.
+/// The same of all shifts, for groups of up to 8 channels: of each half of the channels, two taps at a time, and the last of
+/// both.
 ///
 /// # Safety
 /// All threads of the warp call it.
@@ -207,6 +228,8 @@ unsafe fn narrow<
     T: TensorCore,
     const STEPS: usize,
     const PANELS: usize,
+    const ROW_TAPS: usize,
+    const TAPS: usize,
     const STRIDE: usize,
     const HELD: usize,
     const PHASE: usize,
@@ -215,20 +238,27 @@ unsafe fn narrow<
     filters: &[[[u32; STEPS]; 2]; TAPS],
     x: &[[[u32; 4]; PANELS]; ROW_TAPS],
 ) {
-    unroll!(R in [0 1 2] {
-        if let Some(slot) = met::<STRIDE, HELD>(PHASE, R) {
-            let sums = sums.get_unchecked_mut(slot);
-            unroll!(HALF in [0 1] {
-                T::multiply(&mut sums[HALF], x[HALF][0], [filters[3 * R][HALF][0], filters[3 * R + 1][HALF][0]]);
+    unroll!(PAIR in [0 1] {
+        if PAIR < ROW_TAPS / 2 {
+            unroll!(R in [0 1 2 3 4] {
+                if R < ROW_TAPS && let Some(slot) = met::<STRIDE, HELD>(PHASE, R) {
+                    let sums = sums.get_unchecked_mut(slot);
+                    let first = ROW_TAPS * R + 2 * PAIR;
+                    unroll!(HALF in [0 1] {
+                        let x = x[HALF * (ROW_TAPS / 2) + PAIR][0];
+                        T::multiply(&mut sums[HALF], x, [filters[first][HALF][0], filters[first + 1][HALF][0]]);
+                    });
+                }
             });
         }
     });
-    let third = x[2][0];
-    unroll!(R in [0 1 2] {
-        if let Some(slot) = met::<STRIDE, HELD>(PHASE, R) {
+    let last = x[ROW_TAPS - 1][0];
+    unroll!(R in [0 1 2 3 4] {
+        if R < ROW_TAPS && let Some(slot) = met::<STRIDE, HELD>(PHASE, R) {
             let sums = sums.get_unchecked_mut(slot);
+            let filter = &filters[ROW_TAPS * R + ROW_TAPS - 1];
             unroll!(HALF in [0 1] {
-                T::multiply_half(&mut sums[HALF], [third[2 * HALF], third[2 * HALF + 1]], filters[3 * R + 2][HALF][0]);
+                T::multiply_half(&mut sums[HALF], [last[2 * HALF], last[2 * HALF + 1]], filter[HALF][0]);
             });
         }
     });

@@ -1,11 +1,13 @@
-//! Convolutions of 3 × 3 taps whose groups are 1 to 32 channels wide, on Hopper: rows are streamed through shared memory by
-//! the copy engine, and a warp takes each of them from there once for all taps that meet it.
+//! Convolutions of 3 × 3 taps whose groups are 1 to 32 channels wide, and of 5 × 5 taps and up to 8 channels but for `wgrad`, on
+//! Hopper: rows are streamed through shared memory by the copy engine, and a warp takes each of them from there once for all
+//! taps that meet it.
 //!
 //! A block keeps to a slice of 64 channels and goes from tile to tile: some columns of some images beside each other, row
 //! after row. One warp brings the rows of the source that follow, and in `wgrad` those of dy, to a ring; the others have 16
 //! channels and a strip of 16 positions each. The positions of a strip may lie in several images, since each lane of
-//! `ldmatrix` names its own. A row of the source meets up to three rows of the target, whose sums, or whose elements of dy, a
-//! warp keeps in registers: it loads three shifts of the row, where taking target row after target row would load nine.
+//! `ldmatrix` names its own. A row of the source meets up to as many rows of the target as the filter has, whose sums,
+//! or whose elements of dy, a warp keeps in registers: of 3 × 3 taps it loads three shifts of the row, where taking target row
+//! after target row would load nine.
 //!
 //! Zeros outside of the image come with the copies.
 //!
@@ -20,7 +22,6 @@ mod entry;
 mod forward;
 mod wgrad;
 
-use super::grouped_mma::TAPS;
 use crate::math::ring::{Outgoing, Ring};
 use cuda_std::barrier::{fence_proxy_async_shared, sync_threads};
 use cuda_std::thread::{block_dim_x, block_idx_x, thread_idx_x};
@@ -28,11 +29,9 @@ use cuda_std::tma::{self, MapAddress};
 use cuda_std::{mbarrier, schedule, shared, warp};
 use kernel_abi::ops::conv::grouped_tma::{
     ConvGroupedTmaParams, GROUPED_TMA_POSITION_BYTES, GROUPED_TMA_RESULTS, GROUPED_TMA_SLICE, GROUPED_TMA_STRIP,
-    grouped_tma_movers, grouped_tma_warps,
+    GroupedTmaForm, grouped_tma_movers, grouped_tma_warps,
 };
 
-/// Taps of a row of the filter.
-const ROW_TAPS: usize = 3;
 /// Bytes of eight channels: what `ldmatrix` takes of a position.
 const CHUNK_BYTES: u32 = 16;
 /// Positions after which the swizzle repeats.
@@ -78,14 +77,14 @@ impl Tile {
 
     /// Rows of the source that it meets.
     #[inline(always)]
-    fn source_rows<const STRIDE: usize>(&self) -> u32 {
-        (self.rows - 1) * STRIDE as u32 + ROW_TAPS as u32
+    fn source_rows(&self, form: GroupedTmaForm) -> u32 {
+        (self.rows - 1) * form.stride + form.taps
     }
 
     /// The first of them in the image; any number.
     #[inline(always)]
-    fn source_row<const STRIDE: usize>(&self, p: &ConvGroupedTmaParams) -> i32 {
-        (self.row * STRIDE as u32) as i32 - p.padding[0]
+    fn source_row(&self, p: &ConvGroupedTmaParams, form: GroupedTmaForm) -> i32 {
+        (self.row * form.stride) as i32 - p.padding[0]
     }
 }
 
@@ -103,19 +102,14 @@ struct Work {
 /// # Safety
 /// As [`forward::run`] and [`wgrad::run`]; all threads call it first.
 #[inline(always)]
-unsafe fn begin<const STRIDE: usize, const WGRAD: bool>(
-    p: &ConvGroupedTmaParams,
-    maps: [MapAddress; 2],
-    width: u32,
-) -> Option<Work> {
+unsafe fn begin(p: &ConvGroupedTmaParams, maps: [MapAddress; 2], width: u32, form: GroupedTmaForm) -> Option<Work> {
     schedule::launch_dependents();
-    let stride = STRIDE as u32;
     let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
-    let barriers = base + p.tile.barriers_at(stride, WGRAD);
-    let bytes = p.tile.stage_bytes(stride, WGRAD);
+    let barriers = base + p.tile.barriers_at(form);
+    let bytes = p.tile.stage_bytes(form);
     let source = Ring::new(base, bytes, p.tile.stages, barriers);
     let results = Ring::new(
-        base + p.tile.results_at(stride, WGRAD),
+        base + p.tile.results_at(form),
         p.tile.result_bytes(),
         GROUPED_TMA_RESULTS,
         barriers + 16 * p.tile.stages,
@@ -125,7 +119,7 @@ unsafe fn begin<const STRIDE: usize, const WGRAD: bool>(
     let first_channel = slice * GROUPED_TMA_SLICE;
     let left = p.channels - first_channel;
     let channels = if left < GROUPED_TMA_SLICE { left } else { GROUPED_TMA_SLICE };
-    let parts = grouped_tma_warps(channels, width, WGRAD);
+    let parts = grouped_tma_warps(channels, width, form.wgrad);
     let strips = p.tile.strips();
     let warp = warp::uniform(thread_idx_x() / 32);
     let share = Share { first_channel, slab, warp, workers: strips * parts, parts };
@@ -133,14 +127,14 @@ unsafe fn begin<const STRIDE: usize, const WGRAD: bool>(
         tma::prefetch_map(maps[0]);
         tma::prefetch_map(maps[1]);
         source.init(1, share.workers);
-        if !WGRAD {
+        if !form.wgrad {
             results.init(share.workers, 1);
         }
         mbarrier::fence_init();
     }
-    if WGRAD {
+    if form.wgrad {
         // Positions that fill up the last strip count nothing.
-        let behind = p.tile.target_at(stride) + p.tile.positions() * GROUPED_TMA_POSITION_BYTES;
+        let behind = p.tile.target_at(form) + p.tile.positions() * GROUPED_TMA_POSITION_BYTES;
         let end_bytes = (strips * GROUPED_TMA_STRIP - p.tile.positions()) * GROUPED_TMA_POSITION_BYTES;
         let mut stage = 0;
         while stage < p.tile.stages {
@@ -160,8 +154,8 @@ unsafe fn begin<const STRIDE: usize, const WGRAD: bool>(
     }
     let behind = block_dim_x() / 32 - warp;
     if behind == 1 {
-        load_rows::<STRIDE, WGRAD>(p, maps, source, share);
-    } else if behind == grouped_tma_movers(WGRAD) {
+        load_rows(p, maps, source, share, form);
+    } else if behind == grouped_tma_movers(form.wgrad) {
         store_rows(p, maps[1], results, share);
     }
     None
@@ -172,37 +166,38 @@ unsafe fn begin<const STRIDE: usize, const WGRAD: bool>(
 /// # Safety
 /// As [`begin`]; all threads of one warp.
 #[inline(always)]
-unsafe fn load_rows<const STRIDE: usize, const WGRAD: bool>(
+unsafe fn load_rows(
     p: &ConvGroupedTmaParams,
     maps: [MapAddress; 2],
     mut ring: Ring,
     share: Share,
+    form: GroupedTmaForm,
 ) {
-    let stride = STRIDE as u32;
+    let GroupedTmaForm { stride, wgrad, .. } = form;
     let leads = warp::elect();
-    let source_bytes = p.tile.source_bytes(stride);
+    let source_bytes = p.tile.source_bytes(form);
     let target_bytes = p.tile.positions() * GROUPED_TMA_POSITION_BYTES;
     let channel = share.first_channel as i32;
     let mut index = share.slab;
     while index < p.n_tiles {
         let tile = Tile::new(p, index);
-        let (first, end) = (tile.source_row::<STRIDE>(p), tile.source_rows::<STRIDE>());
+        let (first, end) = (tile.source_row(p, form), tile.source_rows(form));
         let image = tile.image as i32;
         let column = (tile.column * stride) as i32 - p.padding[1];
         let mut row = 0;
         while row < end {
             let line = first + row as i32;
-            if WGRAD || (line as u32) < p.source_rows {
+            if wgrad || (line as u32) < p.source_rows {
                 mbarrier::wait(ring.empty(), ring.parity ^ 1);
                 if leads {
                     let target_row = row / stride;
-                    let with_target = WGRAD && row % stride == 0 && target_row < tile.rows;
+                    let with_target = wgrad && row % stride == 0 && target_row < tile.rows;
                     let bytes = source_bytes + if with_target { target_bytes } else { 0 };
                     mbarrier::arrive_expect_bytes(ring.full(), bytes);
                     tma::load_4d(ring.at(), maps[0], ring.full(), [channel, column, line, image]);
                     if with_target {
                         let at = [channel, tile.column as i32, (tile.row + target_row) as i32, image];
-                        tma::load_4d(ring.at() + p.tile.target_at(stride), maps[1], ring.full(), at);
+                        tma::load_4d(ring.at() + p.tile.target_at(form), maps[1], ring.full(), at);
                     }
                 }
                 ring.advance();
@@ -240,13 +235,13 @@ unsafe fn store_rows(p: &ConvGroupedTmaParams, map: MapAddress, results: Ring, s
 /// Where, in a stage, `ldmatrix` finds this lane's row: eight channels, from the `chunk`-th eight of the slice on, of what tap
 /// `s` of a filter row meets at a position of a strip.
 #[inline(always)]
-fn window<const STRIDE: usize>(p: &ConvGroupedTmaParams, strip: u32, position: u32, chunk: u32, s: u32) -> u32 {
+fn window(p: &ConvGroupedTmaParams, form: GroupedTmaForm, strip: u32, position: u32, chunk: u32, s: u32) -> u32 {
     let mut position = strip * GROUPED_TMA_STRIP + position;
     if position >= p.tile.positions() {
         position = 0;
     }
     let (image, column) = p.columns.div_rem(position);
-    swizzled(image * p.tile.source_columns(STRIDE as u32) + column * STRIDE as u32 + s, chunk)
+    swizzled(image * p.tile.source_columns(form) + column * form.stride + s, chunk)
 }
 
 /// Where eight channels of a position lie behind a place that is a multiple of the swizzle's period.

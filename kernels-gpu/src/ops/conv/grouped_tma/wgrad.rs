@@ -7,16 +7,22 @@
 //! add up through shared memory, in their order, and each block writes its own part.
 
 use super::super::grouped_mma::unroll;
-use super::{ROW_TAPS, Share, TAPS, Tile, Work, begin, met, swizzled, window};
+use super::{Share, Tile, Work, begin, met, swizzled, window};
 use crate::math::tensor_core::TensorCore;
 use crate::math::vector::for_each;
 use cuda_std::barrier::sync_named;
 use cuda_std::thread::lane_id;
 use cuda_std::tma::MapAddress;
 use cuda_std::{ldmatrix, shared};
-use kernel_abi::ops::conv::grouped_tma::{ConvGroupedTmaParams, GROUPED_TMA_CHANNELS, GROUPED_TMA_STRIP};
+use kernel_abi::ops::conv::grouped_tma::{
+    ConvGroupedTmaParams, GROUPED_TMA_CHANNELS, GROUPED_TMA_STRIP, GroupedTmaForm,
+};
 
-/// As in [`forward`](super::forward).
+/// Taps of a row of the filter.
+const ROW_TAPS: usize = 3;
+/// Taps of the filter.
+const TAPS: usize = ROW_TAPS * ROW_TAPS;
+/// As in [`forward`](super::forward), of so many taps.
 const PHASES: usize = 4;
 /// The barrier of the warps that compute.
 const MEETING: u32 = 1;
@@ -40,7 +46,8 @@ pub(super) unsafe fn run<
     p: &ConvGroupedTmaParams,
     maps: [MapAddress; 2],
 ) {
-    let Some(Work { share, source: mut ring, .. }) = begin::<STRIDE, true>(p, maps, WIDTH) else { return };
+    let form = GroupedTmaForm { stride: STRIDE as u32, taps: ROW_TAPS as u32, wgrad: true };
+    let Some(Work { share, source: mut ring, .. }) = begin(p, maps, WIDTH, form) else { return };
     let base = ring.at();
     let (strip, part) = (share.warp / share.parts, share.warp % share.parts);
     // Groups of 32 channels need two warps for the channels of x.
@@ -48,22 +55,22 @@ pub(super) unsafe fn run<
     // A product's rows are of the first and third matrix, then of the second and fourth; its positions of the first and
     // second, then of the others.
     let (position, lower) = (lane_id() / 16 * 8 + lane_id() % 8, lane_id() / 8 % 2);
-    let sixteen = |s: u32| window::<STRIDE>(p, strip, position, from_part * 2 + lower, s);
+    let sixteen = |s: u32| window(p, form, strip, position, from_part * 2 + lower, s);
     let windows = if WIDTH == 8 {
         // Two taps of eight channels make one product of 16; the third taps of both halves come together.
-        let pair = |half: u32| window::<STRIDE>(p, strip, position, from_part * 2 + half, lower);
+        let pair = |half: u32| window(p, form, strip, position, from_part * 2 + half, lower);
         [pair(0), pair(1), sixteen(2)]
     } else {
         [sixteen(0), sixteen(1), sixteen(2)]
     };
     let row_of_dy = strip * GROUPED_TMA_STRIP + lane_id() % GROUPED_TMA_STRIP;
-    let target = p.tile.target_at(STRIDE as u32) + swizzled(row_of_dy, to_part * 2 + lane_id() / GROUPED_TMA_STRIP);
+    let target = p.tile.target_at(form) + swizzled(row_of_dy, to_part * 2 + lane_id() / GROUPED_TMA_STRIP);
     let mut read = 0;
     let mut sums: Sums<COLUMNS> = [[[[0.0; 4]; 2]; COLUMNS]; ROW_TAPS];
     let mut index = share.slab;
     while index < p.n_tiles {
         let tile = Tile::new(p, index);
-        let end = tile.source_rows::<STRIDE>();
+        let end = tile.source_rows(form);
         let mut dy = [[0u32; 4]; HELD];
         let mut row = 0;
         'rows: loop {
