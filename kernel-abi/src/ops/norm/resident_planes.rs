@@ -9,7 +9,7 @@ use super::channelwise::ChannelwiseParams;
 
 /// Threads that add up, and as many that write.
 pub const ROLE: u32 = 256;
-/// Warps that join, each every so many groups: waiting for flags and reading parts takes longer than all else.
+/// Warps that join, each every so many groups: waiting for flags and for parts takes longer than all else.
 pub const JOINERS: u32 = 4;
 /// Threads of a block: warps that add up, warps that write, those that join, and one each that brings and sends.
 pub const THREADS: u32 = 2 * ROLE + (JOINERS + 2) * 32;
@@ -23,11 +23,11 @@ pub const MIN_STAGES: u32 = 2;
 pub const STAGE_ALIGN: u32 = 128;
 /// Numbers of a channel that what writes needs.
 pub const FACTORS: u32 = 4;
-/// Barriers of a stage: it is full, its factors are known, its results are there, it is empty.
-pub const BARRIERS: u32 = 4;
+/// Barriers of a stage: it is full, its sums are there, its factors are known, its results are there, it is empty.
+pub const BARRIERS: u32 = 5;
 
-/// Words of shared memory where the warps that add up leave two numbers each, for two stages in turn.
-pub const SUM_WORDS: u32 = 2 * 2 * ROLE / 32;
+/// Words of shared memory where the warps that add up leave two numbers each: `[stage][warp][which]`.
+pub const SUM_WORDS: u32 = MAX_STAGES * 2 * ROLE / 32;
 /// Words of shared memory for the factors of all stages: `[stage][which][channel of the group]`.
 pub const FACTOR_WORDS: u32 = MAX_STAGES * FACTORS * MAX_GROUP;
 
@@ -44,7 +44,7 @@ crate::abi_struct! {
         pub flags: u64,
         /// Flags say `tag + k + 1` when the part of a team's group number k is there.
         pub tag: u64,
-        /// For each team, how many of the warps that join are done.
+        /// For each team, how many of its blocks are done.
         pub counters: u64,
         /// Channels of a group: a power of two.
         pub group: u32,

@@ -1,19 +1,22 @@
 //! The warps that join the parts of a team.
 
 use super::passes::Pass;
-use super::{Block, KNOWN, LANES, Turn};
+use super::{Block, KNOWN, LANES, SUMMED, Turn, WARPS};
 use crate::math::element::Element;
 use crate::math::vector::for_each;
+use cuda_std::barrier::sync_named;
 use cuda_std::memory::X2;
 use cuda_std::thread::lane_id;
 use cuda_std::{atomics, mbarrier, shared, warp};
 use kernel_abi::ops::norm::resident_planes::{FACTORS, JOINERS};
 
+/// The barrier of the warps that join.
+const MEET: u32 = 1;
 /// Parts that a lane has under way.
 const PARTS: usize = 5;
 
-/// Joins the parts of every [`JOINERS`]-th group from the `first_group`-th on, and clears the team's flags behind the warp that
-/// is done last. One warp.
+/// Joins the parts of every [`JOINERS`]-th group from the `first_group`-th on; those of the block that is done last clear the
+/// team's flags. One warp.
 #[inline(always)]
 pub(super) unsafe fn run<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, first_group: u32) {
     let p = b.p;
@@ -25,6 +28,8 @@ pub(super) unsafe fn run<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, first_gr
     while turn.k < b.n_groups {
         let (slot, channel) = (turn.slot(b), b.channel(turn.k) + of_group);
         let parameters = P::parameters::<T>(b, channel);
+        mbarrier::wait(b.barrier(SUMMED, turn.stage), turn.parity);
+        leave_part::<T, P>(b, &turn);
         let mut block = lane_id();
         while block < p.blocks {
             while atomics::load_acquire_u64(b.flag(slot, block)) != p.tag + u64::from(turn.k) + 1 {}
@@ -77,10 +82,45 @@ pub(super) unsafe fn run<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, first_gr
         }
         turn.advance(b, JOINERS);
     }
-    clear_flags(b);
+    // What others of this block wait for has been read too.
+    sync_named(MEET, JOINERS * LANES);
+    if first_group == 0 {
+        clear_flags(b);
+    }
 }
 
-/// The next run may have the same number.
+/// Joins what warps of this block have added up, and leaves it to the team.
+#[inline(always)]
+unsafe fn leave_part<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, turn: &Turn) {
+    let p = b.p;
+    let slot = turn.slot(b);
+    // Lanes that have a channel of the group.
+    let channel = lane_id();
+    if channel < p.group {
+        let warps = WARPS >> p.group.trailing_zeros();
+        let [mut first, mut second] = [0.0f32; 2];
+        let mut warp = 0;
+        while warp < warps {
+            let of_warp = shared::load_x2(b.sums(turn.stage, channel * warps + warp)).map(f32::from_bits);
+            (first, second) = (first + of_warp[0], second + of_warp[1]);
+            warp += 1;
+        }
+        let count = (b.n_units * p.unit_elems) as f32;
+        let begin = b.stage(turn.stage) + channel * (p.unit_bytes >> p.group.trailing_zeros());
+        let to = p.channels.partials + 8 * (b.part(slot, b.block) * u64::from(p.group) + u64::from(channel));
+        *(to as *mut X2<f32>) = X2(P::part(count, P::origin::<T>(begin, 0.0), [first, second]));
+    }
+    // Before the flag that every block has seen when it counts.
+    if b.block == 0 && turn.k == 0 && lane_id() == 0 {
+        *(p.counters as *mut u32).add(b.team as usize) = 0;
+    }
+    warp::sync_warp();
+    if lane_id() == 0 {
+        atomics::store_release_u64(b.flag(slot, b.block), p.tag + u64::from(turn.k) + 1);
+    }
+}
+
+/// Clears the flags of the team, if its other blocks are done: the next run may have the same number.
 #[inline(always)]
 unsafe fn clear_flags(b: &Block<'_>) {
     let p = b.p;
@@ -88,7 +128,7 @@ unsafe fn clear_flags(b: &Block<'_>) {
     if lane_id() == 0 {
         done = atomics::add_acquire_release_u32((p.counters as *mut u32).add(b.team as usize), 1);
     }
-    if warp::uniform(done) == p.blocks * JOINERS - 1 {
+    if warp::uniform(done) == p.blocks - 1 {
         let mut flag = lane_id();
         while flag < p.slots() * p.blocks {
             *b.flag(0, flag) = 0;

@@ -6,8 +6,8 @@
 //! | role | warps | |
 //! | --- | --- | --- |
 //! | bring | 1 | copies the block's units of x, and of what goes with it, to the next stage that is empty |
-//! | add up | 8 | leaves the block's part of the channel's sums in the workspace, and a flag |
-//! | join | 4, in turns | waits for the flags of the team, joins its parts, leaves the channel's factors in shared memory |
+//! | add up | 8 | leaves the channel's sums in shared memory, each warp its own |
+//! | join | 4, in turns | leaves the block's part of the sums in the workspace, and a flag; waits for the flags of the team, joins its parts, leaves the channel's factors in shared memory |
 //! | write | 8 | overwrites the stage with the results |
 //! | send | 1 | copies them to memory, and says that the stage is empty |
 //!
@@ -15,8 +15,8 @@
 //! Forward, they are joined by Chan's formula for many parts (Chan, Golub and LeVeque 1979), relative to the first block's
 //! mean: M₂ = Σ M₂ᵦ + Σ nᵦ dᵦ² − (Σ nᵦ dᵦ)² / N.
 //!
-//! Flags begin with a random number, so that nobody clears the workspace before; the warp of a team that is done last
-//! with joining clears its flags. Its counter is set to 0 before the first block's first flag says so.
+//! Flags begin with a random number, so that nobody clears the workspace before; the block of a team that is done last
+//! clears its flags. Its counter is set to 0 before the first block's first flag says so.
 //!
 //! Grid: blocks of a team along x, teams along y, all resident. Block: [`THREADS`] threads. Shared memory: the stages of the
 //! ring in the dynamic area, the rest as [`Shared`] says.
@@ -27,11 +27,10 @@ mod walk;
 
 use crate::math::element::Element;
 use crate::math::vector::for_each;
-use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
-use cuda_std::memory::X2;
+use cuda_std::barrier::fence_proxy_async_shared;
 use cuda_std::thread::{block_idx_x, block_idx_y, lane_id, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, EVICT_FIRST};
-use cuda_std::{atomics, mbarrier, schedule, shared, warp};
+use cuda_std::{mbarrier, schedule, shared, warp};
 use kernel_abi::ops::norm::channelwise::tensor;
 use kernel_abi::ops::norm::resident_planes::{FACTORS, MAX_GROUP, MAX_STAGES, ROLE, ResidentPlanesParams, STAGE_ALIGN};
 use passes::{Backward, Forward, Pass};
@@ -40,8 +39,6 @@ use walk::Walk;
 const LANES: u32 = 32;
 /// Warps that add up, and that write.
 const WARPS: u32 = ROLE / LANES;
-/// The barrier of the threads that add up.
-const MEET: u32 = 1;
 /// Tensors that may be brought, in the order of their places in a stage.
 const BROUGHT: [usize; 3] = [tensor::X, tensor::DY, tensor::Y];
 
@@ -49,7 +46,7 @@ const BROUGHT: [usize; 3] = [tensor::X, tensor::DY, tensor::Y];
 pub struct Shared {
     /// Those of a kind, for all stages, then those of the next kind.
     pub barriers: *mut u64,
-    /// Two numbers of each warp, for two stages in turn.
+    /// `[stage][warp][which]`.
     pub sums: *mut f32,
     /// `[stage][which][channel of the group]`.
     pub factors: *mut f32,
@@ -74,6 +71,7 @@ unsafe fn run<T: Element<Acc = f32>, const V: usize, P: Pass>(p: &ResidentPlanes
         let mut stage = 0;
         while stage < p.n_stages {
             mbarrier::init(b.barrier(FULL, stage), 1);
+            mbarrier::init(b.barrier(SUMMED, stage), WARPS);
             mbarrier::init(b.barrier(KNOWN, stage), 1);
             mbarrier::init(b.barrier(DONE, stage), WARPS);
             mbarrier::init(b.barrier(EMPTY, stage), 1);
@@ -105,11 +103,13 @@ unsafe fn run<T: Element<Acc = f32>, const V: usize, P: Pass>(p: &ResidentPlanes
     }
 }
 
-/// What barriers of a stage say: that it is full, its factors are known, its results are there, and it is empty.
+/// What barriers of a stage say: that it is full, its sums are there, its factors are known, its results are there, and it is
+/// empty.
 const FULL: u32 = 0;
-const KNOWN: u32 = 1;
-const DONE: u32 = 2;
-const EMPTY: u32 = 3;
+const SUMMED: u32 = 1;
+const KNOWN: u32 = 2;
+const DONE: u32 = 3;
+const EMPTY: u32 = 4;
 
 /// What all threads of a block know.
 struct Block<'a> {
@@ -172,6 +172,12 @@ impl<'a> Block<'a> {
     #[inline(always)]
     fn flag(&self, slot: u32, block: u32) -> *mut u64 {
         (self.p.flags + 8 * self.part(slot, block)) as *mut u64
+    }
+
+    /// Where the sums of a warp are.
+    #[inline(always)]
+    fn sums(&self, stage: u32, warp: u32) -> u32 {
+        self.sums + 8 * (stage * WARPS + warp)
     }
 
     /// Where a factor of a channel of the group is.
@@ -252,21 +258,13 @@ unsafe fn bring<T>(b: &Block<'_>) {
     }
 }
 
-/// Leaves the block's part of the sums of group after group. `N` tensors are read, `K` vectors of each under way.
+/// Adds up group after group. `N` tensors are read, `K` vectors of each under way.
 #[inline(always)]
 unsafe fn add_up<T: Element<Acc = f32>, const V: usize, P: Pass, const N: usize, const K: usize>(b: &Block<'_>) {
     let p = b.p;
-    let thread = thread_idx_x();
-    let walk = Walk::new::<T, V>(b, thread);
-    // Warps of a channel.
-    let warps = WARPS / p.group;
-    let count = (b.n_units * p.unit_elems) as f32;
+    let walk = Walk::new::<T, V>(b, thread_idx_x());
     let mut turn = Turn::first();
-    let mut half = 0;
     let mut known = P::known_ahead(b, walk.channel, 0);
-    if b.block == 0 && thread == 0 {
-        *(p.counters as *mut u32).add(b.team as usize) = 0;
-    }
     while turn.k < b.n_groups {
         let ahead = known;
         if turn.k + 1 < b.n_groups {
@@ -287,7 +285,6 @@ unsafe fn add_up<T: Element<Acc = f32>, const V: usize, P: Pass, const N: usize,
                 });
             },
         );
-        let slot = turn.slot(b);
         let mut own = [0.0f32; 2];
         for_each!(I < V, {
             own[0] += *sums[0].get_unchecked(I);
@@ -296,30 +293,10 @@ unsafe fn add_up<T: Element<Acc = f32>, const V: usize, P: Pass, const N: usize,
         warp::sync_warp();
         let own = own.map(warp::sum_f32);
         if lane_id() == 0 {
-            shared::store_x2(b.sums + 8 * (half * WARPS + thread / LANES), own.map(f32::to_bits));
-        }
-        sync_named(MEET, ROLE);
-        if thread < p.group {
-            let [mut sum, mut second] = [0.0f32; 2];
-            let mut warp = 0;
-            while warp < warps {
-                let of_warp = shared::load_x2(b.sums + 8 * (half * WARPS + thread * warps + warp)).map(f32::from_bits);
-                (sum, second) = (sum + of_warp[0], second + of_warp[1]);
-                warp += 1;
-            }
-            // This thread's channel is another one than above.
-            let origin = P::origin::<T>(stage + thread * walk.channel_bytes, 0.0);
-            let to = p.channels.partials + 8 * (b.part(slot, b.block) * u64::from(p.group) + u64::from(thread));
-            *(to as *mut X2<f32>) = X2(P::part(count, origin, [sum, second]));
-        }
-        if thread < LANES {
-            warp::sync_warp();
-            if thread == 0 {
-                atomics::store_release_u64(b.flag(slot, b.block), p.tag + u64::from(turn.k) + 1);
-            }
+            shared::store_x2(b.sums(turn.stage, thread_idx_x() / LANES), own.map(f32::to_bits));
+            mbarrier::arrive(b.barrier(SUMMED, turn.stage));
         }
         turn.advance(b, 1);
-        half ^= 1;
     }
 }
 

@@ -10,10 +10,9 @@ use kernel_abi::ops::norm::resident_planes::ROLE;
 /// Of the threads of a role, as many neighbours as there are channels of a group's share of them have the vectors of one
 /// channel, in turn.
 pub(super) struct Walk {
-    /// The channel of the group, where its first unit begins in a stage, and its bytes in a unit.
+    /// The channel of the group, and where its first unit begins in a stage.
     pub(super) channel: u32,
     pub(super) begin: u32,
-    pub(super) channel_bytes: u32,
     /// Where the thread's first vector lies, which of its run it is, and how many there are.
     first: u32,
     place: u32,
@@ -44,7 +43,6 @@ impl Walk {
         Walk {
             channel,
             begin,
-            channel_bytes,
             first: begin + units * p.unit_bytes + place * bytes,
             place,
             count: if thread < all { unchecked_div(all - thread + threads - 1, threads) } else { 0 },
