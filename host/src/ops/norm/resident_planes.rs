@@ -344,19 +344,6 @@ mod tests {
             let context = Context::described(DeviceInfo::h200());
             let cut = Cut::of(&problem, &context).unwrap_or_else(|refusal| panic!("{x}: {}", refusal.0));
             let (p, shape) = (&cut.params, Shape::apart(&problem).unwrap());
-            eprintln!(
-                "{x}: group {} teams {} blocks {} units {}+{} of {} pieces {} stages {} of {} us {}",
-                p.group,
-                p.teams,
-                p.blocks,
-                p.even,
-                p.more,
-                p.unit_bytes,
-                p.pieces.divisor,
-                p.n_stages,
-                cut.stage_bytes(),
-                cut.us
-            );
             assert!(i64::from(p.blocks * p.teams) <= context.info().n_units as i64, "{x}");
             assert!(p.n_stages >= MIN_STAGES && p.n_stages * cut.stage_bytes() <= STAGES_BYTES, "{x}");
             assert_eq!((0..p.teams).map(|team| p.groups_of(team)).sum::<u32>(), p.n_groups, "{x}");

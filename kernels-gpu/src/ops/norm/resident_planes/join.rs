@@ -15,17 +15,19 @@ const MEET: u32 = 1;
 /// Parts that a lane has under way.
 const PARTS: usize = 5;
 
-/// Joins the parts of every [`JOINERS`]-th group from the `first_group`-th on; those of the block that is done last clear the
-/// team's flags. One warp.
+/// Joins the parts of every [`JOINERS`]-th group from the `first_group`-th on, or of every so many as there are stages: who is
+/// ahead by more would take a barrier's phase before for its own. Those of the block that is done last clear the team's
+/// flags. One warp.
 #[inline(always)]
 pub(super) unsafe fn run<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, first_group: u32) {
     let p = b.p;
     // Lanes with the same channel are a group apart.
     let (of_group, first) = (lane_id() & (p.group - 1), lane_id() >> p.group.trailing_zeros());
     let step = LANES >> p.group.trailing_zeros();
+    let joiners = if JOINERS < p.n_stages { JOINERS } else { p.n_stages };
     let mut turn = Turn::first();
     turn.advance(b, first_group);
-    while turn.k < b.n_groups {
+    while turn.k < b.n_groups && first_group < joiners {
         let (slot, channel) = (turn.slot(b), b.channel(turn.k) + of_group);
         let parameters = P::parameters::<T>(b, channel);
         mbarrier::wait(b.barrier(SUMMED, turn.stage), turn.parity);
@@ -80,7 +82,7 @@ pub(super) unsafe fn run<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, first_gr
         if lane_id() == 0 {
             mbarrier::arrive(b.barrier(KNOWN, turn.stage));
         }
-        turn.advance(b, JOINERS);
+        turn.advance(b, joiners);
     }
     // What others of this block wait for has been read too.
     sync_named(MEET, JOINERS * LANES);
