@@ -128,7 +128,7 @@ norm_forward_resident_channels_bf16_l16 | norm:forward mode=batch eps=0.00001 ac
 norm_forward_resident_channels_f32_l8 | norm:forward mode=batch eps=0.00001 x=134x32x56x56:f32:nhwc
 resident_planes | norm:forward mode=batch eps=0.00001 factor=0.1 x=40x160x28x28:bf16 scale=160:f32 running_mean=160:f32
 resident_planes | norm:forward mode=batch eps=0.00001 act=relu x=33x80x14x14:f16 z=33x80x14x14:f16
-resident_planes | norm:backward mode=batch eps=0.00001 act=relu x=9x160x7x7:bf16 y=9x160x7x7:bf16 mean=160:f32 inv_std=160:f32 dz=9x160x7x7:bf16 dscale=160:f32
+resident_planes | norm:backward mode=batch eps=0.00001 act=relu x=9x160x7x7:bf16 y=9x160x7x7:bf16 scale=160:f32 mean=160:f32 inv_std=160:f32 dz=9x160x7x7:bf16 dscale=160:f32
 row_registers | norm:forward mode=rms axis=1 eps=0.00001 x=37x1024:bf16 scale=1024:bf16
 looped_rows | norm:forward mode=layer axis=1 eps=0.00001 x=5x40000:bf16
 ring_rows | norm:forward mode=layer axis=1 eps=0.00001 x=300x5128:bf16 scale=5128:bf16 bias=5128:bf16

@@ -77,9 +77,6 @@ pub(super) unsafe fn run<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, first_gr
             for_each!(I < ALL, {
                 shared::store_f32(b.factor(turn.stage, I as u32, of_group), factors[I]);
             });
-        }
-        warp::sync_warp();
-        if lane_id() == 0 {
             mbarrier::arrive(b.barrier(KNOWN, turn.stage));
         }
         turn.advance(b, joiners);

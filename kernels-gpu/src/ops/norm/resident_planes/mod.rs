@@ -72,7 +72,7 @@ unsafe fn run<T: Element<Acc = f32>, const V: usize, P: Pass>(p: &ResidentPlanes
         while stage < p.n_stages {
             mbarrier::init(b.barrier(FULL, stage), 1);
             mbarrier::init(b.barrier(SUMMED, stage), WARPS);
-            mbarrier::init(b.barrier(KNOWN, stage), 1);
+            mbarrier::init(b.barrier(KNOWN, stage), p.group);
             mbarrier::init(b.barrier(DONE, stage), WARPS);
             mbarrier::init(b.barrier(EMPTY, stage), 1);
             stage += 1;
