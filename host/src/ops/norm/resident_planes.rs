@@ -211,7 +211,7 @@ fn time_us(p: &ResidentPlanesParams, bytes: i64, sent: u32, context: &Context) -
     /// What a stage takes beside its bytes in the slowest role.
     const STAGE_US: f64 = 1.2;
     /// From a stage's last byte to its first result. With 12, which chooses twice as many blocks of half as large stages,
-    /// forward took 4 to 7 % longer, and backward 15 to 20 % (H100).
+    /// forward took 4 to 7 % longer, and backward 16 to 18 % (H100).
     const JOIN_US: f64 = 3.0;
     let info = context.info();
     let blocks = f64::from(p.blocks * p.teams);

@@ -210,9 +210,9 @@ impl Product {
     }
 }
 
-/// Clusters of more blocks than this are launched only behind the last kernel's end where so many bytes are read: blocks
-/// that are launched early take the places in which clusters are near the memory. 500 000 x 1024 in slices of clusters of 7
-/// and 8 took 380 to 410 µs, and 327 µs behind the end (H100); a launch is some 2 µs.
+/// Clusters of more blocks than this are launched only behind the last kernel's end where so many bytes are read: by 500 000
+/// x 1024 in slices of clusters of 7 and 8, replays took 380 to 410 µs launched early, and 327 to 329 behind the end (H100).
+/// A launch is some 2 µs.
 const EARLY_CLUSTER: u32 = 2;
 const EARLY_BYTES: f64 = 1e8;
 
