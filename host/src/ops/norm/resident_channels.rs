@@ -1,11 +1,11 @@
 //! Batch norm of channels-last tensors in one kernel, whose blocks read x once for its sums, keep of it what they can and
 //! meet before they write y.
 
-use super::channelwise::{Channelwise, Layout, params};
+use super::channelwise::resident::{Room, SHARED_BYTES};
+use super::channelwise::{Channelwise, Layout, params, place_addresses};
 use super::{NormMode, NormPass, NormProblem};
 use crate::driver::{Function, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch_on, tag};
-use crate::ops::norm::naive::place_address;
 use crate::plan::{Call, Launch};
 use crate::select::cost::LAUNCH_US;
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
@@ -42,12 +42,6 @@ const KERNELS: &[Row] = kernel_abi::norm_resident_kernels!(rows);
 
 /// The least vectors of a position's channels: rows of a chunk are then 64 bytes.
 const MIN_VECTORS: u32 = 4;
-/// The most shared memory of a block of compute capability 9.0, of which this much is left for the gap before the dynamic
-/// area.
-const MAX_SHARED_BYTES: u32 = 232_448;
-const GAP_BYTES: u32 = 1024;
-/// Vectors of the workspace begin at multiples of this.
-const ALIGN: u64 = 256;
 /// Bytes of x for each multiprocessor that the second-level cache is asked to keep, half of an H200's, where x has no more
 /// than so many for each. With 411 MB reading was 4 % slower beside it, and nothing was saved (H200).
 const WINDOW_BYTES: u64 = 190_000;
@@ -88,7 +82,7 @@ impl Algorithm<NormProblem> for ResidentChannels {
     }
 
     fn workspace_bytes_on(&self, problem: &NormProblem, config: Config, context: &Context) -> u64 {
-        let own = cut(problem, config, context).map_or(0, |(_, cut)| cut.room().total);
+        let own = cut(problem, config, context).map_or(0, |(_, cut)| cut.room(problem).total);
         // Addresses that are no multiples of 16 take the kernels of `channelwise`.
         own.max(Channelwise.workspace_bytes_on(problem, config, context))
     }
@@ -144,13 +138,12 @@ impl Algorithm<NormProblem> for ResidentChannels {
                 tag: tag(),
                 ..cut.params
             },
-            room: cut.room(),
+            room: cut.room(problem),
             data_type: match problem.x().dtype() {
                 DType::F32 => TmaType::F32,
                 DType::F16 => TmaType::F16,
                 _ => TmaType::BF16,
             },
-            keeps_statistics: problem.operand("inv_std").is_none(),
             rows: cut.rows(),
             fallback: Channelwise.prepare(problem, fallback_config, context)?,
         }))
@@ -165,7 +158,7 @@ fn kernels(problem: &NormProblem) -> impl Iterator<Item = Row> {
 
 /// Room for the stages of a block.
 fn stages_bytes(row: Row) -> u32 {
-    MAX_SHARED_BYTES - GAP_BYTES - fixed_bytes(row.lanes) - STAGE_ALIGN
+    SHARED_BYTES - fixed_bytes(row.lanes) - STAGE_ALIGN
 }
 
 /// How `channelwise` shares positions out that follow one another through all images, each with its channels together.
@@ -217,7 +210,6 @@ struct Cut {
     row: Row,
     slices: u32,
     element_bytes: u32,
-    n_rows: u64,
     /// Complete but for what `channelwise`'s say, addresses and scalars.
     params: ResidentChannelsParams,
 }
@@ -241,7 +233,6 @@ impl Cut {
             row,
             slices,
             element_bytes,
-            n_rows: problem.sharing().n_rows() as u64,
             params: ResidentChannelsParams {
                 x_map: [0; 16],
                 channels: params(problem, &Layout::of(problem, context)?),
@@ -289,22 +280,11 @@ impl Cut {
         self.stage_bytes().next_multiple_of(STAGE_ALIGN)
     }
 
-    fn room(&self) -> Room {
+    fn room(&self, problem: &NormProblem) -> Room {
         let blocks = u64::from(self.slices * self.params.blocks);
         let lane_channels = u64::from(self.row.lanes * (VECTOR_BYTES / self.element_bytes));
-        let row_bytes = (4 * self.n_rows).next_multiple_of(ALIGN);
-        let flags = 2 * row_bytes + (8 * blocks * lane_channels).next_multiple_of(ALIGN);
-        let counters = flags + (8 * blocks).next_multiple_of(ALIGN);
-        Room { row_bytes, flags, counters, total: counters + u64::from(4 * COUNTERS * self.slices) }
+        Room::new(problem, blocks * lane_channels, blocks, u64::from(COUNTERS * self.slices))
     }
-}
-
-/// The workspace: mean and inverse standard deviation, the parts of blocks, their flags, and counters.
-struct Room {
-    row_bytes: u64,
-    flags: u64,
-    counters: u64,
-    total: u64,
 }
 
 /// A launch whose parameters are complete but for addresses, and so the map, and scalars.
@@ -314,8 +294,6 @@ struct ResidentLaunch {
     params: ResidentChannelsParams,
     room: Room,
     data_type: TmaType,
-    /// Whether statistics lie in the workspace.
-    keeps_statistics: bool,
     /// Positions of a chunk.
     rows: u32,
     /// For addresses that are no multiples of 16.
@@ -326,23 +304,11 @@ impl Launch for ResidentLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         let mut params = self.params;
         let p = &mut params.channels;
-        let mut all = 0;
-        for address in &mut p.addresses {
-            place_address(address, call);
-            all |= *address;
-        }
+        let all = place_addresses(p, call);
         if !all.is_multiple_of(u64::from(VECTOR_BYTES)) {
             return self.fallback.launch(stream, call);
         }
-        for address in [&mut p.scale, &mut p.bias, &mut p.mean, &mut p.inv_std, &mut p.running_mean, &mut p.running_var]
-        {
-            place_address(address, call);
-        }
-        let workspace = call.workspace_address();
-        if self.keeps_statistics {
-            (p.mean, p.inv_std) = (workspace, workspace + self.room.row_bytes);
-        }
-        p.partials = workspace + 2 * self.room.row_bytes;
+        let (flags, counters) = self.room.put(p, call);
         (p.alpha, p.beta) = (call.alpha as f32, call.beta as f32);
         let (positions, channels) = (u64::from(p.share.positions), u64::from(p.share.channels));
         // Of one position the distance means nothing.
@@ -358,7 +324,7 @@ impl Launch for ResidentLaunch {
             swizzle: Swizzle::None,
         };
         params.x_map = TensorMap::tiled(gpu_stream.context(), &tiled)?.words();
-        (params.flags, params.counters) = (workspace + self.room.flags, workspace + self.room.counters);
+        (params.flags, params.counters) = (flags, counters);
         launch_on(stream, &self.function, &self.config, &params)
     }
 }

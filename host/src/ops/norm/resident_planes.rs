@@ -1,11 +1,11 @@
 //! Batch norm of planar tensors in one kernel that reads and writes every element once: teams of blocks that stay keep the
 //! planes of a channel on the chip from its sums to its results.
 
-use super::channelwise::{Channelwise, Layout, Shape, params};
+use super::channelwise::resident::{Room, SHARED_BYTES};
+use super::channelwise::{Channelwise, Layout, Shape, params, place_addresses};
 use super::{NormMode, NormPass, NormProblem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, div_ceil, launch_on, tag};
-use crate::ops::norm::naive::place_address;
 use crate::plan::{Call, Launch};
 use crate::select::cost::LAUNCH_US;
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
@@ -47,13 +47,8 @@ const MIN_UNIT_BYTES: i64 = 1 << 10;
 const MAX_UNIT_BYTES: i64 = 32 << 10;
 /// More do not fit the shared memory of all multiprocessors.
 const MAX_PLANE_BYTES: i64 = 64 << 20;
-/// The most shared memory of a block of compute capability 9.0, of which this much is left for the gap before the dynamic
-/// area.
-const MAX_SHARED_BYTES: u32 = 232_448;
-const GAP_BYTES: u32 = 1024;
-const STAGES_BYTES: u32 = MAX_SHARED_BYTES - GAP_BYTES - FIXED_BYTES - STAGE_ALIGN;
-/// Vectors of the workspace begin at multiples of this.
-const ALIGN: u64 = 256;
+/// Room for the stages of a block.
+const STAGES_BYTES: u32 = SHARED_BYTES - FIXED_BYTES - STAGE_ALIGN;
 
 /// One read of all tensors.
 pub(super) struct ResidentPlanes;
@@ -111,7 +106,6 @@ impl Algorithm<NormProblem> for ResidentPlanes {
             },
             params: ResidentPlanesParams { tag: tag(), ..cut.params },
             room: cut.room(problem),
-            keeps_statistics: problem.operand("inv_std").is_none(),
             fallback: Channelwise.prepare(problem, fallback_config, context)?,
         }))
     }
@@ -195,11 +189,8 @@ impl Cut {
 
     fn room(&self, problem: &NormProblem) -> Room {
         let p = &self.params;
-        let row_bytes = (4 * problem.sharing().n_rows() as u64).next_multiple_of(ALIGN);
         let slots = u64::from(p.teams) * u64::from(p.slots() * p.blocks);
-        let flags = 2 * row_bytes + (8 * slots * u64::from(p.group)).next_multiple_of(ALIGN);
-        let counters = flags + (8 * slots).next_multiple_of(ALIGN);
-        Room { row_bytes, flags, counters, total: counters + 4 * u64::from(p.teams) }
+        Room::new(problem, slots * u64::from(p.group), slots, p.teams.into())
     }
 }
 
@@ -278,22 +269,12 @@ impl Units {
     }
 }
 
-/// The workspace: mean and inverse standard deviation, the parts of blocks, their flags, and counters.
-struct Room {
-    row_bytes: u64,
-    flags: u64,
-    counters: u64,
-    total: u64,
-}
-
 /// A launch whose parameters are complete but for addresses and scalars.
 struct ResidentLaunch {
     function: Function,
     config: LaunchConfig,
     params: ResidentPlanesParams,
     room: Room,
-    /// Whether statistics lie in the workspace.
-    keeps_statistics: bool,
     /// For addresses that are no multiples of 16, and results that are scaled or added.
     fallback: Box<dyn Launch>,
 }
@@ -302,25 +283,11 @@ impl Launch for ResidentLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         let mut params = self.params;
         let p = &mut params.channels;
-        let mut all = 0;
-        for address in &mut p.addresses {
-            place_address(address, call);
-            all |= *address;
-        }
+        let all = place_addresses(p, call);
         if !all.is_multiple_of(COPY_BYTES as u64) || call.alpha != 1.0 || call.beta != 0.0 {
             return self.fallback.launch(stream, call);
         }
-        for address in [&mut p.scale, &mut p.bias, &mut p.dscale, &mut p.dbias, &mut p.mean, &mut p.inv_std] {
-            place_address(address, call);
-        }
-        place_address(&mut p.running_mean, call);
-        place_address(&mut p.running_var, call);
-        let workspace = call.workspace_address();
-        if self.keeps_statistics {
-            (p.mean, p.inv_std) = (workspace, workspace + self.room.row_bytes);
-        }
-        p.partials = workspace + 2 * self.room.row_bytes;
-        (params.flags, params.counters) = (workspace + self.room.flags, workspace + self.room.counters);
+        (params.flags, params.counters) = self.room.put(p, call);
         launch_on(stream, &self.function, &self.config, &params)
     }
 }

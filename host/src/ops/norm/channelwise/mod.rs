@@ -1,6 +1,7 @@
 //! Batch norm, and group and instance norm of channels: sums over parts of channels, what rows make of them, and a pass
 //! that writes. Inference is that pass alone. Where a block has all elements of its rows, one kernel does all of it.
 
+pub(super) mod resident;
 mod share;
 
 use super::{NormPass, NormProblem, naive};
@@ -201,6 +202,21 @@ pub(super) fn params(problem: &NormProblem, layout: &Layout) -> ChannelwiseParam
     }
 }
 
+/// Puts all addresses there; gives the bits that are set in any of the tensors'.
+pub(super) fn place_addresses(p: &mut ChannelwiseParams, call: &Call<'_>) -> u64 {
+    let mut all = 0;
+    for address in &mut p.addresses {
+        place_address(address, call);
+        all |= *address;
+    }
+    for address in [&mut p.scale, &mut p.bias, &mut p.dscale, &mut p.dbias, &mut p.mean, &mut p.inv_std] {
+        place_address(address, call);
+    }
+    place_address(&mut p.running_mean, call);
+    place_address(&mut p.running_var, call);
+    all
+}
+
 /// Up to so many bytes of x, only the kernel for rows and channels is launched beside the one that it waits for: with all
 /// of them, batch norm of 0.8 MB took 9 to 30 % longer (H200).
 const FINISHING_BYTES: u64 = 4 << 20;
@@ -263,17 +279,8 @@ impl Launch for ChannelwiseLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         let mut params = self.params;
         let p = &mut params;
-        let mut all = 0;
-        for address in &mut p.addresses {
-            place_address(address, call);
-            all |= *address;
-        }
+        let all = place_addresses(p, call);
         let (summing, applying) = (self.layout.summing.at(all), self.layout.applying.at(all));
-        for address in [&mut p.scale, &mut p.bias, &mut p.dscale, &mut p.dbias, &mut p.mean, &mut p.inv_std] {
-            place_address(address, call);
-        }
-        place_address(&mut p.running_mean, call);
-        place_address(&mut p.running_var, call);
         if self.room.total > 0 {
             let rows = |i: u64| call.workspace_address() + i * self.room.row_bytes;
             if self.keeps_statistics {
