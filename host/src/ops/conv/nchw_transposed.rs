@@ -165,8 +165,10 @@ const METHODS: &[Method] = &[
     },
 ];
 
-/// Configs that are offered: the best by estimate.
-const OFFERED: usize = 4;
+/// Configs that are offered: the best by estimate of those that write the result as it shall lie, and as many of the
+/// others. Which of the two is faster hangs on how well stores to planes hide behind products, and is for `Find` to say.
+const OFFERED: usize = 3;
+
 /// Through channels-last copies.
 pub(super) struct NchwTransposed;
 
@@ -189,7 +191,13 @@ impl Algorithm<ConvProblem> for NchwTransposed {
             return Err(Refusal(reasons.join("; ")));
         }
         found.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Ok(found.into_iter().take(OFFERED).map(|(_, config)| config).collect())
+        let mut taken = [0; 2];
+        found.retain(|(_, config)| {
+            let taken = &mut taken[usize::from(chosen(*config).0.writes_planes)];
+            *taken += 1;
+            *taken <= OFFERED
+        });
+        Ok(found.into_iter().map(|(_, config)| config).collect())
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
