@@ -4,7 +4,7 @@ use kernel_abi::DType;
 use kernel_abi::ops::norm::{NormDesc, NormMode, NormProblem, NormTensors};
 use oxidnn_reference::judge;
 use oxidnn_tests::oracle::check_case;
-use oxidnn_tests::{Case, Fill, check, check_in_place, problems, refusal};
+use oxidnn_tests::{Case, Fill, check, check_exact, check_in_place, problems, refusal};
 use proptest::prelude::*;
 
 proptest! {
@@ -193,9 +193,12 @@ fn channels_that_stay_on_the_chip() {
         for text in [
             format!("norm:forward mode=batch factor=0.1 x={x} scale={p} bias={p} {statistics}"),
             format!("norm:forward mode=batch act=relu x={x} z={x} scale={c}:{dtype}"),
+            format!("norm:backward mode=batch x={x} scale={p} mean={p} inv_std={p} dz={x} dscale={p} dbias={p}"),
+            format!("norm:backward mode=batch act=relu x={x} y={x} mean={p} inv_std={p} dz={x} dbias={c}:{dtype}"),
         ] {
             let problem: NormProblem = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
-            let config = |lanes: u32| format!("norm_forward_resident_channels_{dtype}_l{lanes}");
+            let pass = kernel_abi::Problem::pass(&problem);
+            let config = |lanes: u32| format!("norm_{pass}_resident_channels_{dtype}_l{lanes}");
             for lanes in [8, 16] {
                 gpu.plan(&problem, oxidnn::Policy::fixed(config(lanes))).unwrap();
             }
@@ -206,6 +209,24 @@ fn channels_that_stay_on_the_chip() {
         }
         check_in_place(&format!("norm:forward mode=batch x={x} scale={p}").parse::<NormProblem>().unwrap(), "x", 3)
             .unwrap();
+    }
+}
+
+/// Gradients of small integers over a power of two of positions, whose sums and shares are exact in any order: each position
+/// counts once, whoever reads and writes it.
+#[test]
+fn channels_that_stay_on_the_chip_exactly() {
+    let Some(gpu) = oxidnn_tests::gpu("channels_that_stay_on_the_chip_exactly") else { return };
+    for (i, (c, dtype)) in [(64, "bf16"), (72, "f16"), (32, "f32")].into_iter().enumerate() {
+        let (p, x) = (format!("{c}:f32"), format!("8x{c}x32x64:{dtype}:nhwc"));
+        for text in [
+            format!("norm:backward mode=batch x={x} scale={p} mean={p} inv_std={p} dscale={p} dbias={p}"),
+            format!("norm:backward mode=batch act=relu x={x} y={x} mean={p} inv_std={p} dz={x} dbias={p}"),
+        ] {
+            let problem: NormProblem = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+            gpu.plan(&problem, oxidnn::Policy::fixed(format!("norm_backward_resident_channels_{dtype}_l8"))).unwrap();
+            check_exact(&problem, i as u64, 1).unwrap();
+        }
     }
 }
 
@@ -279,8 +300,16 @@ fn refusals_of_channels_that_stay_on_the_chip() {
     let Some(gpu) = oxidnn_tests::gpu("refusals_of_channels_that_stay_on_the_chip") else { return };
     let refused = |text: &str| refusal(&gpu, &text.parse::<NormProblem>().unwrap(), "resident_channels");
     let x = "x=4x64x9x9:bf16:nhwc";
-    assert!(refused(&format!("norm:inference mode=batch {x}")).contains("takes forward, given inference"));
-    assert!(refused(&format!("norm:backward mode=batch {x}")).contains("takes forward, given backward"));
+    assert!(refused(&format!("norm:inference mode=batch {x}")).contains("takes forward and backward, given inference"));
+    assert!(refused(&format!("norm:backward mode=batch {x}")).contains("takes mean and inv_std for backward"));
+    let given = "mean=64:f32 inv_std=64:f32";
+    assert!(
+        refused(&format!("norm:backward mode=batch act=elu {x} y=4x64x9x9:bf16:nhwc {given}"))
+            .contains("given the activation elu")
+    );
+    assert!(
+        refused(&format!("norm:backward mode=batch x=4x64x9x9:bf16 {given}")).contains("takes channels-last tensors")
+    );
     assert!(refused(&format!("norm:forward mode=instance {x}")).contains("takes batch, given instance"));
     assert!(refused(&format!("norm:forward mode=batch act=tanh {x}")).contains("given the activation tanh"));
     assert!(refused("norm:forward mode=batch x=4x64x9x9:f64:nhwc").contains("has no kernel for pass"));

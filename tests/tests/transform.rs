@@ -31,6 +31,16 @@ const TRANSPOSED: &[&str] = &[
     "x=2x70x13x13:f32 y=2x70x13x13:f32:nhwc",
     "x=5x600x3x3:bf16 y=5x600x3x3:bf16:nhwc",
     "x=1000x3:f32 y=1000x3:f32:s1x1000",
+    "x=2x72x28x28:bf16 y=2x72x28x28:bf16:nhwc",
+    "x=1x120x14x14:f16 y=1x120x14x14:f16:nhwc",
+    "x=2x200x7x14:bf16 y=2x200x7x14:bf16:nhwc",
+    "x=2x336x7x7:bf16 y=2x336x7x7:bf16:nhwc",
+    "x=2x44x13x13:f16 y=2x44x13x13:f16:nhwc",
+    "x=1x88x10x5:bf16 y=1x88x10x5:bf16:nhwc",
+    "x=1x36x10x10:bf16 y=1x36x10x10:bf16:nhwc",
+    "x=1x8x25x31:bf16 y=1x8x25x31:bf16:nhwc",
+    "x=2x36x7x7:f32 y=2x36x7x7:f32:nhwc",
+    "x=2x3x40x52:bf16 y=2x3x40x52:bf16:nhwc",
 ];
 
 #[test]

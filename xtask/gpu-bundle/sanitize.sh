@@ -126,6 +126,8 @@ channelwise | norm:backward mode=batch eps=0.00001 x=3x72x40x31:bf16:nhwc
 norm_forward_resident_channels_bf16_l8 | norm:forward mode=batch eps=0.00001 factor=0.1 x=40x128x28x28:bf16:nhwc scale=128:f32 running_mean=128:f32
 norm_forward_resident_channels_bf16_l16 | norm:forward mode=batch eps=0.00001 act=relu x=3x72x40x31:bf16:nhwc z=3x72x40x31:bf16:nhwc
 norm_forward_resident_channels_f32_l8 | norm:forward mode=batch eps=0.00001 x=134x32x56x56:f32:nhwc
+norm_backward_resident_channels_bf16_l8 | norm:backward mode=batch eps=0.00001 x=40x128x28x28:bf16:nhwc scale=128:f32 mean=128:f32 inv_std=128:f32 dscale=128:f32 dbias=128:f32
+norm_backward_resident_channels_bf16_l16 | norm:backward mode=batch eps=0.00001 act=relu x=3x72x40x31:bf16:nhwc y=3x72x40x31:bf16:nhwc scale=72:f32 mean=72:f32 inv_std=72:f32 dz=3x72x40x31:bf16:nhwc dscale=72:f32
 resident_planes | norm:forward mode=batch eps=0.00001 factor=0.1 x=40x160x28x28:bf16 scale=160:f32 running_mean=160:f32
 resident_planes | norm:forward mode=batch eps=0.00001 act=relu x=33x80x14x14:f16 z=33x80x14x14:f16
 resident_planes | norm:backward mode=batch eps=0.00001 act=relu x=9x160x7x7:bf16 y=9x160x7x7:bf16 scale=160:f32 mean=160:f32 inv_std=160:f32 dz=9x160x7x7:bf16 dscale=160:f32

@@ -1,5 +1,5 @@
-//! Batch norm of channels-last tensors in one kernel, whose blocks read x once for its sums, keep of it what they can and
-//! meet before they write y.
+//! Batch norm of channels-last tensors in one kernel, whose blocks read x, backward dy and y too, once for sums, keep of it
+//! what they can and meet before they write y, or dx and dz.
 
 use super::channelwise::resident::{Room, SHARED_BYTES};
 use super::channelwise::{Channelwise, Layout, params, place_addresses};
@@ -12,7 +12,7 @@ use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Problem, Stream};
 use kernel_abi::ops::norm::channelwise::{Share, tensor};
 use kernel_abi::ops::norm::resident_channels::{
-    COUNTERS, MAX_STAGES, ResidentChannelsParams, STAGE_ALIGN, THREADS, VECTOR_BYTES, chunk_rows, fixed_bytes,
+    COUNTERS, MAPS, MAX_STAGES, ResidentChannelsParams, STAGE_ALIGN, THREADS, VECTOR_BYTES, chunk_rows, fixed_bytes,
 };
 
 /// A kernel.
@@ -21,7 +21,7 @@ struct Row {
     symbol: &'static str,
     pass: &'static str,
     dtype: DType,
-    /// Threads beside each other along channels, and vectors of a chunk that each has.
+    /// Threads beside each other along channels, and vectors of a tensor's chunk that each has.
     lanes: u32,
     passes: u32,
 }
@@ -40,19 +40,24 @@ macro_rules! rows {
 
 const KERNELS: &[Row] = kernel_abi::norm_resident_kernels!(rows);
 
+/// What is brought, in the order of the kernels' maps: x alone, with dy backward, and with y where there is an activation.
+const BROUGHT: [usize; MAPS] = [tensor::X, tensor::DY, tensor::Y];
 /// The least vectors of a position's channels: rows of a chunk are then 64 bytes.
 const MIN_VECTORS: u32 = 4;
-/// Bytes of x for each multiprocessor that the second-level cache is asked to keep, half of an H200's, where x has no more
-/// than so many for each. With 411 MB reading was 4 % slower beside it, and nothing was saved (H200).
+/// Bytes of what is brought for each multiprocessor that the second-level cache is asked to keep, half of an H200's, where
+/// there are no more than so many for each. With 411 MB of x reading was 4 % slower beside it, and nothing was saved (H200).
 const WINDOW_BYTES: u64 = 190_000;
 const MOST_BYTES: u64 = 1_140_000;
-/// Chunks brought ahead when y is written. With 2, y of 205 MB took 5 % longer, with 13 of 16 KB 1 % (H200).
+/// Chunks of all tensors brought ahead when results are written. Forward with 2, y of 205 MB took 5 % longer, with 13 of
+/// 16 KB 1 % (H200).
 const AHEAD: u32 = 4;
-/// Cache policies, of `cuda_std::tma`: where all of x stays in shared memory, y may take the cache.
+/// Chunks that each block fetches to the second-level cache while blocks meet, backward: some 3 us of the memory's rate.
+const FETCHED: u32 = 4;
+/// Cache policies, of `cuda_std::tma`: where all that is brought stays in shared memory, results may take the cache.
 const EVICT_NORMAL: u64 = 0x1000_0000_0000_0000;
 const EVICT_FIRST: u64 = 0x12F0_0000_0000_0000;
 
-/// One read of x, a second one of what does not stay on the chip.
+/// One read of all tensors, a second one of what does not stay on the chip.
 pub(super) struct ResidentChannels;
 
 impl Algorithm<NormProblem> for ResidentChannels {
@@ -101,7 +106,7 @@ impl Algorithm<NormProblem> for ResidentChannels {
         const LINE_BYTES: u32 = 128;
         let Ok((_, cut)) = cut(problem, config, context) else { return f64::INFINITY };
         let of_chunks = |n: u32| f64::from(n * cut.stage_bytes()) * f64::from(cut.params.blocks * cut.slices);
-        let left = (problem.x().data_bytes() as f64 - of_chunks(cut.params.n_stages)).max(0.0);
+        let left = (brought_bytes(problem) as f64 - of_chunks(cut.params.n_stages)).max(0.0);
         let again = left - (FOUND_SHARE * of_chunks(cut.params.window)).min(left);
         let share = match cut.slices {
             1 => 1.0,
@@ -129,7 +134,7 @@ impl Algorithm<NormProblem> for ResidentChannels {
             config: LaunchConfig {
                 grid: [cut.slices, cut.params.blocks, 1],
                 block: [THREADS, 1, 1],
-                shared_bytes: cut.params.n_stages * cut.pitch() + STAGE_ALIGN,
+                shared_bytes: cut.params.n_stages * cut.stage_pitch() + STAGE_ALIGN,
                 cooperative: true,
                 ..LaunchConfig::default()
             },
@@ -145,6 +150,7 @@ impl Algorithm<NormProblem> for ResidentChannels {
                 _ => TmaType::BF16,
             },
             rows: cut.rows(),
+            tensors: cut.tensors,
             fallback: Channelwise.prepare(problem, fallback_config, context)?,
         }))
     }
@@ -163,11 +169,14 @@ fn stages_bytes(row: Row) -> u32 {
 
 /// How `channelwise` shares positions out that follow one another through all images, each with its channels together.
 fn share(problem: &NormProblem, context: &Context) -> Result<Share, Refusal> {
-    if problem.norm_pass() != NormPass::Forward {
-        return Err(Refusal::new(format!("takes forward, given {}", problem.pass())));
+    if !matches!(problem.norm_pass(), NormPass::Forward | NormPass::Backward) {
+        return Err(Refusal::new(format!("takes forward and backward, given {}", problem.pass())));
     }
     if problem.mode() != NormMode::Batch {
         return Err(Refusal::new(format!("takes batch, given {}", problem.mode().name())));
+    }
+    if problem.norm_pass() == NormPass::Backward && problem.operand("inv_std").is_none() {
+        return Err(Refusal::new("takes mean and inv_std for backward, given none"));
     }
     let layout = Layout::of(problem, context)?;
     // Of planar images, positions may stand there as channels.
@@ -186,6 +195,19 @@ fn share(problem: &NormProblem, context: &Context) -> Result<Share, Refusal> {
             problem.out()
         ))
     })
+}
+
+/// How many tensors are brought.
+fn brought(problem: &NormProblem) -> u32 {
+    match problem.norm_pass() {
+        NormPass::Backward => 2 + u32::from(problem.operand("y").is_some()),
+        _ => 1,
+    }
+}
+
+/// Their bytes.
+fn brought_bytes(problem: &NormProblem) -> u64 {
+    u64::from(brought(problem)) * problem.x().data_bytes()
 }
 
 /// Elements of a vector.
@@ -210,6 +232,8 @@ struct Cut {
     row: Row,
     slices: u32,
     element_bytes: u32,
+    /// Tensors that are brought.
+    tensors: u32,
     /// Complete but for what `channelwise`'s say, addresses and scalars.
     params: ResidentChannelsParams,
 }
@@ -233,8 +257,9 @@ impl Cut {
             row,
             slices,
             element_bytes,
+            tensors: brought(problem),
             params: ResidentChannelsParams {
-                x_map: [0; 16],
+                maps: [[0; 16]; MAPS],
                 channels: params(problem, &Layout::of(problem, context)?),
                 flags: 0,
                 tag: 0,
@@ -248,11 +273,12 @@ impl Cut {
                 n_stages: 0,
                 window: 0,
                 ahead: AHEAD,
+                fetched: if problem.norm_pass() == NormPass::Backward { FETCHED } else { 0 },
             },
         };
         cut.params.channels.share = *share;
-        cut.params.n_stages = (stages_bytes(row) / cut.pitch()).min(MAX_STAGES);
-        if problem.x().data_bytes() <= MOST_BYTES * u64::from(units) {
+        cut.params.n_stages = (stages_bytes(row) / cut.stage_pitch()).min(MAX_STAGES);
+        if brought_bytes(problem) <= MOST_BYTES * u64::from(units) {
             let all = WINDOW_BYTES * u64::from(units);
             cut.params.window = (all / u64::from(cut.stage_bytes() * blocks * slices)) as u32;
         }
@@ -271,13 +297,14 @@ impl Cut {
         self.params.slice_channels * self.element_bytes
     }
 
-    /// Bytes of a chunk, and between stages.
+    /// Bytes of a chunk of all tensors.
     fn stage_bytes(&self) -> u32 {
-        self.row_bytes() * self.rows()
+        self.tensors * self.row_bytes() * self.rows()
     }
 
-    fn pitch(&self) -> u32 {
-        self.stage_bytes().next_multiple_of(STAGE_ALIGN)
+    /// Bytes between stages, in which each tensor's part begins at a multiple.
+    fn stage_pitch(&self) -> u32 {
+        self.tensors * (self.row_bytes() * self.rows()).next_multiple_of(STAGE_ALIGN)
     }
 
     fn room(&self, problem: &NormProblem) -> Room {
@@ -287,7 +314,7 @@ impl Cut {
     }
 }
 
-/// A launch whose parameters are complete but for addresses, and so the map, and scalars.
+/// A launch whose parameters are complete but for addresses, and so the maps, and scalars.
 struct ResidentLaunch {
     function: Function,
     config: LaunchConfig,
@@ -296,6 +323,8 @@ struct ResidentLaunch {
     data_type: TmaType,
     /// Positions of a chunk.
     rows: u32,
+    /// Tensors that are brought.
+    tensors: u32,
     /// For addresses that are no multiples of 16.
     fallback: Box<dyn Launch>,
 }
@@ -311,19 +340,21 @@ impl Launch for ResidentLaunch {
         let (flags, counters) = self.room.put(p, call);
         (p.alpha, p.beta) = (call.alpha as f32, call.beta as f32);
         let (positions, channels) = (u64::from(p.share.positions), u64::from(p.share.channels));
-        // Of one position the distance means nothing.
-        let pitch = if positions == 1 { channels } else { p.strides[tensor::X][1] as u64 };
         let gpu_stream = stream.gpu_stream_for(self.function.name())?;
-        let tiled = Tiled {
-            data_type: self.data_type,
-            address: p.addresses[tensor::X],
-            dims: &[channels, positions],
-            strides_bytes: &[pitch * self.data_type.size_bytes()],
-            box_dims: &[params.slice_channels, self.rows],
-            element_strides: &[],
-            swizzle: Swizzle::None,
-        };
-        params.x_map = TensorMap::tiled(gpu_stream.context(), &tiled)?.words();
+        for (map, tensor) in params.maps.iter_mut().zip(BROUGHT).take(self.tensors as usize) {
+            // Of one position the distance means nothing.
+            let pitch = if positions == 1 { channels } else { p.strides[tensor][1] as u64 };
+            let tiled = Tiled {
+                data_type: self.data_type,
+                address: p.addresses[tensor],
+                dims: &[channels, positions],
+                strides_bytes: &[pitch * self.data_type.size_bytes()],
+                box_dims: &[params.slice_channels, self.rows],
+                element_strides: &[],
+                swizzle: Swizzle::None,
+            };
+            *map = TensorMap::tiled(gpu_stream.context(), &tiled)?.words();
+        }
         (params.flags, params.counters) = (flags, counters);
         launch_on(stream, &self.function, &self.config, &params)
     }
@@ -337,26 +368,40 @@ mod tests {
     #[test]
     fn every_chunk_is_written_once() {
         for x in ["1x64x1x1:bf16:nhwc", "5x72x40x31:f16:nhwc", "8x1000x63x65:f32:nhwc", "9x2048x77x7:bf16:nhwc"] {
-            let problem: NormProblem = format!("norm:forward mode=batch x={x}").parse().unwrap();
-            let context = Context::cpu();
-            let share = share(&problem, &context).unwrap();
-            for row in kernels(&problem) {
-                let Ok(cut) = Cut::new(&problem, row, &share, &context) else { continue };
-                for (n_stages, window) in [(cut.params.n_stages, cut.params.window), (1, 0), (2, 3), (3, 1)] {
-                    let p = ResidentChannelsParams { n_stages, window, ..cut.params };
-                    let mut written: Vec<u32> = (0..p.shared_chunks()).collect();
-                    let mut positions = 0;
-                    for block in 0..p.blocks {
-                        let n = p.even + u32::from(block < p.more);
-                        assert!(n > 0);
-                        let own = n.min(n_stages + window);
-                        written.extend((n - own..n).map(|k| block + k * p.blocks));
-                        positions += p.positions_of(block, cut.rows());
-                    }
-                    assert_eq!(positions, share.positions, "{problem}");
-                    written.sort_unstable();
-                    assert_eq!(written, (0..p.n_chunks).collect::<Vec<_>>(), "{problem}");
+            let c = x.split('x').nth(1).unwrap();
+            for text in [
+                format!("norm:forward mode=batch x={x}"),
+                format!("norm:backward mode=batch x={x} mean={c}:f32 inv_std={c}:f32"),
+                format!("norm:backward mode=batch act=relu x={x} y={x} mean={c}:f32 inv_std={c}:f32"),
+            ] {
+                every_chunk_of(&text.parse().unwrap());
+            }
+        }
+    }
+
+    fn every_chunk_of(problem: &NormProblem) {
+        let context = Context::cpu();
+        let share = share(problem, &context).unwrap();
+        for row in kernels(problem) {
+            let Ok(cut) = Cut::new(problem, row, &share, &context) else { continue };
+            assert!(
+                cut.params.n_stages * cut.stage_pitch() <= stages_bytes(row) && cut.params.n_stages > 1,
+                "{problem}"
+            );
+            for (n_stages, window) in [(cut.params.n_stages, cut.params.window), (1, 0), (2, 3), (3, 1)] {
+                let p = ResidentChannelsParams { n_stages, window, ..cut.params };
+                let mut written: Vec<u32> = (0..p.shared_chunks()).collect();
+                let mut positions = 0;
+                for block in 0..p.blocks {
+                    let n = p.even + u32::from(block < p.more);
+                    assert!(n > 0);
+                    let own = n.min(n_stages + window);
+                    written.extend((n - own..n).map(|k| block + k * p.blocks));
+                    positions += p.positions_of(block, cut.rows());
                 }
+                assert_eq!(positions, share.positions, "{problem}");
+                written.sort_unstable();
+                assert_eq!(written, (0..p.n_chunks).collect::<Vec<_>>(), "{problem}");
             }
         }
     }

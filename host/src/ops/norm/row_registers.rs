@@ -12,7 +12,9 @@ use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
 use kernel_abi::desc::collapse_dims;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::activation::ActivationMode;
-use kernel_abi::ops::norm::row_registers::{NormColumnSumsParams, NormRowsParams, SHARED_BLOCK, SUM_COLUMNS, SUM_ROWS};
+use kernel_abi::ops::norm::row_registers::{
+    NormColumnSumsParams, NormRowsParams, SHARED_BLOCK, SHORT_ROWS, SUM_COLUMNS, SUM_ROWS,
+};
 
 /// A kernel.
 #[derive(Clone, Copy)]
@@ -59,6 +61,8 @@ const MEETING_US: f64 = 0.1;
 const LANES: u32 = 32;
 /// Threads of a multiprocessor that backward's blocks take, registers allowing.
 const RESIDENT_THREADS: u32 = 512;
+/// The same forward, of short rows.
+const FORWARD_THREADS: u32 = 1024;
 
 /// One read of each input, one write of each output.
 pub(super) struct RowRegisters;
@@ -140,6 +144,11 @@ fn n_blocks(problem: &NormProblem, row: Row, context: &Context) -> u32 {
         NormPass::Backward => {
             let resident = context.info().n_units as u32 * (RESIDENT_THREADS / row.block).max(1);
             all.min(resident.max(1))
+        }
+        // Loads of a short row alone are too few for the memory; few rows take a block each.
+        _ if row.threads <= LANES && row.vectors == 1 => {
+            let resident = context.info().n_units as u32 * FORWARD_THREADS / row.block;
+            all.div_ceil((all / resident.max(1)).clamp(1, SHORT_ROWS))
         }
         _ => all,
     }

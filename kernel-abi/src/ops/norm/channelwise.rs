@@ -5,6 +5,11 @@ use crate::division::Divisor;
 /// Threads of a block.
 pub const BLOCK: u32 = 256;
 
+/// Positions of a thread that writes by running statistics in one go, of x alone, and of x and z.
+pub const RUN_ALONE: u32 = 4;
+/// See [`RUN_ALONE`].
+pub const RUN_WITH_Z: u32 = 2;
+
 /// Places of the tensors of x's extents in [`ChannelwiseParams`].
 pub mod tensor {
     /// x.

@@ -171,6 +171,9 @@ macro_rules! norm_channelwise_kernels {
             (norm_channelwise_infer_f32, infer, f32),
             (norm_channelwise_infer_f16, infer, f16),
             (norm_channelwise_infer_bf16, infer, bf16),
+            (norm_channelwise_infer_runs_f32, infer_runs, f32),
+            (norm_channelwise_infer_runs_f16, infer_runs, f16),
+            (norm_channelwise_infer_runs_bf16, infer_runs, bf16),
             (norm_channelwise_gradient_sums_f32, gradient_sums, f32),
             (norm_channelwise_gradient_sums_f16, gradient_sums, f16),
             (norm_channelwise_gradient_sums_bf16, gradient_sums, bf16),
@@ -191,7 +194,8 @@ macro_rules! norm_channelwise_kernels {
 }
 
 /// Calls `$callback!` with one row per kernel that keeps elements on the chip: symbol, pass, element type, threads beside
-/// each other along channels, and vectors of a chunk that each has.
+/// each other along channels, and vectors of a tensor's chunk that each has: backward, where chunks of two tensors and more
+/// come together, as few as make 16 KB of them.
 #[macro_export]
 macro_rules! norm_resident_kernels {
     ($callback:ident) => {
@@ -202,6 +206,12 @@ macro_rules! norm_resident_kernels {
             (norm_forward_resident_channels_f16_l16, forward, f16, 16, 4),
             (norm_forward_resident_channels_bf16_l8, forward, bf16, 8, 2),
             (norm_forward_resident_channels_bf16_l16, forward, bf16, 16, 4),
+            (norm_backward_resident_channels_f32_l8, backward, f32, 8, 1),
+            (norm_backward_resident_channels_f32_l16, backward, f32, 16, 1),
+            (norm_backward_resident_channels_f16_l8, backward, f16, 8, 1),
+            (norm_backward_resident_channels_f16_l16, backward, f16, 16, 1),
+            (norm_backward_resident_channels_bf16_l8, backward, bf16, 8, 1),
+            (norm_backward_resident_channels_bf16_l16, backward, bf16, 16, 1),
         }
     };
 }

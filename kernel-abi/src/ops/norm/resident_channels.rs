@@ -11,6 +11,8 @@ pub const CONSUMERS: u32 = 512;
 pub const THREADS: u32 = CONSUMERS + 32;
 /// Bytes of a vector.
 pub const VECTOR_BYTES: u32 = 16;
+/// Maps of a launch.
+pub const MAPS: usize = 3;
 /// The most chunks in shared memory.
 pub const MAX_STAGES: u32 = 32;
 /// Stages begin at multiples of so many bytes.
@@ -37,10 +39,10 @@ pub const fn fixed_bytes(lanes: u32) -> u32 {
 crate::abi_struct! {
     /// Launch parameters of these kernels.
     pub struct ResidentChannelsParams {
-        /// Map of x, `[channels, positions]`, fastest first, whose box is a slice's chunk.
-        pub x_map: [u64; 16],
+        /// Maps of x, and backward of dy and y, `[channels, positions]`, fastest first, whose box is a slice's chunk.
+        pub maps: [[u64; 16]; MAPS],
         /// Tensors, parameters and statistics, as the kernels of `channelwise` take them; parts are
-        /// `[slice][block][channel][mean and sum of squared deviations]`.
+        /// `[slice][block][channel]`, two numbers each: mean and sum of squared deviations, or Σ g and Σ g (x - mean).
         pub channels: ChannelwiseParams,
         /// A flag for each block, `[slice][block]`.
         pub flags: u64,
@@ -48,7 +50,7 @@ crate::abi_struct! {
         pub tag: u64,
         /// [`COUNTERS`] for each slice.
         pub counters: u64,
-        /// How y is kept in the second-level cache: a policy of `cuda_std::tma`.
+        /// How results are kept in the second-level cache: a policy of `cuda_std::tma`.
         pub policy: u64,
         /// Channels of a slice; the last one may have fewer.
         pub slice_channels: u32,
@@ -64,8 +66,10 @@ crate::abi_struct! {
         pub n_stages: u32,
         /// Chunks of a block before these that the second-level cache is asked to keep.
         pub window: u32,
-        /// Chunks that are brought ahead when y is written.
+        /// Chunks that are brought ahead when results are written.
         pub ahead: u32,
+        /// Chunks that each block fetches to the second-level cache while blocks meet.
+        pub fetched: u32,
     }
 }
 
@@ -78,7 +82,7 @@ impl ResidentChannelsParams {
         if block == last { all - (self.n_chunks * chunk_rows - self.channels.share.positions) } else { all }
     }
 
-    /// Chunks of a slice, the first ones, that any of its blocks may write y of.
+    /// Chunks of a slice, the first ones, that any of its blocks may write the results of.
     #[inline(always)]
     pub const fn shared_chunks(&self) -> u32 {
         self.n_chunks.saturating_sub((self.n_stages + self.window) * self.blocks)

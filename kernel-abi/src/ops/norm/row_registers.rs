@@ -5,6 +5,9 @@ use crate::division::Divisor;
 /// Threads of a block where several rows share it.
 pub const SHARED_BLOCK: u32 = 256;
 
+/// Rows that a place of a warp has forward, at most: the grid has a place for every so many rows.
+pub const SHORT_ROWS: u32 = 4;
+
 /// Rows in a ring of shared memory. With 3 or 4 it took as long or longer at lengths from 4096 to 16384 elements of 16 bits
 /// (H200): fewer blocks are there together.
 pub const RING_ROWS: u32 = 2;

@@ -15,5 +15,6 @@ pub use params::TransformParams;
 pub use problem::TransformProblem;
 pub use tiled_permute::{PERMUTE_LEVELS, PERMUTE_TILE, PermuteParams};
 pub use tiled_transpose::{
-    STORE_COLUMNS, STORE_MATRICES, STORE_MATRICES_NARROW, STORE_RUN, TRANSPOSE_THREADS, TransposeParams,
+    STORE_COLUMNS, STORE_GATHERED, STORE_MATRICES, STORE_MATRICES_NARROW, STORE_RUN, STORE_STAGED, TRANSPOSE_THREADS,
+    TransposeParams,
 };

@@ -81,10 +81,11 @@ macro_rules! channelwise_entries {
     ($(($symbol:ident, $step:ident, $dtype:ident)),* $(,)?) => { $( channelwise_entry!($symbol, $step, $dtype); )* };
 }
 
-/// Those that keep little for their channels leave registers to a third block of a multiprocessor.
+/// Those that keep little leave registers to more blocks of a multiprocessor.
 macro_rules! channelwise_entry {
     ($symbol:ident, statistics, $dtype:ident) => { channelwise_entry!(@ $symbol, statistics, $dtype, 3); };
     ($symbol:ident, apply, $dtype:ident) => { channelwise_entry!(@ $symbol, apply, $dtype, 3); };
+    ($symbol:ident, infer_runs, $dtype:ident) => { channelwise_entry!(@ $symbol, infer_runs, $dtype, 3); };
     ($symbol:ident, $step:ident, $dtype:ident) => { channelwise_entry!(@ $symbol, $step, $dtype, 2); };
     (@ $symbol:ident, $step:ident, $dtype:ident, $blocks:literal) => {
         /// # Safety
@@ -105,9 +106,9 @@ kernel_abi::norm_channelwise_kernels!(channelwise_entries);
 macro_rules! resident_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $lanes:literal, $passes:literal)),* $(,)?) => { $(
         /// # Safety
-        /// As above, with a map of x, room for flags and counters, and shared memory for the stages. All blocks are
+        /// As above, with maps of what is brought, room for flags and counters, and shared memory for the stages. All blocks are
         /// resident together.
-        #[cuda_std::kernel(arch = "sm_90a", threads = 544, min_blocks = 1, tensor_maps = 1)]
+        #[cuda_std::kernel(arch = "sm_90a", threads = 544, min_blocks = 1, tensor_maps = 3)]
         pub unsafe fn $symbol(params: ResidentChannelsParams) {
             let shared = resident_channels::Shared {
                 barriers: shared_array![u64; 2 * MAX_STAGES as usize],
@@ -115,8 +116,9 @@ macro_rules! resident_entries {
                 sums: shared_array![f32; sum_words($lanes) as usize],
                 of_channels: shared_array![f32; 4 * $lanes * 8],
             };
-            let map = param_tensor_map!($symbol, 0);
-            resident_channels::$pass::<$dtype, { 16 / size_of::<$dtype>() }, $lanes, $passes>(&params, map, shared)
+            let maps =
+                [param_tensor_map!($symbol, 0), param_tensor_map!($symbol, 1), param_tensor_map!($symbol, 2)];
+            resident_channels::$pass::<$dtype, { 16 / size_of::<$dtype>() }, $lanes, $passes>(&params, maps, shared)
         }
     )* };
 }

@@ -25,7 +25,7 @@ macro_rules! transposes {
         /// The host passes live tensors of the extents and distances in `params`, and shared memory for a tile.
         #[kernel(threads = 256, min_blocks = 8)]
         pub unsafe fn $symbol(params: TransposeParams) {
-            tiled_transpose::forward::<$bytes>(&params)
+            tiled_transpose::forward::<$bytes, false>(&params)
         }
     )* };
 }
@@ -42,7 +42,7 @@ macro_rules! overlapping_transposes {
                 schedule::wait_for_predecessors();
             }
             schedule::launch_dependents();
-            tiled_transpose::forward::<$bytes>(&params);
+            tiled_transpose::forward::<$bytes, true>(&params);
             if params.beside != 0 {
                 // Who comes next waits for this kernel alone.
                 schedule::wait_for_predecessors();

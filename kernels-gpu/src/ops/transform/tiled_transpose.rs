@@ -4,13 +4,15 @@
 //! Grid: exact, a block for each tile. Block: 256 threads. Shared memory: dynamic, `TransposeParams::shared_bytes`: the
 //! rows of the tile, each where the 16 bytes with its first element begin. The loads do not wait for one another. Rows at
 //! multiples of 8 bytes are read so, and laid to multiples of 16 where matrices can be read transposed.
-//! `E` is the size of an element, 2 or 4 bytes.
+//! Columns that make one run in memory are first laid side by side in shared memory, behind the tile, whatever 16 bytes
+//! or sectors of 32 each of them begins in; rows that are one run come to shared memory as they lie.
+//! `E` is the size of an element, 2 or 4 bytes; with `BULK` the copy engine writes such runs of columns (Hopper).
 
 use cuda_std::memory;
 use cuda_std::thread::{block_idx_x, thread_idx_x};
-use cuda_std::{cp_async, ldmatrix, shared, thread};
+use cuda_std::{barrier, cp_async, ldmatrix, schedule, shared, thread, tma};
 use kernel_abi::ops::transform::{
-    STORE_MATRICES, STORE_MATRICES_NARROW, STORE_RUN, TRANSPOSE_THREADS, TransposeParams,
+    STORE_GATHERED, STORE_MATRICES, STORE_MATRICES_NARROW, STORE_RUN, STORE_STAGED, TRANSPOSE_THREADS, TransposeParams,
 };
 
 /// Bytes of an access.
@@ -38,7 +40,7 @@ struct Tile<'a> {
 /// # Safety
 /// The host passes live tensors, and shared memory for a tile.
 #[inline(always)]
-pub unsafe fn forward<const E: u32>(p: &TransposeParams) {
+pub unsafe fn forward<const E: u32, const BULK: bool>(p: &TransposeParams) {
     let least = |a: u32, b: u32| if a < b { a } else { b };
     let (rest, row_tile) = p.row_tiles.div_rem(block_idx_x());
     let (matrix, col_tile) = p.col_tiles.div_rem(rest);
@@ -56,14 +58,29 @@ pub unsafe fn forward<const E: u32>(p: &TransposeParams) {
         row_bytes: p.from_pitch as u64 * u64::from(E),
     };
     let narrow = E == 2 && p.store == STORE_MATRICES_NARROW;
-    if narrow {
-        tile.load_narrow::<E>();
+    let staged = E == 2 && p.store == STORE_STAGED;
+    if p.store == STORE_GATHERED {
+        tile.load_run();
+    } else if narrow {
+        tile.load_rows::<NARROW_CHUNK>();
+    } else if staged {
+        tile.load_rows::<CHUNK>();
     } else {
         tile.load::<E>();
     }
     cp_async::wait_all();
     thread::sync_threads();
-    if p.store == STORE_RUN {
+    if staged {
+        tile.stage();
+        if BULK && (tile.n_cols * p.rows).is_multiple_of(CHUNK / 2) {
+            tile.store_staged_at_once();
+        } else {
+            thread::sync_threads();
+            tile.store_staged();
+        }
+    } else if p.store == STORE_GATHERED {
+        tile.store_gathered::<E>();
+    } else if p.store == STORE_RUN {
         tile.store_run::<E>();
     } else if narrow || E == 2 && p.store == STORE_MATRICES {
         tile.store_matrices();
@@ -106,25 +123,44 @@ impl Tile<'_> {
         }
     }
 
-    /// Brings the rows to shared memory, each to a multiple of 16 bytes, so that matrices can be read there.
+    /// Brings the rows to shared memory, each to a multiple of 16 bytes, so that matrices can be read there; elements are
+    /// of 2 bytes, an access is of `BYTES`, 8 or 16.
     ///
     /// # Safety
-    /// As [`forward`]; rows begin at multiples of 8 bytes.
+    /// As [`forward`]; rows begin at multiples of `BYTES`.
     #[inline(always)]
-    unsafe fn load_narrow<const E: u32>(&self) {
+    unsafe fn load_rows<const BYTES: u32>(&self) {
         let n = self.n_rows * self.p.row_chunks.divisor;
         let mut i = thread_idx_x();
         while i < n {
             let (row, chunk) = self.p.row_chunks.div_rem(i);
-            let from = self.from + u64::from(row) * self.row_bytes + u64::from(chunk * NARROW_CHUNK);
-            let to = self.shared + self.p.shared_row(row) + chunk * NARROW_CHUNK;
-            if chunk * NARROW_CHUNK < self.n_cols * E {
+            let from = self.from + u64::from(row) * self.row_bytes + u64::from(chunk * BYTES);
+            let to = self.shared + self.p.shared_row(row) + chunk * BYTES;
+            if chunk * BYTES < self.n_cols * 2 {
                 // Of the last row's end, only what there is.
                 let left = self.p.from_end - from;
-                let there = if left < u64::from(NARROW_CHUNK) { left as u32 } else { NARROW_CHUNK };
-                cp_async::copy_x2(to, from as *const u8, there);
+                let there = if left < u64::from(BYTES) { left as u32 } else { BYTES };
+                if BYTES == CHUNK {
+                    cp_async::copy_x4(to, from as *const u8, there);
+                } else {
+                    cp_async::copy_x2(to, from as *const u8, there);
+                }
             }
             i += TRANSPOSE_THREADS;
+        }
+    }
+
+    /// Brings the rows, which have no gaps between them, to shared memory as they lie.
+    ///
+    /// # Safety
+    /// As [`forward`]; they are a multiple of 16 bytes and begin at one.
+    #[inline(always)]
+    unsafe fn load_run(&self) {
+        let n = self.n_rows * self.p.shared_pitch;
+        let mut at = thread_idx_x() * CHUNK;
+        while at < n {
+            cp_async::copy_x4(self.shared + at, (self.from + u64::from(at)) as *const u8, CHUNK);
+            at += TRANSPOSE_THREADS * CHUNK;
         }
     }
 
@@ -257,6 +293,134 @@ impl Tile<'_> {
             }
             col_group += TRANSPOSE_THREADS / 32;
         }
+    }
+
+    /// Makes the run of all columns in shared memory, of matrices of 8 by 8 elements of 2 bytes, which come transposed: a
+    /// warp takes four at a time, and a lane has 8 rows of a column of one of them.
+    ///
+    /// # Safety
+    /// As [`forward`].
+    #[inline(always)]
+    unsafe fn stage(&self) {
+        let p = self.p;
+        let (warp, lane) = (thread_idx_x() / 32, thread_idx_x() % 32);
+        let column = p.rows * 2;
+        // A lane gets two elements of each of what the instruction takes for four matrices: rows of ours are dealt to
+        // them so that its eight are neighbours.
+        let (part, i) = (lane / 8, lane % 8);
+        let from = self.shared + (part * 2 + i % 2) * p.shared_pitch;
+        let to = self.shared + p.staged_at() + lane / 4 * column;
+        let n = p.col_chunks.divisor * self.n_cols.div_ceil(8);
+        let mut round = warp;
+        while round / 2 * 8 < n {
+            // Of eight that follow one another along the rows every second: columns are an odd multiple of 8 or 16 bytes
+            // apart where they are written, and pieces of 16 bytes every 32 then lie in different banks.
+            let first = round / 2 * 8 + round % 2;
+            // Beyond the last it is read once more.
+            let read = first + i / 2 * 2;
+            let (cols, rows) = p.col_chunks.div_rem(if read < n { read } else { n - 1 });
+            let words = ldmatrix::load_x4_transposed(from + rows * p.shared_row(8) + cols * 16);
+            let got = first + lane % 4 * 2;
+            let (cols, rows) = p.col_chunks.div_rem(got);
+            if got < n && cols * 8 + lane / 4 < self.n_cols {
+                stage_column(to + cols * 8 * column + rows * 16, words, p.rows - rows * 8, p.rows);
+            }
+            round += TRANSPOSE_THREADS / 32;
+        }
+    }
+
+    /// Writes the run that was made in shared memory.
+    ///
+    /// # Safety
+    /// As [`forward`].
+    #[inline(always)]
+    unsafe fn store_staged(&self) {
+        let (staged, n) = (self.shared + self.p.staged_at(), self.n_cols * self.p.rows * 2);
+        let mut at = thread_idx_x() * CHUNK;
+        while at < n {
+            let to = self.to + u64::from(at);
+            if at + CHUNK <= n {
+                memory::store_x4(to as *mut u32, shared::load_x4(staged + at));
+            } else {
+                let mut byte = 0;
+                while at + byte < n {
+                    *((to + u64::from(byte)) as *mut u16) = shared::load_u16(staged + at + byte);
+                    byte += 2;
+                }
+            }
+            at += TRANSPOSE_THREADS * CHUNK;
+        }
+    }
+
+    /// The same by the copy engine, when all threads have made their part.
+    ///
+    /// # Safety
+    /// As [`forward`]; the run is a multiple of 16 bytes.
+    #[inline(always)]
+    unsafe fn store_staged_at_once(&self) {
+        barrier::fence_proxy_async_shared();
+        thread::sync_threads();
+        if thread_idx_x() == 0 {
+            tma::store_bytes(self.to as *mut u8, self.shared + self.p.staged_at(), self.n_cols * self.p.rows * 2);
+            tma::commit_group();
+            // Shared memory is there until it is read.
+            tma::wait_group_read::<0>();
+        }
+    }
+
+    /// Writes columns of rows that lie without gaps: eight threads have 128 bytes of a column, a warp those of four, whose
+    /// elements lie in different banks where rows are an odd number of elements.
+    ///
+    /// # Safety
+    /// As [`forward`]; columns are multiples of 16 bytes and begin at one.
+    #[inline(always)]
+    unsafe fn store_gathered<const E: u32>(&self) {
+        let p = self.p;
+        let count = CHUNK / E;
+        let n = self.n_rows.div_ceil(8 * count) * p.cols;
+        let mut i = thread_idx_x() / 8;
+        while i < n {
+            let (eights, col) = p.col_chunks.div_rem(i);
+            let row = (eights * 8 + thread_idx_x() % 8) * count;
+            if row < self.n_rows {
+                // Opaque: else each row's place is multiplied anew, where an addition does.
+                let mut at = schedule::opaque(self.shared + row * p.shared_pitch + col * E);
+                let mut words = [0u32; 4];
+                let mut i = 0;
+                while i < 4 {
+                    *words.get_unchecked_mut(i) = if E == 2 {
+                        let (low, high) = (shared::load_u16(at), shared::load_u16(at + p.shared_pitch));
+                        at += 2 * p.shared_pitch;
+                        u32::from(low) | u32::from(high) << 16
+                    } else {
+                        at += p.shared_pitch;
+                        shared::load_u32(at - p.shared_pitch)
+                    };
+                    i += 1;
+                }
+                let to = self.to + (u64::from(col) * p.to_pitch as u64 + u64::from(row)) * u64::from(E);
+                memory::store_x4(to as *mut u32, words);
+            }
+            i += TRANSPOSE_THREADS / 8;
+        }
+    }
+}
+
+/// Puts 8 elements of 2 bytes, or the 4 that are `left`, at `to` in shared memory, which is as aligned as a multiple of
+/// `run` elements, a multiple of 4.
+///
+/// # Safety
+/// As [`forward`].
+#[inline(always)]
+unsafe fn stage_column(to: u32, words: [u32; 4], left: u32, run: u32) {
+    if run.is_multiple_of(8) {
+        shared::store_x4(to, words);
+        return;
+    }
+    let [a, b, c, d] = words;
+    shared::store_x2(to, [a, b]);
+    if left > 4 {
+        shared::store_x2(to + 8, [c, d]);
     }
 }
 

@@ -28,6 +28,7 @@ const MEMORY_SHARE: f64 = 0.85;
 /// Steps of a pass, in their order; the last writes what is asked for.
 const FORWARD: &[&str] = &["statistics", "finish_statistics", "apply"];
 const INFERENCE: &[&str] = &["infer"];
+const INFERENCE_IN_RUNS: &[&str] = &["infer_runs"];
 const BACKWARD: &[&str] = &["gradient_sums", "finish_gradients", "apply_gradients"];
 const WHOLE_FORWARD: &[&str] = &["whole_forward"];
 const WHOLE_BACKWARD: &[&str] = &["whole_backward"];
@@ -43,9 +44,7 @@ impl Algorithm<NormProblem> for Channelwise {
     }
 
     fn configs(&self, problem: &NormProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        // Passes that have no layout are refused first.
-        steps(problem, false)?;
-        let steps = steps(problem, Layout::of(problem, context)?.whole)?;
+        let steps = steps(problem, &Layout::of(problem, context)?);
         let last = steps[steps.len() - 1];
         let configs = kernel_for(KERNELS, last, problem.x().dtype(), context)?;
         if !matches!(
@@ -77,7 +76,7 @@ impl Algorithm<NormProblem> for Channelwise {
 
     fn estimate_us(&self, problem: &NormProblem, _: Config, context: &Context) -> f64 {
         let Ok(layout) = Layout::of(problem, context) else { return f64::INFINITY };
-        let n_steps = steps(problem, layout.whole).map_or(1, <[&str]>::len) as f64;
+        let n_steps = steps(problem, &layout).len() as f64;
         let x = problem.x().data_bytes() as f64;
         // Beside every operand once: the sums read x, and backward dy and y as well.
         let again = match problem.norm_pass() {
@@ -97,13 +96,14 @@ impl Algorithm<NormProblem> for Channelwise {
     fn prepare(&self, problem: &NormProblem, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let layout = Layout::of(problem, context).map_err(refused)?;
-        let steps = steps(problem, layout.whole).map_err(refused)?;
+        let steps = steps(problem, &layout);
         let dtype = problem.x().dtype();
         let mut kernels = Vec::new();
         for step in steps {
             let config = kernel_for(KERNELS, step, dtype, context).map_err(refused)?[0];
             let kind = match *step {
                 "apply" | "apply_gradients" | "infer" => Kind::Applies,
+                "infer_runs" => Kind::AppliesInRuns,
                 "finish_statistics" | "finish_gradients" => Kind::Finishes,
                 _ => Kind::Sums,
             };
@@ -120,17 +120,17 @@ impl Algorithm<NormProblem> for Channelwise {
     }
 }
 
-/// The kernels; `whole` where one does all.
-fn steps(problem: &NormProblem, whole: bool) -> Result<&'static [&'static str], Refusal> {
-    Ok(match problem.norm_pass() {
-        NormPass::Forward if whole => WHOLE_FORWARD,
-        NormPass::Backward if whole => WHOLE_BACKWARD,
+/// The kernels.
+fn steps(problem: &NormProblem, layout: &Layout) -> &'static [&'static str] {
+    match problem.norm_pass() {
+        NormPass::Forward if layout.whole => WHOLE_FORWARD,
+        NormPass::Backward if layout.whole => WHOLE_BACKWARD,
         NormPass::Forward => FORWARD,
-        NormPass::Inference => INFERENCE,
         NormPass::Backward if problem.operand("inv_std").is_some() => BACKWARD,
         NormPass::Backward => BACKWARD_ANEW,
-        NormPass::Finalize => return Err(Refusal::new("takes forward, inference and backward, given finalize")),
-    })
+        NormPass::Inference if layout.in_runs => INFERENCE_IN_RUNS,
+        NormPass::Inference | NormPass::Finalize => INFERENCE,
+    }
 }
 
 /// The workspace: mean, inverse standard deviation, shift and tilt of the rows, and the parts of channels.
@@ -262,6 +262,8 @@ enum Kind {
     Finishes,
     /// Elements, by what is known of rows and channels.
     Applies,
+    /// The same, where parts are many.
+    AppliesInRuns,
 }
 
 /// Kernels one after another.
@@ -298,12 +300,15 @@ impl Launch for ChannelwiseLaunch {
             i64::from(p.n_rows) + channels / i64::from(p.channels_per_parameter.divisor)
         };
         for (function, kind) in &self.kernels {
-            let (share, blocks) = if matches!(kind, Kind::Applies) { applying } else { summing };
+            let applies = matches!(kind, Kind::Applies | Kind::AppliesInRuns);
+            let (share, blocks) = if applies { applying } else { summing };
             p.share = share;
             let extents = if matches!(kind, Kind::Finishes) {
                 linear_grid(items * LANES, BLOCK)
             } else {
-                let grid = [blocks, p.share.n_parts, 1];
+                // Single elements are left to blocks that sweep.
+                let in_runs = matches!(kind, Kind::AppliesInRuns) && share.vectors != 0;
+                let grid = if in_runs { [share.n_parts, blocks, 1] } else { [blocks, share.n_parts, 1] };
                 LaunchConfig { grid, block: [BLOCK, 1, 1], ..LaunchConfig::default() }
             };
             let config = LaunchConfig { evenly: !self.early.has(*kind), ..extents };

@@ -40,7 +40,7 @@ unsafe fn part_sums<T: Element<Acc = f32>, const V: usize, const N: usize, const
 ) -> [f32; 2] {
     let slots = shared_array![f32; 2 * 8 * SLOTS];
     let mut sums = [[0.0f32; 2]; V];
-    place.walk::<T, V, N, K, false, _>(
+    place.walk::<T, V, N, K, false, false, _>(
         p,
         tensors,
         || place.of_rows::<V>(p, p.mean),
@@ -247,7 +247,7 @@ unsafe fn finish_some<T: Element<Acc = f32>, const V: usize, const N: usize, con
     sums: impl Fn() -> ([f32; V], [f32; V]),
 ) {
     let (wide, stride) = (p.parameters_are_wide, p.parameter_strides[0]);
-    place.walk::<T, V, N, K, true, _>(
+    place.walk::<T, V, N, K, true, false, _>(
         p,
         tensors,
         || {

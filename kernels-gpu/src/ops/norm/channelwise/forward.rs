@@ -8,7 +8,7 @@ use crate::math::vector::{for_each, widened};
 use cuda_std::math::{max_nan_f32, min_nan_f32, reciprocal_approx};
 use cuda_std::thread::{block_idx_x, grid_dim_x, grid_threads_1d, index_1d, lane_id, sync_threads, thread_idx_x};
 use cuda_std::{guarded, shared_array, warp};
-use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, tensor};
+use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, RUN_ALONE, RUN_WITH_Z, tensor};
 
 /// Number of elements, mean, sum of squared deviations from it.
 type Moments = [f32; 3];
@@ -30,8 +30,8 @@ fn join(a: Moments, b: Moments) -> Moments {
 
 /// Vectors of a thread that are under way: of x alone, and of x and z.
 const ALONE: usize = 4;
-/// Of x alone where nothing is read again.
-const ONCE: usize = 6;
+/// Of x alone where nothing is read again, twice: some are loaded while others are written.
+const ONCE: usize = 3;
 const WITH_Z: usize = 2;
 
 /// The moments of a part: thread t has those of channel t of the block's. All threads of the block call it.
@@ -43,7 +43,7 @@ unsafe fn part_moments<T: Element<Acc = f32>, const V: usize>(p: &ChannelwisePar
     let mut sums = [0.0f32; V];
     let mut squares = [0.0f32; V];
     let mut count = 0u32;
-    place.walk::<T, V, 1, ALONE, false, ()>(
+    place.walk::<T, V, 1, ALONE, false, false, ()>(
         p,
         [tensor::X],
         || (),
@@ -310,22 +310,52 @@ pub unsafe fn apply<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams
     finish::<T, V, true>(p, &place, || (place.of_rows(p, p.mean), place.of_rows(p, p.inv_std)));
 }
 
-/// y by running statistics, or none.
+/// y by running statistics.
 #[inline(always)]
 pub unsafe fn infer<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
     let place = Place::new::<V, false>(p);
+    finish::<T, V, false>(p, &place, || running::<T, V>(p, &place));
+}
+
+/// The same by blocks that have a short run of positions each, as those of a copy: no loop, and so fewer registers and
+/// more blocks at a time. Single elements are left to blocks that stay.
+#[inline(always)]
+pub unsafe fn infer_runs<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
+    if V == 1 {
+        return infer::<T, V>(p);
+    }
+    let place = Place::of_run::<V>(p);
+    if p.addresses[tensor::DY] == 0 {
+        infer_run::<T, V, 1, { RUN_ALONE as usize }>(p, &place, [tensor::X]);
+    } else {
+        infer_run::<T, V, 2, { RUN_WITH_Z as usize }>(p, &place, [tensor::X, tensor::DY]);
+    }
+}
+
+/// With or without z, at `K` places.
+#[inline(always)]
+unsafe fn infer_run<T: Element<Acc = f32>, const V: usize, const N: usize, const K: usize>(
+    p: &ChannelwiseParams,
+    place: &Place,
+    tensors: [usize; N],
+) {
+    let begin = || of_channels::<T, V>(p, place, running::<T, V>(p, place));
+    place.once::<T, V, N, K, _>(p, tensors, begin, write::<T, V, N>(p, place));
+}
+
+/// Means and inverse standard deviations by running statistics; 0 and 1 where there are none.
+#[inline(always)]
+unsafe fn running<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams, place: &Place) -> ([f32; V], [f32; V]) {
+    if p.running_mean == 0 {
+        return ([0.0; V], [1.0; V]);
+    }
     let (wide, stride) = (p.running_is_wide, p.parameter_strides[4]);
-    finish::<T, V, false>(p, &place, || {
-        if p.running_mean == 0 {
-            return ([0.0; V], [1.0; V]);
-        }
-        let mut inv_std = place.parameters::<T, V>(p, p.running_var, wide, stride, 0.0);
-        for_each!(I < V, {
-            let variance = inv_std.get_unchecked_mut(I);
-            *variance = inverse_sqrt(*variance + p.epsilon);
-        });
-        (place.parameters::<T, V>(p, p.running_mean, wide, stride, 0.0), inv_std)
+    let mut inv_std = place.parameters::<T, V>(p, p.running_var, wide, stride, 0.0);
+    for_each!(I < V, {
+        let variance = inv_std.get_unchecked_mut(I);
+        *variance = inverse_sqrt(*variance + p.epsilon);
     });
+    (place.parameters::<T, V>(p, p.running_mean, wide, stride, 0.0), inv_std)
 }
 
 /// Writes y; `statistics` gives means and inverse standard deviations.
@@ -336,36 +366,61 @@ unsafe fn finish<T: Element<Acc = f32>, const V: usize, const LAST_FIRST: bool>(
     statistics: impl Fn() -> ([f32; V], [f32; V]),
 ) {
     if p.addresses[tensor::DY] == 0 && !LAST_FIRST {
-        finish_some::<T, V, 1, ONCE, LAST_FIRST>(p, place, [tensor::X], statistics);
+        finish_some::<T, V, 1, ONCE, LAST_FIRST, true>(p, place, [tensor::X], statistics);
     } else if p.addresses[tensor::DY] == 0 {
-        finish_some::<T, V, 1, ALONE, LAST_FIRST>(p, place, [tensor::X], statistics);
+        finish_some::<T, V, 1, ALONE, LAST_FIRST, false>(p, place, [tensor::X], statistics);
     } else {
-        finish_some::<T, V, 2, WITH_Z, LAST_FIRST>(p, place, [tensor::X, tensor::DY], statistics);
+        finish_some::<T, V, 2, WITH_Z, LAST_FIRST, false>(p, place, [tensor::X, tensor::DY], statistics);
     }
 }
 
 /// With or without z, where so many vectors of each are under way.
 #[inline(always)]
-unsafe fn finish_some<T: Element<Acc = f32>, const V: usize, const N: usize, const K: usize, const LAST_FIRST: bool>(
+unsafe fn finish_some<
+    T: Element<Acc = f32>,
+    const V: usize,
+    const N: usize,
+    const K: usize,
+    const LAST_FIRST: bool,
+    const AHEAD: bool,
+>(
     p: &ChannelwiseParams,
     place: &Place,
     tensors: [usize; N],
     statistics: impl Fn() -> ([f32; V], [f32; V]),
 ) {
+    let begin = || of_channels::<T, V>(p, place, statistics());
+    place.walk::<T, V, N, K, LAST_FIRST, AHEAD, _>(p, tensors, begin, write::<T, V, N>(p, place));
+}
+
+/// Means, factors and biases of a vector's channels.
+type OfChannels<const V: usize> = ([f32; V], [f32; V], [f32; V]);
+
+/// Those, of means and inverse standard deviations.
+#[inline(always)]
+unsafe fn of_channels<T: Element<Acc = f32>, const V: usize>(
+    p: &ChannelwiseParams,
+    place: &Place,
+    (mean, mut factor): ([f32; V], [f32; V]),
+) -> OfChannels<V> {
     let (wide, strides) = (p.parameters_are_wide, &p.parameter_strides);
-    place.walk::<T, V, N, K, LAST_FIRST, _>(
-        p,
-        tensors,
-        || {
-            let (mean, mut factor) = statistics();
-            let scale = place.parameters::<T, V>(p, p.scale, wide, strides[0], 1.0);
-            for_each!(I < V, {
-                *factor.get_unchecked_mut(I) *= *scale.get_unchecked(I);
-            });
-            (mean, factor, place.parameters::<T, V>(p, p.bias, wide, strides[1], 0.0))
-        },
-        #[inline(always)]
-        |(mean, factor, bias), image, at, words| {
+    let scale = place.parameters::<T, V>(p, p.scale, wide, strides[0], 1.0);
+    for_each!(I < V, {
+        *factor.get_unchecked_mut(I) *= *scale.get_unchecked(I);
+    });
+    (mean, factor, place.parameters::<T, V>(p, p.bias, wide, strides[1], 0.0))
+}
+
+/// What writes y at a place, of x's vector, and z's if `N` is 2.
+#[inline(always)]
+fn write<T: Element<Acc = f32>, const V: usize, const N: usize>(
+    p: &ChannelwiseParams,
+    place: &Place,
+) -> impl Fn(&OfChannels<V>, u32, u32, &[[u32; 4]; N]) {
+    #[inline(always)]
+    move |(mean, factor, bias), image, at, words| {
+        // SAFETY: `V` elements and `N` tensors have places; the walk that calls this gives places that are there.
+        unsafe {
             let mut y = widened::<T, V>(words.get_unchecked(0));
             for_each!(I < V, {
                 let y = y.get_unchecked_mut(I);
@@ -382,6 +437,6 @@ unsafe fn finish_some<T: Element<Acc = f32>, const V: usize, const N: usize, con
                 *y = min_nan_f32(max_nan_f32(*y, p.low), p.high);
             });
             store::<T, V>(p, place.address::<T>(p, tensor::OUT, image, at), y);
-        },
-    );
+        }
+    }
 }

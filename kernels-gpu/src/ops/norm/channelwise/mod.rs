@@ -1,6 +1,7 @@
 //! Channels-last and planar images: sums over parts of channels, then one pass.
 //!
-//! Grid: channels along x, parts along y, as `kernel_abi::ops::norm::channelwise` shares them out; blocks of 256 threads.
+//! Grid: channels along x, parts along y (of `infer_runs` the other way round), as `kernel_abi::ops::norm::channelwise`
+//! shares them out; blocks of 256 threads.
 //! A thread keeps to the channels of one vector, or to one channel whose vectors lie along positions. Means and squared
 //! deviations of threads and of parts are joined by Chan's formula (Chan, Golub and LeVeque 1979), in a fixed order.
 
@@ -8,7 +9,11 @@ mod backward;
 mod forward;
 mod join;
 mod place;
+pub(super) mod resident;
 
-pub use backward::{apply_gradients, blend, finish_gradients, gradient, gradient_sums, whole_backward};
-pub use forward::{apply, finish_row, finish_statistics, infer, prefetch_running, statistics, whole_forward};
-pub use place::parameter;
+pub use backward::{apply_gradients, finish_gradients, gradient_sums, whole_backward};
+pub use forward::{apply, finish_statistics, infer, infer_runs, statistics, whole_forward};
+
+use backward::{blend, gradient};
+use forward::{finish_row, prefetch_running};
+use place::parameter;

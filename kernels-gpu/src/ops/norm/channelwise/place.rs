@@ -83,24 +83,67 @@ impl Place {
     /// blocks are at neighbouring addresses, as those of a copy. Lanes stand along channels of one image.
     #[inline(always)]
     fn sweep<const V: usize>(p: &ChannelwiseParams) -> Self {
+        let (place, row, rows) = Place::of_lane::<V>(p, block_idx_x(), block_idx_y());
+        Place { positions: [place.part * rows + row, p.share.n_parts * rows, p.share.positions], ..place }
+    }
+
+    /// The thread's where a block has a run of the positions of one image; parts are along x.
+    #[inline(always)]
+    pub fn of_run<const V: usize>(p: &ChannelwiseParams) -> Self {
+        let (place, row, rows) = Place::of_lane::<V>(p, block_idx_y(), block_idx_x());
+        Place { positions: [place.part * p.share.part_positions + row, rows, p.share.positions], ..place }
+    }
+
+    /// A lane along channels of one image, of any number of them; with its row, and how many there are.
+    #[inline(always)]
+    fn of_lane<const V: usize>(p: &ChannelwiseParams, block: u32, part: u32) -> (Self, u32, u32) {
         let s = &p.share;
         let thread = thread_idx_x();
         // SAFETY: there is at least one lane.
         let (row, rows) = unsafe { (unchecked_div(thread, s.lanes), unchecked_div(BLOCK, s.lanes)) };
-        let channel = (block_idx_x() * s.lanes + thread - row * s.lanes) * V as u32;
-        Place {
-            channel,
-            there: row < rows && channel < s.channels,
-            images: [0, 1, 1],
-            positions: [block_idx_y() * rows + row, s.n_parts * rows, s.positions],
-            part: block_idx_y(),
-            apart: s.lanes,
+        let channel = (block * s.lanes + thread - row * s.lanes) * V as u32;
+        let there = row < rows && channel < s.channels;
+        (Place { channel, there, images: [0, 1, 1], positions: [0; 3], part, apart: s.lanes }, row, rows)
+    }
+
+    /// Loads the vectors of some tensors at the first `K` of the thread's places in its first image, and calls `consume`
+    /// with each place's. Calls `begin` once, behind the loads: what it reads is under way with them.
+    ///
+    /// # Safety
+    /// As [`walk`](Self::walk); all the tensors are there.
+    #[inline(always)]
+    pub unsafe fn once<T: Element<Acc = f32>, const V: usize, const N: usize, const K: usize, I>(
+        &self,
+        p: &ChannelwiseParams,
+        tensors: [usize; N],
+        begin: impl FnOnce() -> I,
+        consume: impl Fn(&I, u32, u32, &[[u32; 4]; N]),
+    ) {
+        let ([image, ..], [first, step, end]) = (self.images, self.positions);
+        if !self.there {
+            return;
         }
+        let mut loaded = [[[0u32; 4]; N]; K];
+        for_each!(J < K, {
+            let at = first + J as u32 * step;
+            for_each!(M < N, {
+                let address = self.address::<T>(p, *tensors.get_unchecked(M), image, at);
+                *loaded.get_unchecked_mut(J).get_unchecked_mut(M) = load::<T, V>(address, at < end);
+            });
+        });
+        let of_channels = begin();
+        for_each!(J < K, {
+            let at = first + J as u32 * step;
+            if at < end {
+                consume(&of_channels, image, at, loaded.get_unchecked(J));
+            }
+        });
     }
 
     /// Loads the vectors of some tensors at all of the thread's places, those of `K` places under way at a time, and calls
     /// `consume` with each place's; zeros where there is no tensor. Calls `begin` once, behind the first loads: what it
-    /// reads is under way with them. With `LAST_FIRST` it goes from the last place to the first.
+    /// reads is under way with them. With `LAST_FIRST` it goes from the last place to the first, with `AHEAD` the loads of
+    /// `K` places are under way while those before are consumed.
     ///
     /// # Safety
     /// The tensors that there are have what the thread's places say, at multiples of 16 bytes unless `V` is 1.
@@ -111,6 +154,7 @@ impl Place {
         const N: usize,
         const K: usize,
         const LAST_FIRST: bool,
+        const AHEAD: bool,
         I,
     >(
         &self,
@@ -156,20 +200,22 @@ impl Place {
         let mut loaded = load_some(i, k);
         let of_channels = begin();
         loop {
+            let (next_i, next_k) = if k + (K as u32) < n { (i, k + K as u32) } else { (i + 1, 0) };
+            let mut next = loaded;
+            if AHEAD && next_i < n_images {
+                next = load_some(next_i, next_k);
+            }
             let image = place(self.images, n_images, i);
             for_each!(J < K, {
                 if k + (J as u32) < n {
                     consume(&of_channels, image, place(self.positions, n, k + J as u32), loaded.get_unchecked(J));
                 }
             });
-            k += K as u32;
-            if k >= n {
-                (i, k) = (i + 1, 0);
-                if i == n_images {
-                    return;
-                }
+            if next_i == n_images {
+                return;
             }
-            loaded = load_some(i, k);
+            (i, k) = (next_i, next_k);
+            loaded = if AHEAD { next } else { load_some(i, k) };
         }
     }
 

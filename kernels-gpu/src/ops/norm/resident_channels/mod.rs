@@ -1,15 +1,17 @@
 //! Batch norm of channels-last tensors in one kernel: blocks that stay read their share of x once for its sums, keep what
-//! they can of it on the chip, meet, and write y.
+//! they can of it on the chip, meet, and write y. Backward they read x and dy, and y where there is an activation, and
+//! write dx and dz.
 //!
 //! Block (s, b) has slice s of the channels, and every so many positions a chunk. One warp brings the chunks to a ring in
-//! shared memory by the copy engine, the others add them up: a thread has the channels of one vector and sums of
-//! differences from the block's first position. Warps add up by shuffles, the block through shared memory. Its means and
-//! squared deviations go to the workspace, and a flag tells that they are there. Every block waits for the flags of its
-//! slice and joins the parts of all blocks in the same order, by Chan's formula for many parts (Chan, Golub and LeVeque
-//! 1979): relative to the first block's mean, M₂ = Σ M₂ᵦ + Σ nᵦ dᵦ² − (Σ nᵦ dᵦ)² / N.
+//! shared memory by the copy engine, those of all tensors to one stage, the others add them up: a thread has the channels
+//! of one vector and, forward, sums of differences from the block's first position, backward Σ g and Σ g (x - mean). Warps
+//! add up by shuffles, the block through shared memory. Its part goes to the workspace, and a flag tells that it is there.
+//! Every block waits for the flags of its slice and joins the parts of all blocks in the same order: forward, its means and
+//! squared deviations by Chan's formula for many parts (Chan, Golub and LeVeque 1979), relative to the first block's mean,
+//! M₂ = Σ M₂ᵦ + Σ nᵦ dᵦ² − (Σ nᵦ dᵦ)² / N.
 //!
-//! The chunks that were read last still lie in the ring when y is written. As they leave it, others are brought again in
-//! the opposite order: first the block's own that the second-level cache was asked to keep, then any of the slice's, the
+//! The chunks that were read last still lie in the ring when results are written. As they leave it, others are brought again
+//! in the opposite order: first the block's own that the second-level cache was asked to keep, then any of the slice's, the
 //! next to whoever asks next, since multiprocessors are not equally far from memory. Those of the ring and those that are
 //! brought take turns, so that reading and writing mix.
 //!
@@ -21,19 +23,19 @@
 
 mod ring;
 
-use super::channelwise::{finish_row, parameter, prefetch_running};
-use crate::math::approximate::inverse_sqrt;
+use super::channelwise::resident::{Backward, Forward, Pass};
 use crate::math::chunks;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, narrowed, read, widened};
 use cuda_std::barrier::sync_named;
-use cuda_std::math::{max_nan_f32, min_nan_f32};
 use cuda_std::memory::{X2, load_x4, store_x4_cached};
 use cuda_std::thread::{lane_id, sync_threads, thread_idx_x, warp_idx};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::{atomics, mbarrier, shared, warp};
 use kernel_abi::ops::norm::channelwise::tensor;
-use kernel_abi::ops::norm::resident_channels::{CONSUMERS, COUNTERS, ResidentChannelsParams, VECTOR_BYTES, chunk_rows};
+use kernel_abi::ops::norm::resident_channels::{
+    CONSUMERS, COUNTERS, MAPS, ResidentChannelsParams, VECTOR_BYTES, chunk_rows,
+};
 use ring::{Block, NO_CHUNK, Parities, bring};
 
 const LANES: u32 = 32;
@@ -47,7 +49,7 @@ const PARTS: usize = 9;
 pub struct Shared {
     /// Of each stage, one that says that it is full and one that says that it may be filled.
     pub barriers: *mut u64,
-    /// What stages were filled with when y is written.
+    /// What stages were filled with when results are written.
     pub chunks: *mut u32,
     /// Where threads add up.
     pub sums: *mut f32,
@@ -59,12 +61,38 @@ pub struct Shared {
 #[inline(always)]
 pub unsafe fn forward<T: Element<Acc = f32>, const V: usize, const L: u32, const PASSES: usize>(
     p: &ResidentChannelsParams,
-    map: MapAddress,
+    maps: [MapAddress; MAPS],
     shared: Shared,
 ) {
-    let b = Block::new(p, chunk_rows(L, PASSES as u32), size_of::<T>() as u32, &shared);
+    run::<T, Forward, V, L, PASSES, 1>(p, &maps, &shared);
+}
+
+/// dscale, dbias, dx and dz.
+#[inline(always)]
+pub unsafe fn backward<T: Element<Acc = f32>, const V: usize, const L: u32, const PASSES: usize>(
+    p: &ResidentChannelsParams,
+    maps: [MapAddress; MAPS],
+    shared: Shared,
+) {
+    if p.channels.addresses[tensor::Y] == 0 {
+        run::<T, Backward, V, L, PASSES, 2>(p, &maps, &shared);
+    } else {
+        run::<T, Backward, V, L, PASSES, 3>(p, &maps, &shared);
+    }
+}
+
+/// A pass that brings `N` tensors.
+#[inline(always)]
+unsafe fn run<T: Element<Acc = f32>, P: Pass, const V: usize, const L: u32, const PASSES: usize, const N: usize>(
+    p: &ResidentChannelsParams,
+    maps: &[MapAddress; MAPS],
+    shared: &Shared,
+) {
+    let b = Block::new(p, chunk_rows(L, PASSES as u32), N as u32, size_of::<T>() as u32, shared);
     if thread_idx_x() == 0 {
-        tma::prefetch_map(map);
+        for_each!(M < N, {
+            tma::prefetch_map(*maps.get_unchecked(M));
+        });
         let mut stage = 0;
         while stage < p.n_stages {
             mbarrier::init(b.full + 8 * stage, 1);
@@ -76,17 +104,20 @@ pub unsafe fn forward<T: Element<Acc = f32>, const V: usize, const L: u32, const
     sync_threads();
     if warp_idx() == WARPS {
         if lane_id() == 0 {
-            bring(&b, map);
+            bring::<N>(&b, maps);
         }
         return;
     }
     let thread = Thread::<V, L, PASSES>::new::<T>(&b);
     let mut full = Parities(0);
     // What is known of channels is read beside x.
-    let parameters = thread.parameters::<T>(&b);
-    thread.leave_part::<T>(&b, &shared, &mut full);
-    thread.join_parts::<T>(&b, &shared, parameters);
-    thread.write::<T>(&b, &shared, &mut full);
+    let mut parameters = [0.0; 3];
+    if let Some(channel) = thread.finishes(&b) {
+        parameters = P::parameters::<T>(&p.channels, channel, b.block == 0);
+    }
+    thread.leave_part::<T, P, N>(&b, shared, &mut full);
+    thread.join_parts::<T, P>(&b, shared, parameters);
+    thread.write::<T, P, N>(&b, shared, &mut full);
     thread.end(&b);
 }
 
@@ -133,32 +164,33 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
         (self.thread < b.p.slice_channels && channel < b.p.channels.share.channels).then_some(channel)
     }
 
-    /// Scale and bias of that channel.
+    /// The thread's vectors of the tensors of a stage; what there is not is zeros or what was there before.
     #[inline(always)]
-    unsafe fn parameters<T: Element<Acc = f32>>(&self, b: &Block<'_>) -> [f32; 2] {
-        let p = &b.p.channels;
-        let Some(channel) = self.finishes(b) else { return [1.0, 0.0] };
-        if b.block == 0 {
-            prefetch_running::<T>(p, channel);
-        }
-        let wide = p.parameters_are_wide;
-        [
-            parameter::<T>(p.scale, wide, p.parameter_strides[0], channel, 1.0),
-            parameter::<T>(p.bias, wide, p.parameter_strides[1], channel, 0.0),
-        ]
-    }
-
-    /// The thread's vectors of a stage; what there is not is zeros or what was there before.
-    #[inline(always)]
-    unsafe fn vectors(&self, b: &Block<'_>, stage: u32) -> [[u32; 4]; PASSES] {
-        let mut words = [[0u32; 4]; PASSES];
+    unsafe fn vectors<const N: usize>(&self, b: &Block<'_>, stage: u32) -> [[[u32; 4]; N]; PASSES] {
+        let mut words = [[[0u32; 4]; N]; PASSES];
         if self.there {
             let at = b.stage(stage) + self.at;
             for_each!(J < PASSES, {
-                *words.get_unchecked_mut(J) = shared::load_x4(at + J as u32 * self.step);
+                for_each!(M < N, {
+                    *words.get_unchecked_mut(J).get_unchecked_mut(M) =
+                        shared::load_x4(at + J as u32 * self.step + M as u32 * b.pitch);
+                });
             });
         }
         words
+    }
+
+    /// The means of the thread's channels, where they are given.
+    #[inline(always)]
+    unsafe fn means(&self, b: &Block<'_>) -> [f32; V] {
+        let mut means = [0.0f32; V];
+        if self.there {
+            let first = (b.p.channels.mean as *const f32).add((b.slice * b.p.slice_channels + self.channel) as usize);
+            for_each!(I < V, {
+                *means.get_unchecked_mut(I) = *first.add(I);
+            });
+        }
+        means
     }
 
     /// How far the chunk's positions go beyond the thread's first one.
@@ -176,37 +208,38 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
         }
     }
 
-    /// Reads the block's chunks, and leaves mean and squared deviations of its channels for all blocks.
+    /// Reads the block's chunks, and leaves its part of its channels for all blocks.
     #[inline(always)]
-    unsafe fn leave_part<T: Element<Acc = f32>>(&self, b: &Block<'_>, shared: &Shared, full: &mut Parities) {
-        let mut sums = [0.0f32; V];
-        let mut squares = [0.0f32; V];
+    unsafe fn leave_part<T: Element<Acc = f32>, P: Pass, const N: usize>(
+        &self,
+        b: &Block<'_>,
+        shared: &Shared,
+        full: &mut Parities,
+    ) {
+        let mut sums = [[0.0f32; V]; 2];
         let (mut k, mut stage) = (0, 0);
-        full.wait(b.full, 0);
         // Squares of large numbers would lose the digits of small ones.
-        let mut origin = [0.0f32; V];
-        if self.there {
-            origin = widened::<T, V>(&shared::load_x4(b.stage(0) + self.at - self.row * (self.step / Self::ROWS)));
-        }
-        if self.thread < L && self.there {
-            for_each!(I < V, {
-                *shared.of_channels.add(self.channel as usize + I) = *origin.get_unchecked(I);
-            });
+        let mut origin = if P::BACKWARD { self.means(b) } else { [0.0f32; V] };
+        full.wait(b.full, 0);
+        if !P::BACKWARD {
+            if self.there {
+                origin = widened::<T, V>(&shared::load_x4(b.stage(0) + self.at - self.row * (self.step / Self::ROWS)));
+            }
+            if self.thread < L && self.there {
+                for_each!(I < V, {
+                    *shared.of_channels.add(self.channel as usize + I) = *origin.get_unchecked(I);
+                });
+            }
         }
         while k < b.n {
             if k > 0 {
                 full.wait(b.full, stage);
             }
-            let words = self.vectors(b, stage);
+            let words = self.vectors::<N>(b, stage);
             let left = self.left(b, b.chunk(k));
             for_each!(J < PASSES, {
                 if left > J as i32 * Self::ROWS as i32 {
-                    let x = widened::<T, V>(words.get_unchecked(J));
-                    for_each!(I < V, {
-                        let difference = *x.get_unchecked(I) - *origin.get_unchecked(I);
-                        *sums.get_unchecked_mut(I) += difference;
-                        *squares.get_unchecked_mut(I) += difference * difference;
-                    });
+                    P::add::<T, V, N>(&b.p.channels, &origin, words.get_unchecked(J), &mut sums);
                 }
             });
             if k + b.p.n_stages < b.n {
@@ -214,24 +247,23 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
             }
             (k, stage) = (k + 1, if stage + 1 == b.p.n_stages { 0 } else { stage + 1 });
         }
-        self.add_up_warp(shared.sums, &sums, &squares);
+        let [first, second] = &sums;
+        self.add_up_warp(shared.sums, first, second);
         if b.block == 0 && self.thread < COUNTERS {
             *(b.p.counters as *mut u32).add((b.slice * COUNTERS + self.thread) as usize) = 0;
         }
         sync_named(MEET, CONSUMERS);
         if self.thread < b.p.slice_channels {
-            let [mut sum, mut squares] = [0.0f32; 2];
+            let [mut first, mut second] = [0.0f32; 2];
             let mut warp = 0;
             while warp < WARPS {
                 let at = shared.sums.add((warp * 2 * Self::CHANNELS + self.thread) as usize);
-                sum += *at;
-                squares += *at.add(Self::CHANNELS as usize);
+                first += *at;
+                second += *at.add(Self::CHANNELS as usize);
                 warp += 1;
             }
-            let origin = *shared.of_channels.add(self.thread as usize);
-            let mean = sum / b.p.positions_of(b.block, b.rows) as f32;
-            let spread = squares - sum * mean;
-            let part = [origin + mean, if spread < 0.0 { 0.0 } else { spread }];
+            let origin = if P::BACKWARD { 0.0 } else { *shared.of_channels.add(self.thread as usize) };
+            let part = P::part(b.p.positions_of(b.block, b.rows) as f32, origin, [first, second]);
             *((Self::part(b, b.block) + u64::from(self.thread) * 8) as *mut X2<f32>) = X2(part);
         }
         sync_named(MEET, CONSUMERS);
@@ -251,14 +283,14 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
         (b.p.flags + u64::from(b.slice * b.p.blocks + block) * 8) as *mut u64
     }
 
-    /// Adds up over the rows of a warp, and puts what is found to `[warp][sums, squares][channel]`. Threads whose rows are
-    /// 16 apart keep sums or squares, and with four rows those 8 apart half of their channels.
+    /// Adds up over the rows of a warp, and puts what is found to `[warp][which][channel]`. Threads whose rows are 16 apart
+    /// keep the ones or the others of two sums, and with four rows those 8 apart half of their channels.
     #[inline(always)]
-    unsafe fn add_up_warp(&self, to: *mut f32, sums: &[f32; V], squares: &[f32; V]) {
+    unsafe fn add_up_warp(&self, to: *mut f32, ones: &[f32; V], others: &[f32; V]) {
         let (second, half) = (lane_id() & 16 != 0, L == 8 && lane_id() & 8 != 0);
         let mut values = [0.0f32; V];
         for_each!(I < V, {
-            let (a, c) = (*sums.get_unchecked(I), *squares.get_unchecked(I));
+            let (a, c) = (*ones.get_unchecked(I), *others.get_unchecked(I));
             let (keeps, gives) = if second { (c, a) } else { (a, c) };
             *values.get_unchecked_mut(I) = keeps + warp::shuffle_xor_f32(gives, 16);
         });
@@ -280,10 +312,10 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
         });
     }
 
-    /// Waits for the parts of all blocks, and leaves mean, factor and bias of the channels in shared memory; the first
-    /// block writes statistics.
+    /// Waits for the parts of all blocks, and leaves the factors of the channels in shared memory; the first block writes
+    /// what there is of channels.
     #[inline(always)]
-    unsafe fn join_parts<T: Element<Acc = f32>>(&self, b: &Block<'_>, shared: &Shared, [scale, bias]: [f32; 2]) {
+    unsafe fn join_parts<T: Element<Acc = f32>, P: Pass>(&self, b: &Block<'_>, shared: &Shared, parameters: [f32; 3]) {
         /// Threads that share a pair of channels' parts.
         const fn groups(channels: u32) -> u32 {
             CONSUMERS / (channels / 2)
@@ -298,15 +330,17 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
         let groups = groups(Self::CHANNELS);
         let (pair, group) = (self.thread % (Self::CHANNELS / 2), self.thread / (Self::CHANNELS / 2));
         let mut reference = [0.0f32; 2];
-        let (mut sums, mut squares) = ([0.0f32; 2], [0.0f32; 2]);
+        let (mut ones, mut others) = ([0.0f32; 2], [0.0f32; 2]);
         if 2 * pair < b.p.slice_channels {
             let load = #[inline(always)]
             |block: u32| {
                 let words = load_x4((Self::part(b, block) + u64::from(pair) * 16) as *const u32);
                 words.map(f32::from_bits)
             };
-            let [first, _, second, _] = load(0);
-            reference = [first, second];
+            if P::RELATIVE {
+                let [first, _, second, _] = load(0);
+                reference = [first, second];
+            }
             let mut block = group;
             while block < b.p.blocks {
                 let mut parts = [[0.0f32; 4]; PARTS];
@@ -323,9 +357,9 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
                         let part = parts.get_unchecked(J);
                         const CHANNELS: usize = 2;
                         for_each!(I < CHANNELS, {
-                            let difference = part[2 * I] - reference[I];
-                            sums[I] += n * difference;
-                            squares[I] += n * difference * difference + part[2 * I + 1];
+                            let [one, other] = P::share(n, reference[I], [part[2 * I], part[2 * I + 1]]);
+                            ones[I] += one;
+                            others[I] += other;
                         });
                     }
                 });
@@ -334,39 +368,40 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
         }
         // What warps had there is read.
         let to = shared.sums.add((group * 2 * Self::CHANNELS + 2 * pair) as usize);
-        *(to as *mut X2<f32>) = X2(sums);
-        *(to.add(Self::CHANNELS as usize) as *mut X2<f32>) = X2(squares);
-        if group == 0 {
+        *(to as *mut X2<f32>) = X2(ones);
+        *(to.add(Self::CHANNELS as usize) as *mut X2<f32>) = X2(others);
+        if P::RELATIVE && group == 0 {
             *(shared.of_channels.add(2 * pair as usize) as *mut X2<f32>) = X2(reference);
         }
         sync_named(MEET, CONSUMERS);
         if let Some(channel) = self.finishes(b) {
-            let [mut sum, mut squares] = [0.0f32; 2];
+            let [mut one, mut other] = [0.0f32; 2];
             let mut group = 0;
             while group < groups {
                 let at = shared.sums.add((group * 2 * Self::CHANNELS + self.thread) as usize);
-                sum += *at;
-                squares += *at.add(Self::CHANNELS as usize);
+                one += *at;
+                other += *at.add(Self::CHANNELS as usize);
                 group += 1;
             }
             let of_channel = shared.of_channels.add(self.thread as usize);
-            let mean = sum * p.row_share;
-            let spread = squares - sum * mean;
-            let (mean, spread) = (*of_channel + mean, if spread < 0.0 { 0.0 } else { spread });
-            let inv_std = inverse_sqrt(spread * p.row_share + p.epsilon);
-            if b.block == 0 {
-                finish_row::<T>(p, channel, [p.share.positions as f32, mean, spread]);
-            }
-            *of_channel = mean;
-            *of_channel.add(Self::CHANNELS as usize) = inv_std * scale;
-            *of_channel.add(2 * Self::CHANNELS as usize) = bias;
+            let reference = if P::RELATIVE { *of_channel } else { 0.0 };
+            let factors = P::finish::<T>(p, channel, b.block == 0, reference, [one, other], parameters);
+            const ALL: usize = 4;
+            for_each!(I < ALL, {
+                *of_channel.add(I * Self::CHANNELS as usize) = factors[I];
+            });
         }
         sync_named(MEET, CONSUMERS);
     }
 
-    /// y of the chunks in the ring, and of those that are brought again.
+    /// The results of the chunks in the ring, and of those that are brought again.
     #[inline(always)]
-    unsafe fn write<T: Element<Acc = f32>>(&self, b: &Block<'_>, shared: &Shared, full: &mut Parities) {
+    unsafe fn write<T: Element<Acc = f32>, P: Pass, const N: usize>(
+        &self,
+        b: &Block<'_>,
+        shared: &Shared,
+        full: &mut Parities,
+    ) {
         let p = &b.p.channels;
         let of_channels = #[inline(always)]
         |which: u32| {
@@ -377,14 +412,29 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
             });
             values
         };
-        let (mean, factor, bias) = (of_channels(0), of_channels(1), of_channels(2));
-        let bounded = p.low > f32::NEG_INFINITY || p.high < f32::INFINITY;
+        let factors = [of_channels(0), of_channels(1), of_channels(2), of_channels(3)];
+        let has_z = !P::BACKWARD && p.addresses[tensor::DY] != 0;
         let scaled = p.alpha != 1.0 || p.beta != 0.0;
         let channel = i64::from(b.slice * b.p.slice_channels + self.channel);
         let address = #[inline(always)]
         |tensor: usize, position: u32| {
             let offset = i64::from(position) * p.strides.get_unchecked(tensor)[1] + channel;
             p.addresses.get_unchecked(tensor) + offset as u64 * size_of::<T>() as u64
+        };
+        let store = #[inline(always)]
+        |tensor: usize, position: u32, mut values: [f32; V]| {
+            let to = address(tensor, position);
+            if scaled {
+                let mut prior = [0.0f32; V];
+                if p.beta != 0.0 {
+                    prior = read::<T, V>(to);
+                }
+                for_each!(I < V, {
+                    let value = values.get_unchecked_mut(I);
+                    *value = p.alpha * *value + p.beta * *prior.get_unchecked(I);
+                });
+            }
+            store_x4_cached(to as *mut u32, narrowed::<T, V>(&values), b.p.policy);
         };
         let first = b.last_stage();
         let mut more = b.brings_again();
@@ -416,47 +466,25 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
             let is_there = #[inline(always)]
             |j: usize| self.there && left > j as i32 * Self::ROWS as i32;
             let mut z = [[0u32; 4]; PASSES];
-            if p.addresses[tensor::DY] != 0 {
+            if has_z {
                 for_each!(J < PASSES, {
                     let from = address(tensor::DY, position + J as u32 * Self::ROWS);
                     *z.get_unchecked_mut(J) = chunks::load::<16>(from, is_there(J));
                 });
             }
-            let words = self.vectors(b, stage);
+            let words = self.vectors::<N>(b, stage);
             if is_left {
                 Self::release(b, stage);
             }
             for_each!(J < PASSES, {
                 if is_there(J) {
-                    let mut y = widened::<T, V>(words.get_unchecked(J));
-                    for_each!(I < V, {
-                        let y = y.get_unchecked_mut(I);
-                        *y = (*y - *mean.get_unchecked(I)) * *factor.get_unchecked(I) + *bias.get_unchecked(I);
-                    });
-                    if p.addresses[tensor::DY] != 0 {
-                        let z = widened::<T, V>(z.get_unchecked(J));
-                        for_each!(I < V, {
-                            *y.get_unchecked_mut(I) += *z.get_unchecked(I);
-                        });
+                    let z = if has_z { Some(z.get_unchecked(J)) } else { None };
+                    let [out, g] = P::results::<T, V, N>(p, &factors, words.get_unchecked(J), z);
+                    let position = position + J as u32 * Self::ROWS;
+                    store(tensor::OUT, position, out);
+                    if P::BACKWARD && p.addresses[tensor::DZ] != 0 {
+                        store(tensor::DZ, position, g);
                     }
-                    if bounded {
-                        for_each!(I < V, {
-                            let y = y.get_unchecked_mut(I);
-                            *y = min_nan_f32(max_nan_f32(*y, p.low), p.high);
-                        });
-                    }
-                    let to = address(tensor::OUT, position + J as u32 * Self::ROWS);
-                    if scaled {
-                        let mut prior = [0.0f32; V];
-                        if p.beta != 0.0 {
-                            prior = read::<T, V>(to);
-                        }
-                        for_each!(I < V, {
-                            let y = y.get_unchecked_mut(I);
-                            *y = p.alpha * *y + p.beta * *prior.get_unchecked(I);
-                        });
-                    }
-                    store_x4_cached(to as *mut u32, narrowed::<T, V>(&y), b.p.policy);
                 }
             });
         }

@@ -1,11 +1,12 @@
 //! A block's ring: which chunks come to it, and the thread that brings them.
 
 use super::Shared;
+use crate::math::vector::for_each;
 use core::intrinsics::unchecked_rem;
 use cuda_std::thread::{block_idx_x, block_idx_y};
 use cuda_std::tma::{self, EVICT_FIRST, EVICT_LAST, MapAddress};
 use cuda_std::{atomics, mbarrier, shared};
-use kernel_abi::ops::norm::resident_channels::{COUNTERS, MAX_STAGES, ResidentChannelsParams, STAGE_ALIGN};
+use kernel_abi::ops::norm::resident_channels::{COUNTERS, MAPS, MAX_STAGES, ResidentChannelsParams, STAGE_ALIGN};
 
 /// The number of a chunk that says that there are no more.
 pub(super) const NO_CHUNK: u32 = u32::MAX;
@@ -21,24 +22,34 @@ pub(super) struct Block<'a> {
     /// Chunks brought again that are the block's own, and those of the slice.
     own: u32,
     shared_chunks: u32,
-    /// Stages that are used when y is written.
+    /// Stages that are used when results are written.
     pub(super) ahead: u32,
     pub(super) rows: u32,
     ring: u32,
-    stage_bytes: u32,
-    pitch: u32,
+    /// Bytes of a tensor's chunk, between the tensors of a stage, and between stages.
+    chunk_bytes: u32,
+    pub(super) pitch: u32,
+    stage_pitch: u32,
     pub(super) full: u32,
     pub(super) empty: u32,
     pub(super) chunks: *mut u32,
 }
 
 impl<'a> Block<'a> {
+    /// That of a kernel whose chunks have so many positions, of so many tensors each.
     #[inline(always)]
-    pub(super) fn new(p: &'a ResidentChannelsParams, rows: u32, element_bytes: u32, shared: &Shared) -> Self {
+    pub(super) fn new(
+        p: &'a ResidentChannelsParams,
+        rows: u32,
+        tensors: u32,
+        element_bytes: u32,
+        shared: &Shared,
+    ) -> Self {
         let (slice, block) = (block_idx_x(), block_idx_y());
         let n = p.even + u32::from(block < p.more);
         let kept = if n < p.n_stages { n } else { p.n_stages };
-        let stage_bytes = p.slice_channels * element_bytes * rows;
+        let chunk_bytes = p.slice_channels * element_bytes * rows;
+        let pitch = (chunk_bytes + STAGE_ALIGN - 1) & !(STAGE_ALIGN - 1);
         let full = shared::address(shared.barriers);
         Block {
             p,
@@ -51,8 +62,9 @@ impl<'a> Block<'a> {
             ahead: if p.ahead < kept { p.ahead } else { kept },
             rows,
             ring: (shared::dynamic_address() + STAGE_ALIGN - 1) & !(STAGE_ALIGN - 1),
-            stage_bytes,
-            pitch: (stage_bytes + STAGE_ALIGN - 1) & !(STAGE_ALIGN - 1),
+            chunk_bytes,
+            pitch,
+            stage_pitch: tensors * pitch,
             full,
             empty: full + 8 * MAX_STAGES,
             chunks: shared.chunks,
@@ -65,9 +77,15 @@ impl<'a> Block<'a> {
         self.block + k * self.p.blocks
     }
 
+    /// The slice's number of the block's own chunk `i` that is brought again.
+    #[inline(always)]
+    fn own_chunk(&self, i: u32) -> u32 {
+        self.chunk(self.n - self.kept - 1 - i)
+    }
+
     #[inline(always)]
     pub(super) fn stage(&self, stage: u32) -> u32 {
-        self.ring + stage * self.pitch
+        self.ring + stage * self.stage_pitch
     }
 
     /// Whether chunks are brought again.
@@ -101,16 +119,19 @@ impl Parities {
     }
 }
 
-/// Brings chunks to the ring. One thread.
+/// Brings chunks of `N` tensors to the ring. One thread.
 #[inline(always)]
-pub(super) unsafe fn bring(b: &Block<'_>, map: MapAddress) {
+pub(super) unsafe fn bring<const N: usize>(b: &Block<'_>, maps: &[MapAddress; MAPS]) {
     let p = b.p;
     let channel = (b.slice * p.slice_channels) as i32;
     let load = #[inline(always)]
     |stage: u32, chunk: u32, policy: u64| {
         let barrier = b.full + 8 * stage;
-        mbarrier::arrive_expect_bytes(barrier, b.stage_bytes);
-        tma::load_2d_cached(b.stage(stage), map, barrier, policy, [channel, (chunk * b.rows) as i32]);
+        mbarrier::arrive_expect_bytes(barrier, N as u32 * b.chunk_bytes);
+        for_each!(M < N, {
+            let to = b.stage(stage) + M as u32 * b.pitch;
+            tma::load_2d_cached(to, *maps.get_unchecked(M), barrier, policy, [channel, (chunk * b.rows) as i32]);
+        });
     };
     let mut empty = Parities(0);
     let (mut k, mut stage) = (0, 0);
@@ -125,15 +146,28 @@ pub(super) unsafe fn bring(b: &Block<'_>, map: MapAddress) {
     if !b.brings_again() {
         return;
     }
+    // Memory would have nothing to do while blocks meet: what will be brought first goes to the second-level cache, of the
+    // slice's chunks the block's share.
+    let mut i = 0;
+    while i < p.fetched {
+        let place = if i < b.own { 0 } else { b.block + (i - b.own) * p.blocks };
+        if i < b.own || place < b.shared_chunks {
+            let chunk = if i < b.own { b.own_chunk(i) } else { b.shared_chunks - 1 - place };
+            for_each!(M < N, {
+                tma::prefetch_2d(*maps.get_unchecked(M), [channel, (chunk * b.rows) as i32]);
+            });
+        }
+        i += 1;
+    }
     let first = b.last_stage();
     let next = (p.counters as *mut u32).add((b.slice * COUNTERS) as usize);
     stage = first;
     let (mut i, mut turn, mut given) = (0, 0, 0);
     loop {
-        // Warps give stages back when y is written, behind what all blocks have left: counters are 0 by then.
+        // Warps give stages back when results are written, behind what all blocks have left: counters are 0 by then.
         empty.wait(b.empty, stage);
         let chunk = if i < b.own {
-            b.chunk(b.n - b.kept - 1 - i)
+            b.own_chunk(i)
         } else {
             if i == b.own && b.shared_chunks > 0 {
                 given = atomics::add_u32(next, 1);

@@ -1,9 +1,10 @@
 //! The warps that join the parts of a team.
 
-use super::passes::Pass;
+use super::passes::origin;
 use super::{Block, KNOWN, LANES, SUMMED, Turn, WARPS};
 use crate::math::element::Element;
 use crate::math::vector::for_each;
+use crate::ops::norm::channelwise::resident::Pass;
 use cuda_std::barrier::sync_named;
 use cuda_std::memory::X2;
 use cuda_std::thread::lane_id;
@@ -29,7 +30,7 @@ pub(super) unsafe fn run<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, first_gr
     turn.advance(b, first_group);
     while turn.k < b.n_groups && first_group < joiners {
         let (slot, channel) = (turn.slot(b), b.channel(turn.k) + of_group);
-        let parameters = P::parameters::<T>(b, channel);
+        let parameters = P::parameters::<T>(&p.channels, channel, b.block == 0);
         mbarrier::wait(b.barrier(SUMMED, turn.stage), turn.parity);
         leave_part::<T, P>(b, &turn);
         let mut block = lane_id();
@@ -72,7 +73,7 @@ pub(super) unsafe fn run<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, first_gr
             distance /= 2;
         }
         if first == 0 {
-            let factors = P::finish::<T>(b, channel, reference, sums, parameters);
+            let factors = P::finish::<T>(&p.channels, channel, b.block == 0, reference, sums, parameters);
             const ALL: usize = FACTORS as usize;
             for_each!(I < ALL, {
                 shared::store_f32(b.factor(turn.stage, I as u32, of_group), factors[I]);
@@ -107,7 +108,7 @@ unsafe fn leave_part<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, turn: &Turn)
         let count = (b.n_units * p.unit_elems) as f32;
         let begin = b.stage(turn.stage) + channel * (p.unit_bytes >> p.group.trailing_zeros());
         let to = p.channels.partials + 8 * (b.part(slot, b.block) * u64::from(p.group) + u64::from(channel));
-        *(to as *mut X2<f32>) = X2(P::part(count, P::origin::<T>(begin, 0.0), [first, second]));
+        *(to as *mut X2<f32>) = X2(P::part(count, origin::<T, P>(begin, 0.0), [first, second]));
     }
     // Before the flag that every block has seen when it counts.
     if b.block == 0 && turn.k == 0 && lane_id() == 0 {

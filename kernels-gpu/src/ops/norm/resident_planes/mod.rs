@@ -27,13 +27,14 @@ mod walk;
 
 use crate::math::element::Element;
 use crate::math::vector::for_each;
+use crate::ops::norm::channelwise::resident::{Backward, Forward, Pass};
 use cuda_std::barrier::fence_proxy_async_shared;
 use cuda_std::thread::{block_idx_x, block_idx_y, lane_id, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, EVICT_FIRST};
 use cuda_std::{mbarrier, schedule, shared, warp};
 use kernel_abi::ops::norm::channelwise::tensor;
 use kernel_abi::ops::norm::resident_planes::{FACTORS, MAX_GROUP, MAX_STAGES, ROLE, ResidentPlanesParams, STAGE_ALIGN};
-use passes::{Backward, Forward, Pass};
+use passes::{known_ahead, origin};
 use walk::Walk;
 
 const LANES: u32 = 32;
@@ -264,15 +265,15 @@ unsafe fn add_up<T: Element<Acc = f32>, const V: usize, P: Pass, const N: usize,
     let p = b.p;
     let walk = Walk::new::<T, V>(b, thread_idx_x());
     let mut turn = Turn::first();
-    let mut known = P::known_ahead(b, walk.channel, 0);
+    let mut known = known_ahead::<P>(b, walk.channel, 0);
     while turn.k < b.n_groups {
         let ahead = known;
         if turn.k + 1 < b.n_groups {
-            known = P::known_ahead(b, walk.channel, turn.k + 1);
+            known = known_ahead::<P>(b, walk.channel, turn.k + 1);
         }
         mbarrier::wait(b.barrier(FULL, turn.stage), turn.parity);
         let stage = b.stage(turn.stage);
-        let origin = P::origin::<T>(stage + walk.begin, ahead);
+        let origin = [origin::<T, P>(stage + walk.begin, ahead); V];
         let mut sums = [[0.0f32; V]; 2];
         walk.visit::<K>(
             #[inline(always)]
@@ -280,7 +281,7 @@ unsafe fn add_up<T: Element<Acc = f32>, const V: usize, P: Pass, const N: usize,
                 let words = walk::load::<T, V, N, K>(stage, p.pitch, offsets, left);
                 for_each!(J < K, {
                     if (J as u32) < left {
-                        P::add::<T, V, N>(b, origin, words.get_unchecked(J), &mut sums);
+                        P::add::<T, V, N>(&p.channels, &origin, words.get_unchecked(J), &mut sums);
                     }
                 });
             },
@@ -310,10 +311,10 @@ unsafe fn write<T: Element<Acc = f32>, const V: usize, P: Pass, const N: usize, 
         mbarrier::wait(b.barrier(FULL, turn.stage), turn.parity);
         mbarrier::wait(b.barrier(KNOWN, turn.stage), turn.parity);
         let stage = b.stage(turn.stage);
-        let mut factors = [0.0f32; FACTORS as usize];
+        let mut factors = [[0.0f32; V]; FACTORS as usize];
         const ALL: usize = FACTORS as usize;
         for_each!(I < ALL, {
-            factors[I] = shared::load_f32(b.factor(turn.stage, I as u32, walk.channel));
+            factors[I] = [shared::load_f32(b.factor(turn.stage, I as u32, walk.channel)); V];
         });
         walk.visit::<K>(
             #[inline(always)]
@@ -321,7 +322,12 @@ unsafe fn write<T: Element<Acc = f32>, const V: usize, P: Pass, const N: usize, 
                 let words = walk::load::<T, V, N, K>(stage, p.pitch, offsets, left);
                 for_each!(J < K, {
                     if (J as u32) < left {
-                        P::write::<T, V, N>(b, &factors, words.get_unchecked(J), stage + *offsets.get_unchecked(J));
+                        passes::write::<T, P, V, N>(
+                            b,
+                            &factors,
+                            words.get_unchecked(J),
+                            stage + *offsets.get_unchecked(J),
+                        );
                     }
                 });
             },

@@ -4,124 +4,31 @@
 //! are lanes of one warp, and blocks of 256 threads have several rows; more threads are a block of their own. Sums go
 //! through shuffles, then through shared memory, in a fixed order; deviations are summed once the mean is known.
 //!
-//! Forward, the grid has a place for each row. Backward, blocks go on to further rows, which they load while they work on
+//! Forward, the grid has a place for each row, or for up to `SHORT_ROWS` where lanes of a warp hold one. Backward, blocks go on to further rows, which they load while they work on
 //! the one before if registers allow: the threads keep to their columns, for which they add up dscale and dbias on the way; [`column_sums`] adds up those of all blocks.
+
+mod forward;
 
 use crate::math::approximate::inverse_sqrt;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, narrowed, widened};
-use cuda_std::memory::{X4, prefetch_l2, store_x4};
+use cuda_std::memory::{X4, store_x4};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::{guarded, schedule, shared_array, warp};
 use kernel_abi::ops::norm::row_registers::{NormColumnSumsParams, NormRowsParams, SHARED_BLOCK, SUM_COLUMNS, SUM_ROWS};
+
+pub use forward::forward;
 
 const LANES: u32 = 32;
 
 /// Parts of a column that a thread has under way.
 const PARTS: usize = 4;
 
-/// Blocks before which no other has brought parameters to the cache.
-const FIRST_BLOCKS: u32 = 128;
-
 /// Whether parameters lie as the columns do, `E` of them in 16 bytes. Then they are loaded under a condition and not behind
 /// branches, and those of several vectors are under way together.
 #[inline(always)]
 pub(super) fn are_simple<const E: usize>(p: &NormRowsParams) -> bool {
     p.run.divisor == 1 && p.period.divisor == 1 && (p.parameters_are_wide == 0 || E == 4)
-}
-
-/// y and statistics.
-#[inline(always)]
-pub unsafe fn forward<
-    T: Element<Acc = f32>,
-    const E: usize,
-    const THREADS: u32,
-    const VECTORS: usize,
-    const SCARCE: bool,
->(
-    p: &NormRowsParams,
-) {
-    if are_simple::<E>(p) {
-        forward_with::<T, E, THREADS, VECTORS, SCARCE, true>(p)
-    } else {
-        forward_with::<T, E, THREADS, VECTORS, SCARCE, false>(p)
-    }
-}
-
-#[inline(always)]
-unsafe fn forward_with<
-    T: Element<Acc = f32>,
-    const E: usize,
-    const THREADS: u32,
-    const VECTORS: usize,
-    const SCARCE: bool,
-    const SIMPLE: bool,
->(
-    p: &NormRowsParams,
-) {
-    let at = Place::new::<THREADS>(block_idx_x());
-    let x = load_row::<T, E, THREADS, VECTORS>(p, &at, p.x, p.x_pitch);
-    let beside = SIMPLE && loads_parameters_beside(VECTORS);
-    let mut given = [[0u32; 4]; BOTH];
-    if beside {
-        let column = at.column::<E, THREADS>(0);
-        let there = column < p.row_elems;
-        // Opaque: else the compiler puts these loads where they are used.
-        given = [p.scale, p.bias].map(|address| parameter_words::<T>(address, column, there).map(schedule::opaque));
-    } else if SIMPLE && block_idx_x() < FIRST_BLOCKS {
-        prefetch_parameters::<T, E, THREADS, VECTORS>(p, &at);
-    }
-    let (mean, inv_std) = statistics::<T, E, THREADS, VECTORS, SCARCE>(p, &at, &x);
-    if at.row >= p.n_rows {
-        return;
-    }
-    if at.thread == 0 {
-        store_statistics(p, at.row, mean, inv_std);
-    }
-    for_each!(J < VECTORS, {
-        let column = at.column::<E, THREADS>(J);
-        if column < p.row_elems {
-            let mut y = anew::<T, E, SCARCE>(x.get_unchecked(J));
-            let scale = if beside {
-                given_or::<T, E>(p.scale, &given[0], 1.0)
-            } else {
-                parameters::<T, E, SIMPLE>(p, p.scale, at.row, column, 1.0)
-            };
-            let bias = if beside {
-                given_or::<T, E>(p.bias, &given[1], 0.0)
-            } else {
-                parameters::<T, E, SIMPLE>(p, p.bias, at.row, column, 0.0)
-            };
-            for_each!(I < E, {
-                let y = y.get_unchecked_mut(I);
-                *y = (*y - mean) * inv_std * *scale.get_unchecked(I) + *bias.get_unchecked(I);
-            });
-            store::<T, E>(p, at.row, column, y);
-        }
-    });
-}
-
-/// Whether forward loads the parameters together with x: where threads have registers for both.
-#[inline(always)]
-const fn loads_parameters_beside(vectors: usize) -> bool {
-    vectors == 1
-}
-
-/// Brings the row's parameters near while it is read and summed up: few rows wait for them otherwise.
-#[inline(always)]
-unsafe fn prefetch_parameters<T, const E: usize, const THREADS: u32, const VECTORS: usize>(
-    p: &NormRowsParams,
-    at: &Place,
-) {
-    for_each!(J < VECTORS, {
-        let column = at.column::<E, THREADS>(J);
-        let offset = u64::from(column) * size_of::<T>() as u64;
-        for address in [p.scale, p.bias] {
-            if column < p.row_elems && address != 0 {
-                prefetch_l2((address + offset) as *const u8);
-            }
-        }
-    });
 }
 
 /// dx, and parts of dscale and dbias.
