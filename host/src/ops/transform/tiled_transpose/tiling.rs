@@ -28,13 +28,11 @@ const MAX_RUN_ROWS: u32 = 256;
 const LEAST_STAGED_ROWS: u32 = 8;
 /// What they are a multiple of. Of odd rows, of 7 x 7 planes, most took up to 10 % longer than composed bytes (H200).
 const STAGED_ROWS: u32 = 4;
-/// Columns of such a tile if there are more, and the least where there are few tiles: rows of four sectors, and of two.
-const STAGED_COLS: u32 = 64;
+/// The least columns of such a tile where there are more: a row has two sectors then.
 const LEAST_STAGED_COLS: u32 = 32;
-/// The most shared memory of tiles whose runs are made there, for which a multiprocessor has room four times then, and of
-/// tiles that are read as runs, five times; for most of them six to eight times.
-const MAX_STAGED_BYTES: u32 = 56 << 10;
-const MAX_GATHERED_BYTES: u32 = 44 << 10;
+/// The most shared memory of tiles that are read or written as runs, for which a multiprocessor has room five times then,
+/// for most of them six to eight times; and no more than a launch may ask for without further ado.
+const MAX_SHARED_BYTES: u32 = 44 << 10;
 /// The most rows of other tiles.
 const MAX_ROWS: u32 = 512;
 /// The most tiles along the columns of which the others share out a small last one.
@@ -233,11 +231,11 @@ impl Shape {
         let [at_sectors, _] = m.are_aligned(i64::from(SECTOR_COLS));
         let unit = if at_sectors { SECTOR_COLS } else { RUN };
         let padded_rows = rows.next_multiple_of(8);
-        let most = (TILE_BYTES / (padded_rows * 2) / unit * unit).max(STAGED_COLS);
+        let most = (TILE_BYTES / (padded_rows * 2) / unit * unit).max(LEAST_STAGED_COLS);
         let tile_cols = even_share(m.count, cols, most, LEAST_STAGED_COLS).next_multiple_of(unit);
         let tile_cols = tile_cols.min(cols.next_multiple_of(RUN));
         let row_bytes = staged_pitch(tile_cols.min(cols) * 2);
-        if padded_rows * row_bytes + padded_rows / 8 * 16 + tile_cols * rows * 2 > MAX_STAGED_BYTES {
+        if padded_rows * row_bytes + padded_rows / 8 * 16 + tile_cols * rows * 2 > MAX_SHARED_BYTES {
             return None;
         }
         Some(Shape { store: STORE_STAGED, rows, cols: tile_cols })
@@ -255,7 +253,7 @@ impl Shape {
         let row_bytes = cols.saturating_mul(bytes);
         // Eight threads write 16 bytes of a column each.
         let group = 8 * run;
-        let fits = row_bytes <= MAX_GATHERED_BYTES / group;
+        let fits = row_bytes <= MAX_SHARED_BYTES / group;
         if has_matrices || !is_run || !to_aligned || !rows.is_multiple_of(run) || !fits {
             return None;
         }
@@ -333,7 +331,7 @@ mod tests {
         let aligned = from % CHUNK == 0 && to % CHUNK == 0;
         let tiling = if aligned { &geometry.aligned } else { &geometry.any };
         let (p, run) = (&tiling.params, CHUNK / bytes);
-        assert!(p.shared_bytes() <= MAX_STAGED_BYTES, "{p:?}");
+        assert!(p.shared_bytes() <= MAX_SHARED_BYTES, "{p:?}");
         let mut out = vec![None; y.span_elems() as usize];
         let mut put = |at: u64, value: u64| assert_eq!(out[at as usize].replace(value), None);
         for block in 0..tiling.blocks {
@@ -482,8 +480,8 @@ mod tests {
     #[test]
     fn ways_of_layers() {
         for (n, c, plane, there, back) in [
-            (256, 512, "14x14", (STORE_MATRICES_NARROW, 64, 200), (STORE_STAGED, 196, 64)),
-            (128, 200, "14x14", (STORE_MATRICES_NARROW, 64, 200), (STORE_STAGED, 196, 56)),
+            (256, 512, "14x14", (STORE_MATRICES_NARROW, 64, 200), (STORE_STAGED, 196, 32)),
+            (128, 200, "14x14", (STORE_MATRICES_NARROW, 64, 200), (STORE_STAGED, 196, 40)),
             (256, 2048, "7x7", (STORE_GATHERED, 128, 56), (STORE_RUN, 49, 128)),
             (128, 672, "7x7", (STORE_GATHERED, 112, 56), (STORE_RUN, 49, 136)),
             (128, 72, "56x56", (STORE_STAGED, 72, 112), (STORE_MATRICES, 128, 72)),
