@@ -102,8 +102,7 @@ impl Algorithm<NormProblem> for Channelwise {
         for step in steps {
             let config = kernel_for(KERNELS, step, dtype, context).map_err(refused)?[0];
             let kind = match *step {
-                "apply" | "apply_gradients" | "infer" => Kind::Applies,
-                "infer_runs" => Kind::AppliesInRuns,
+                "apply" | "apply_gradients" | "infer" | "infer_runs" => Kind::Applies,
                 "finish_statistics" | "finish_gradients" => Kind::Finishes,
                 _ => Kind::Sums,
             };
@@ -262,8 +261,6 @@ enum Kind {
     Finishes,
     /// Elements, by what is known of rows and channels.
     Applies,
-    /// The same, where parts are many.
-    AppliesInRuns,
 }
 
 /// Kernels one after another.
@@ -300,14 +297,13 @@ impl Launch for ChannelwiseLaunch {
             i64::from(p.n_rows) + channels / i64::from(p.channels_per_parameter.divisor)
         };
         for (function, kind) in &self.kernels {
-            let applies = matches!(kind, Kind::Applies | Kind::AppliesInRuns);
-            let (share, blocks) = if applies { applying } else { summing };
+            let (share, blocks) = if matches!(kind, Kind::Applies) { applying } else { summing };
             p.share = share;
             let extents = if matches!(kind, Kind::Finishes) {
                 linear_grid(items * LANES, BLOCK)
             } else {
                 // Single elements are left to blocks that sweep.
-                let in_runs = matches!(kind, Kind::AppliesInRuns) && share.vectors != 0;
+                let in_runs = self.layout.in_runs && share.vectors != 0;
                 let grid = if in_runs { [share.n_parts, blocks, 1] } else { [blocks, share.n_parts, 1] };
                 LaunchConfig { grid, block: [BLOCK, 1, 1], ..LaunchConfig::default() }
             };
