@@ -110,6 +110,54 @@ pub unsafe fn load_x4_streaming(from: u64, condition: u32) -> [u32; 4] {
     [a, b, c, d]
 }
 
+/// [`load_x4`] of what this thread may write behind it: `@p ld.global.v4.b32`.
+///
+/// # Safety
+/// Unless `condition` is 0, `from` is a multiple of 16 and points to 16 readable bytes of global memory that no other
+/// thread writes during the kernel.
+#[inline(always)]
+pub unsafe fn load_x4_own(from: u64, condition: u32) -> [u32; 4] {
+    let (a, b, c, d): (u32, u32, u32, u32);
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "{{ .reg .pred p; setp.ne.b32 p, {condition}, 0;",
+            "mov.b32 {a}, 0; mov.b32 {b}, 0; mov.b32 {c}, 0; mov.b32 {d}, 0;",
+            "@p ld.global.v4.b32 {{{a}, {b}, {c}, {d}}}, [{address}]; }}",
+            a = out(reg32) a,
+            b = out(reg32) b,
+            c = out(reg32) c,
+            d = out(reg32) d,
+            condition = in(reg32) condition,
+            address = in(reg64) from,
+            options(readonly, nostack)
+        );
+    };
+    [a, b, c, d]
+}
+
+/// [`store_x4`] of what is not read again soon: `@p st.global.cs.v4.b32`.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub unsafe fn store_x4_streaming(to: u64, [a, b, c, d]: [u32; 4], condition: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "{{ .reg .pred p; setp.ne.b32 p, {condition}, 0;",
+            "@p st.global.cs.v4.b32 [{address}], {{{a}, {b}, {c}, {d}}}; }}",
+            a = in(reg32) a,
+            b = in(reg32) b,
+            c = in(reg32) c,
+            d = in(reg32) d,
+            condition = in(reg32) condition,
+            address = in(reg64) to,
+            options(nostack)
+        );
+    };
+}
+
 /// Loads 2 bytes, zeros where `condition` is 0: `@p ld.global.nc.b16`.
 ///
 /// # Safety

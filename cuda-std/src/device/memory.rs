@@ -1,6 +1,10 @@
 //! Global memory: wide accesses and cache hints.
 //!
 //! A plain load through a pointer to [`X4`] or [`X2`] is one access too; the functions here add hints.
+//!
+//! Streaming loads go with streaming stores: beside plain ones, whose lines stay in the second-level cache while those that
+//! were read leave it first, kernels that read and write as much took 2 to 7 % longer than without any hint (ARCHITECTURE.md,
+//! "activation and pointwise"). Streaming leaves the first-level cache to what is read again.
 
 use core::arch::asm;
 

@@ -67,6 +67,15 @@ pub struct Piece {
     aligned: bool,
 }
 
+/// What is done at places.
+pub trait Update {
+    /// At some of them; with `WHOLE` each has four elements that move as one access, so that no load waits behind a branch.
+    ///
+    /// # Safety
+    /// They are there in all parts, and no other thread touches them.
+    unsafe fn at<const WHOLE: bool>(&self, places: [Place; UNDER_WAY]);
+}
+
 /// Four elements of a piece, fewer at its end.
 #[derive(Clone, Copy)]
 pub struct Place {
@@ -95,9 +104,12 @@ impl Piece {
         Piece { addresses, begin, end, aligned: (a | b | c | d | e) & 15 == 0 }
     }
 
-    /// Calls `body` with the places of this thread, [`UNDER_WAY`] at a time.
+    /// Updates the places of this thread, [`UNDER_WAY`] at a time.
+    ///
+    /// # Safety
+    /// As [`Update::at`].
     #[inline(always)]
-    pub fn for_each(&self, mut body: impl FnMut([Place; UNDER_WAY])) {
+    pub unsafe fn for_each(&self, update: &impl Update) {
         let step = THREADS * QUAD as i64;
         let mut first = self.begin + i64::from(thread::thread_idx_x()) * QUAD as i64;
         while first < self.end {
@@ -105,7 +117,12 @@ impl Piece {
                 let n = self.end - first;
                 Place { first, n, whole: self.aligned && n >= QUAD as i64 }
             };
-            body([place(first), place(first + step)]);
+            let places = [place(first), place(first + step)];
+            if places[UNDER_WAY - 1].whole {
+                update.at::<true>(places);
+            } else {
+                update.at::<false>(places);
+            }
             first += UNDER_WAY as i64 * step;
         }
     }
@@ -117,9 +134,9 @@ impl Place {
     /// # Safety
     /// The part is one of the piece's.
     #[inline(always)]
-    pub unsafe fn load<T: Quad>(&self, part: u64) -> [f32; QUAD] {
+    pub unsafe fn load<T: Quad, const WHOLE: bool>(&self, part: u64) -> [f32; QUAD] {
         let from = (part as i64 + self.first * size_of::<T>() as i64) as u64;
-        if self.whole {
+        if WHOLE || self.whole {
             return T::load_quad(from);
         }
         let mut values = [0.0; QUAD];
@@ -138,9 +155,9 @@ impl Place {
     /// # Safety
     /// As [`Place::load`], and nobody else touches them.
     #[inline(always)]
-    pub unsafe fn store<T: Quad>(&self, part: u64, values: [f32; QUAD]) {
+    pub unsafe fn store<T: Quad, const WHOLE: bool>(&self, part: u64, values: [f32; QUAD]) {
         let to = (part as i64 + self.first * size_of::<T>() as i64) as u64;
-        if self.whole {
+        if WHOLE || self.whole {
             return T::store_quad(to, values);
         }
         let mut i = 0;

@@ -152,7 +152,7 @@ impl Row {
         while k < K {
             let piece = first + k as u32 * step;
             *words.get_unchecked_mut(k) =
-                guarded::load_x4_streaming(self.at::<T>(self.first::<T>(piece)), self.whole::<T>(piece));
+                guarded::load_x4(self.at::<T>(self.first::<T>(piece)), self.whole::<T>(piece));
             k += 1;
         }
         k = 0;
@@ -189,7 +189,7 @@ impl Row {
     #[inline(always)]
     pub unsafe fn load_beside<T: Vector>(&self, piece: u32, fill: f32) -> Words {
         let (first, whole) = (self.first::<T>(piece), self.whole::<T>(piece));
-        let mut words = guarded::load_x4_streaming(self.at::<T>(first), whole);
+        let mut words = guarded::load_x4(self.at::<T>(first), whole);
         let nothing = if fill == 0.0 { 0 } else { T::pack([fill; MAX_LANES])[0] };
         let mut elements = [0u32; MAX_LANES];
         let mut i = 0;

@@ -10,7 +10,7 @@ use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DType, Error, Problem, Stream};
 use kernel_abi::desc::collapse_dims;
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::reduce::{MAX_LEVELS, ReducePartsParams};
+use kernel_abi::ops::reduce::{FINISH_LOADS, FIRST_LOADS, MAX_LEVELS, ReducePartsParams};
 use kernel_abi::{MAX_RANK, TensorParam};
 
 const KERNELS: &[KernelRow] = kernel_abi::reduce_vector_kernels!(kernel_rows);
@@ -26,7 +26,9 @@ const WIDE_ITEMS: u32 = 1 << 14;
 const WARP: u32 = 32;
 /// Bytes of an access.
 const CHUNK: u64 = 16;
-/// Loads that a thread has under way together.
+/// Neighbours that read the 128 bytes of a cache line.
+const LINE: u32 = 8;
+/// Loads that a thread has under way together, of most passes.
 const UNROLL: u32 = 4;
 /// Loads of a thread below which a result is not split: a second kernel would take longer.
 const UNSPLIT: u32 = 32;
@@ -36,26 +38,40 @@ const BLOCKS: u32 = 1056;
 const ENOUGH: u32 = 396;
 /// Threads that small problems are spread over, where they have as many accesses.
 const SPREAD: u64 = 1 << 16;
-/// The most parts of a result.
-const MAX_PARTS: u32 = 1024;
+/// The most parts of a result: what the second kernel's threads have under way together where 8 stand beside one another.
+const MAX_PARTS: u32 = BLOCK / SECTOR * FINISH_LOADS;
+/// Threads that read 32 bytes of parts together.
+const SECTOR: u32 = 8;
 /// Share of the memory's rate.
 const MEMORY_SHARE: f64 = 0.9;
 const LAST: usize = MAX_RANK - 1;
 
-/// The name of a kernel of columns with twice the threads beside one another.
+/// What the names of kernels of columns end with that have other numbers of threads beside one another.
 const WIDER_SUFFIX: &str = "+wider";
+const NARROWER_SUFFIX: &str = "+narrower";
 
-macro_rules! wider_rows {
+/// A kernel's names with these.
+struct Columns {
+    row: KernelRow,
+    wider: &'static str,
+    narrower: &'static str,
+}
+
+macro_rules! column_rows {
     ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => {
-        &[$(KernelRow {
-            symbol: concat!(stringify!($symbol), "+wider"),
-            pass: stringify!($pass),
-            dtype: kernel_abi::dtype_of!($dtype),
+        &[$(Columns {
+            row: KernelRow {
+                symbol: stringify!($symbol),
+                pass: stringify!($pass),
+                dtype: kernel_abi::dtype_of!($dtype),
+            },
+            wider: concat!(stringify!($symbol), "+wider"),
+            narrower: concat!(stringify!($symbol), "+narrower"),
         }),*]
     };
 }
 
-const WIDER: &[KernelRow] = kernel_abi::reduce_vector_kernels!(wider_rows);
+const COLUMNS: &[Columns] = kernel_abi::reduce_vector_kernels!(column_rows);
 
 /// Rows, or columns, by what lies contiguous; parts are combined by a second kernel. A few long rows may take a block of
 /// 1024 threads each instead, and columns that leave threads idle more of these. Indices and `log_sum_exp` of rows have
@@ -77,10 +93,12 @@ impl Algorithm<ReduceProblem> for Vectorized {
         if geometry.pass == "rows" && params.lanes == BLOCK && long && *blocks < ENOUGH {
             configs.extend(kernel_for(WIDE, geometry.pass, problem.x().dtype(), context)?);
         }
-        if geometry.pass == "columns" && can_be_wider(params) {
-            let fits = |row: &&KernelRow| row.pass == geometry.pass && row.dtype == problem.x().dtype();
-            let wider = WIDER.iter().find(fits);
-            configs.extend(wider.map(|row| Config(row.symbol)));
+        let fits = |columns: &&Columns| columns.row.pass == geometry.pass && columns.row.dtype == problem.x().dtype();
+        if geometry.pass == "columns"
+            && let Some(columns) = COLUMNS.iter().find(fits)
+        {
+            configs.extend(can_be_wider(params).then_some(Config(columns.wider)));
+            configs.extend(can_be_narrower(params).then_some(Config(columns.narrower)));
         }
         Ok(configs)
     }
@@ -92,8 +110,8 @@ impl Algorithm<ReduceProblem> for Vectorized {
     fn estimate_us(&self, problem: &ReduceProblem, config: Config, context: &Context) -> f64 {
         /// From a thread's loads to the next ones, where nobody else keeps the memory busy.
         const ROUND_US: f64 = 0.6;
-        /// What a block more of columns side by side costs, where it was not timed.
-        const WIDER: f64 = 1.01;
+        /// What another number of threads side by side costs, where it was not timed.
+        const OTHER: f64 = 1.01;
         let shape = Shape::of(config);
         let Ok(geometry) = Geometry::of(problem, shape) else { return f64::MAX };
         let Form { params, .. } = geometry.vectors.as_ref().unwrap_or(&geometry.general);
@@ -104,9 +122,9 @@ impl Algorithm<ReduceProblem> for Vectorized {
             "runs" => params.lanes / params.inner.divisor.next_power_of_two(),
             _ => params.lanes,
         };
-        let rounds = params.part_items.div_ceil(UNROLL * sharing);
-        let wider = if shape == Shape::Wider { WIDER } else { 1.0 };
-        kernels * LAUNCH_US + wider * bytes_us.max(f64::from(rounds) * ROUND_US)
+        let rounds = params.part_items.div_ceil(loads(geometry.pass) * sharing);
+        let other = if matches!(shape, Shape::Wider | Shape::Narrower) { OTHER } else { 1.0 };
+        kernels * LAUNCH_US + other * bytes_us.max(f64::from(rounds) * ROUND_US)
     }
 
     fn prepare(&self, problem: &ReduceProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
@@ -114,7 +132,7 @@ impl Algorithm<ReduceProblem> for Vectorized {
         let geometry = Geometry::of(problem, shape).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let finish = FINISH.iter().find(|row| row.dtype == problem.computing()).unwrap_or(&FINISH[0]);
         Ok(Box::new(VectorizedLaunch {
-            function: context.function(config.0.trim_end_matches(WIDER_SUFFIX))?,
+            function: context.function(config.0.trim_end_matches(WIDER_SUFFIX).trim_end_matches(NARROWER_SUFFIX))?,
             block: if shape == Shape::Wide { WIDE_BLOCK } else { BLOCK },
             finish: if geometry.n_parts > 1 { Some(context.function(finish.symbol)?) } else { None },
             span_bytes: problem.x().span_bytes(),
@@ -131,6 +149,8 @@ enum Shape {
     Wide,
     /// Columns: the next number of threads beside one another.
     Wider,
+    /// Columns: as many as read a cache line. More blocks, so that each has whole results, or blocks end more evenly.
+    Narrower,
 }
 
 impl Shape {
@@ -139,6 +159,8 @@ impl Shape {
             Shape::Wide
         } else if config.0.ends_with(WIDER_SUFFIX) {
             Shape::Wider
+        } else if config.0.ends_with(NARROWER_SUFFIX) {
+            Shape::Narrower
         } else {
             Shape::Usual
         }
@@ -238,6 +260,8 @@ impl Geometry {
                 let mut lanes = column_lanes(per_run);
                 if shape == Shape::Wider && lanes < WARP {
                     lanes *= 2;
+                } else if shape == Shape::Narrower {
+                    lanes = lanes.min(LINE);
                 }
                 let blocks = per_run.div_ceil(lanes);
                 (lanes, (n_outputs / run) as u32 * blocks, blocks)
@@ -298,22 +322,21 @@ impl Geometry {
     }
 }
 
+/// Loads that a thread of a pass has under way together.
+fn loads(pass: &str) -> u32 {
+    if pass == "first" { FIRST_LOADS } else { UNROLL }
+}
+
 /// Threads of a row of so many items: as few as give each a round of loads, so that few steps are left between threads; of
 /// many short rows still fewer, so that a warp has several, whose steps and results it has in common.
 fn row_lanes(pass: &str, items: u32, n_outputs: u32) -> u32 {
-    /// Neighbours that read the 128 bytes of a cache line.
-    const LINE: u32 = 8;
     if items > UNROLL * WARP && n_outputs < 4 * BLOCKS {
         return BLOCK;
     }
     let most = items.next_power_of_two().min(WARP);
-    let mut lanes = items.div_ceil(UNROLL).next_power_of_two().clamp(LINE, WARP).min(most);
-    // Threads that go to the multiprocessors several times over: the search for a place takes a warp longer than the rest.
-    let plenty = match pass {
-        "rows" => 1 << 20,
-        "first" => 1 << 19,
-        _ => u64::MAX,
-    };
+    let mut lanes = items.div_ceil(loads(pass)).next_power_of_two().clamp(LINE, WARP).min(most);
+    // Threads that go to the multiprocessors several times over.
+    let plenty = if pass == "rows" { 1 << 20 } else { u64::MAX };
     let threads = |lanes: u32| u64::from(n_outputs) * u64::from(lanes);
     while items <= UNROLL * WARP && lanes > LINE && threads(lanes / 2) >= plenty {
         lanes /= 2;
@@ -325,11 +348,10 @@ fn row_lanes(pass: &str, items: u32, n_outputs: u32) -> u32 {
 }
 
 /// Threads beside one another of the second kernel, the others of a block having parts of the same results: fewer where a
-/// thread had more parts than two rounds of loads take, but as many as read 32 bytes together.
+/// thread had more parts than it has under way together, but as many as read 32 bytes together.
 fn finish_lanes(n_outputs: u32, n_parts: u32) -> u32 {
-    const SECTOR: u32 = 8;
-    let rounds = |lanes: u32| n_parts.div_ceil(BLOCK / lanes * UNROLL);
-    let lanes = [WARP, WARP / 2].into_iter().find(|&lanes| rounds(lanes) <= 2).unwrap_or(SECTOR);
+    let fits = |lanes: u32| n_parts <= BLOCK / lanes * FINISH_LOADS;
+    let lanes = [WARP, WARP / 2].into_iter().find(|&lanes| fits(lanes)).unwrap_or(SECTOR);
     lanes.min(n_outputs.next_power_of_two())
 }
 
@@ -346,6 +368,11 @@ fn column_lanes(columns: u32) -> u32 {
 /// nothing to read at its end.
 fn can_be_wider(params: &ReducePartsParams) -> bool {
     params.vectors != 0 && params.lanes < WARP && params.blocks.divisor > 2
+}
+
+/// Whether fewer threads beside one another are tried.
+fn can_be_narrower(params: &ReducePartsParams) -> bool {
+    params.vectors != 0 && params.lanes > LINE
 }
 
 struct VectorizedLaunch {
@@ -392,11 +419,11 @@ mod tests {
     /// A warp has several of many short rows; of few, and of long ones, as many threads as have a round of loads each.
     #[test]
     fn many_short_rows_share_a_warp() {
-        assert_eq!(row_lanes("first", 125, 65_536), 8);
+        assert_eq!(row_lanes("first", 125, 65_536), 16);
         assert_eq!(row_lanes("rows", 98, 131_072), 8);
         assert_eq!(row_lanes("rows", 125, 65_536), 16);
         assert_eq!(row_lanes("rows", 64, 65_536), 16);
-        assert_eq!(row_lanes("first", 125, 4096), 32);
+        assert_eq!(row_lanes("first", 125, 4096), 16);
         assert_eq!(row_lanes("rows", 1024, 65_536), 32);
         assert_eq!(row_lanes("rows", 1024, 4096), BLOCK);
     }

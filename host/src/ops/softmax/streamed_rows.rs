@@ -107,7 +107,7 @@ impl Algorithm<SoftmaxProblem> for StreamedRows {
         let params = naive::params(problem);
         let blocks = div_ceil(params.n_rows, i64::from(kernel.block / kernel.threads));
         let resident = context.info().n_units as i64 * i64::from(kernel.blocks);
-        let shared_bytes = slots(kernel, whole) * teams(kernel) * slot_bytes(kernel);
+        let shared_bytes = slots(kernel, whole) * warps(kernel) * slot_bytes(kernel);
         let function = context.function(kernel.symbol)?;
         function.allow_dynamic_shared(shared_bytes as usize)?;
         let config = LaunchConfig {
@@ -136,25 +136,20 @@ fn waves(kernel: &Kernel) -> i64 {
     }
 }
 
-/// Threads that go on from row to row together.
-fn team(kernel: &Kernel) -> u32 {
-    kernel.threads.max(WARP)
+fn warps(kernel: &Kernel) -> u32 {
+    kernel.block / WARP
 }
 
-fn teams(kernel: &Kernel) -> u32 {
-    kernel.block / team(kernel)
-}
-
-/// Of the shared memory that a team's turn has for an input.
+/// Of the shared memory that a warp's turn has for an input.
 fn slot_bytes(kernel: &Kernel) -> u32 {
-    kernel.pieces * team(kernel) * PIECE
+    kernel.pieces * WARP * PIECE
 }
 
-/// Turns in a team's ring.
+/// Turns in a warp's ring.
 fn slots(kernel: &Kernel, whole: usize) -> u32 {
-    let teams = teams(kernel);
-    let row = teams * slot_bytes(kernel);
+    let warps = warps(kernel);
+    let row = warps * slot_bytes(kernel);
     let fit = ((SHARED_BYTES / kernel.blocks).min(MAX_BLOCK_BYTES) - BESIDE) / row;
     let wanted = if whole == 0 { RING_BYTES.div_ceil(kernel.blocks * row) } else { fit };
-    wanted.min(fit).min(MAX_SLOTS as u32 / teams)
+    wanted.min(fit).min(MAX_SLOTS as u32 / warps)
 }

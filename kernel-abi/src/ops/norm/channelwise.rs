@@ -5,10 +5,10 @@ use crate::division::Divisor;
 /// Threads of a block.
 pub const BLOCK: u32 = 256;
 
-/// Positions of a thread that writes by running statistics in one go, of x alone, and of x and z.
-pub const RUN_ALONE: u32 = 4;
-/// See [`RUN_ALONE`].
-pub const RUN_WITH_Z: u32 = 2;
+/// Positions of a thread that writes by running statistics in one go, of x and z; of x alone it has twice as many.
+pub const RUN: u32 = 2;
+/// The same where there are many: reading what is known of its channels takes a thread as long as some of them.
+pub const LONG_RUN: u32 = 3;
 
 /// Places of the tensors of x's extents in [`ChannelwiseParams`].
 pub mod tensor {
@@ -51,6 +51,8 @@ pub struct Share {
     pub by_image: u32,
     /// Threads beside each other: a power of two, unless nothing is summed where blocks sweep.
     pub lanes: u32,
+    /// The same, to divide by.
+    pub by_lanes: Divisor,
     /// 1 where lanes stand along channels, 0 where they do along positions.
     pub along_channels: u32,
     /// 1 where rows stand along images, 0 where they do along positions.

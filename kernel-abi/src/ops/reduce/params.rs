@@ -6,6 +6,12 @@ use crate::division::Divisor;
 /// The most loops that the vectorized kernels go through within one result.
 pub const MAX_LEVELS: usize = 3;
 
+/// Parts of a result that a thread of the kernel that combines them has under way together.
+pub const FINISH_LOADS: u32 = 16;
+
+/// Loads that a thread has under way together of what it looks for the place of the smallest or largest element in.
+pub const FIRST_LOADS: u32 = 8;
+
 crate::abi_struct! {
     /// Launch parameters of the kernels that take any problem. x stands twice: with the dimensions that y has, and with
     /// those that are reduced, unused dimensions first.

@@ -88,7 +88,7 @@ unsafe fn for_each_round<T: Element, const V: usize, const N: usize, const ROUND
             let round = first + R as u32 * step;
             for_each!(J < N, {
                 let from = p.x.address + bytes(round) + 16 * J as u64;
-                let words = guarded::load_x4_streaming(from, u32::from(round < n_whole));
+                let words = guarded::load_x4(from, u32::from(round < n_whole));
                 *x.get_unchecked_mut(R).get_unchecked_mut(J) = words;
             });
         });

@@ -6,7 +6,7 @@
 //! sums in a fixed order. [`columns`] adds up dscale and dbias, by statistics that are there by then: a vector of columns a
 //! thread, parts of the rows along the grid's y; the parts are added by `row_registers`' kernel.
 
-use super::row_registers::{anew, parameters, row_sums, store, store_statistics};
+use super::row_registers::{anew, over_row, parameters, place, store, store_statistics};
 use crate::math::approximate::inverse_sqrt;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, widened};
@@ -70,12 +70,12 @@ unsafe fn statistics<T: Element<Acc = f32>, const E: usize>(p: &NormRowsParams, 
         first += UNDER_WAY as u32 * THREADS;
     }
     if p.has_mean != 0 {
-        let [sum] = row_sums::<THREADS, 1>([n * mean]);
+        let [sum] = over_row::<THREADS, 1, { place::MEAN }>([n * mean]);
         let whole = sum * p.share;
         squares += n * (mean - whole) * (mean - whole);
         mean = whole;
     }
-    let [squares] = row_sums::<THREADS, 1>([squares]);
+    let [squares] = over_row::<THREADS, 1, { place::SQUARES }>([squares]);
     (mean, inverse_sqrt(squares * p.share + p.epsilon))
 }
 
@@ -102,7 +102,7 @@ pub unsafe fn forward<T: Element<Acc = f32>, const E: usize>(p: &NormRowsParams)
                     let y = y.get_unchecked_mut(I);
                     *y = (*y - mean) * inv_std * *scale.get_unchecked(I) + *bias.get_unchecked(I);
                 });
-                store::<T, E>(p, row, column, y);
+                store::<T, E>(p, row, column, y, false);
             }
         });
         first += UNDER_WAY as u32 * THREADS;
@@ -148,7 +148,7 @@ pub unsafe fn backward<T: Element<Acc = f32>, const E: usize>(p: &NormRowsParams
         });
         first += PAIRS as u32 * THREADS;
     }
-    let [shift, tilt] = row_sums::<THREADS, 2>([shift, tilt]);
+    let [shift, tilt] = over_row::<THREADS, 2, { place::GRADIENTS }>([shift, tilt]);
     let shift = if p.has_mean != 0 { shift * p.share } else { 0.0 };
     let tilt = tilt * p.share;
     first = thread_idx_x();
@@ -165,7 +165,7 @@ pub unsafe fn backward<T: Element<Acc = f32>, const E: usize>(p: &NormRowsParams
                     let dx = dx.get_unchecked_mut(I);
                     *dx = inv_std * (*dx * *scale.get_unchecked(I) - shift - normal * tilt);
                 });
-                store::<T, E>(p, row, column, dx);
+                store::<T, E>(p, row, column, dx, false);
             }
         });
         first += PAIRS as u32 * THREADS;

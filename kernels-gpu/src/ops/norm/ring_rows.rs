@@ -80,7 +80,7 @@ unsafe fn forward_with<T: Element<Acc = f32>, const E: usize, const VECTORS: usi
                     let y = y.get_unchecked_mut(I);
                     *y = (*y - mean) * inv_std * *scale.get_unchecked(I) + *bias.get_unchecked(I);
                 });
-                store::<T, E>(p, row, column, y);
+                store::<T, E>(p, row, column, y, false);
             }
         });
         row += grid_dim_x();
@@ -144,7 +144,7 @@ unsafe fn backward_with<T: Element<Acc = f32>, const E: usize, const VECTORS: us
                     let dx = dx.get_unchecked_mut(I);
                     *dx = inv_std * (*dx * *scale.get_unchecked(I) - shift - normal * tilt);
                 });
-                store::<T, E>(p, row, column, dx);
+                store::<T, E>(p, row, column, dx, false);
             }
         });
         ring.bring::<T, E>(p, ring.slot, row + RING_ROWS * grid_dim_x());

@@ -33,11 +33,18 @@ const fn elems<T, C>() -> usize {
     16 / widest
 }
 
+/// With the most threads of a block: with more of them allowed than there will be, the compiler would take more registers.
 macro_rules! specialized_entry {
+    ($symbol:ident, $a:ident, $c:ident, $number:ident, UNARY, $op:expr, $mode:expr) => {
+        specialized_entry!(@256, $symbol, $a, $c, $number, UNARY, $op, $mode);
+    };
     ($symbol:ident, $a:ident, $c:ident, $number:ident, $form:ident, $op:expr, $mode:expr) => {
+        specialized_entry!(@768, $symbol, $a, $c, $number, $form, $op, $mode);
+    };
+    (@$threads:literal, $symbol:ident, $a:ident, $c:ident, $number:ident, $form:ident, $op:expr, $mode:expr) => {
         /// # Safety
         /// The host passes live tensors of as many elements as `params` says, at multiples of an item's bytes.
-        #[kernel(threads = 256)]
+        #[kernel(threads = $threads)]
         pub unsafe fn $symbol(params: PointwiseSpecializedParams) {
             specialized::<$a, $c, $number, { elems::<$a, $c>() }, $form, { $op }, { $mode }>(&params)
         }

@@ -8,15 +8,19 @@ use kernel_abi::ops::reduce::{ReduceParams as Params, ReducePartsParams};
 kernel_abi::reduce_kernels!(naive_entries);
 
 macro_rules! vector_entries {
-    ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
+    ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $( vector_entries!(=$pass $symbol, $dtype); )* };
+    // More loads under way take registers.
+    (=first $symbol:ident, $dtype:ident) => { vector_entries!(=3, first $symbol, $dtype); };
+    (=$pass:ident $symbol:ident, $dtype:ident) => { vector_entries!(=4, $pass $symbol, $dtype); };
+    (=$blocks:literal, $pass:ident $symbol:ident, $dtype:ident) => {
         /// # Safety
         /// The host passes live tensors of the extents and strides in `params`, and room for the parts.
-        #[kernel(threads = 256, min_blocks = 4)]
+        #[kernel(threads = 256, min_blocks = $blocks)]
         pub unsafe fn $symbol(params: ReducePartsParams) {
             let shared = shared_array![u8; vectorized::SHARED];
             vector_entries!(@$pass $dtype, params, shared)
         }
-    )* };
+    };
     (@columns $dtype:ident, $params:ident, $shared:ident) => {
         if $params.vectors != 0 {
             vectorized::columns::<$dtype, { 16 / size_of::<$dtype>() }>(&$params, $shared)

@@ -63,7 +63,7 @@ impl Place {
         while k < K {
             let piece = self.piece(k);
             let at = from + u64::from(piece) * size_of::<Words>() as u64;
-            *words.get_unchecked_mut(k) = guarded::load_x4_streaming(at, u32::from(piece < self.n_pieces));
+            *words.get_unchecked_mut(k) = guarded::load_x4(at, u32::from(piece < self.n_pieces));
             k += 1;
         }
         words

@@ -1,9 +1,9 @@
 //! Blocks that go on from row to row: the copy engine fills a ring in shared memory with the rows to come while
 //! a row is worked on, so that loads are under way all the time and not only at the beginning of a block's life.
 //!
-//! `G` threads have a row, `K` pieces of 16 bytes each, which they take from the ring to registers; what they leave is
-//! loaded anew as soon as all of them are there. A row of a warp needs no barrier of the block, and each warp has its own
-//! part of the ring; longer rows have a block. Of short rows, a warp has several at a time.
+//! `G` threads have a row, `K` pieces of 16 bytes each, which they take from the ring to registers. Each warp has its own
+//! part of the ring, which its first lane loads, and works on what is its own as soon as that is there; it has several short
+//! rows at a time, a row, or a run of pieces of a row that is a block's.
 //!
 //! Rows of whole pieces that lie at multiples of 16 bytes.
 //!
@@ -30,18 +30,20 @@ pub(super) struct Shared {
     pub(super) slots: *mut f32,
 }
 
-/// The rows of a team, which come in their order, those of both inputs in turns.
+/// What a warp has of its rows, which come in their order, those of both inputs in turns.
 struct Rows<'a, const G: u32, const K: usize, const INPUTS: u32> {
     p: &'a SoftmaxLanesParams,
     elem_bytes: u32,
-    /// The team's thread that loads.
+    /// The warp's thread that loads.
     leads: bool,
-    lane: u32,
+    /// The thread's first piece of its row, and the warp's.
+    piece: u32,
+    first: u32,
     n_pieces: u32,
     /// The first row at hand, and which of those behind it is this thread's.
     row: u32,
     own: u32,
-    /// Between rows of a team's turns.
+    /// Between rows of a warp's turns.
     step: u32,
     ring: u32,
     barriers: u32,
@@ -56,41 +58,46 @@ struct Rows<'a, const G: u32, const K: usize, const INPUTS: u32> {
 }
 
 impl<'a, const G: u32, const K: usize, const INPUTS: u32> Rows<'a, G, K, INPUTS> {
-    /// Threads that go on from row to row together, how many rows they have at a time, and bytes of one in the ring.
-    const TEAM: u32 = if G < WARP { WARP } else { G };
-    const AT_A_TIME: u32 = Self::TEAM / G;
-    const ROW: u32 = K as u32 * G * PIECE;
-    /// Bytes of a slot.
+    /// Lanes of a warp that have a row, how many rows it has at a time, and pieces of one in the ring.
+    const ABREAST: u32 = if G < WARP { G } else { WARP };
+    const AT_A_TIME: u32 = WARP / Self::ABREAST;
+    const PIECES: u32 = K as u32 * Self::ABREAST;
+    /// Bytes of those, and of a slot.
+    const ROW: u32 = Self::PIECES * PIECE;
     const SLOT: u32 = Self::AT_A_TIME * Self::ROW;
 
     #[inline(always)]
     unsafe fn new<T: Vector>(p: &'a SoftmaxLanesParams, barriers: *mut u64) -> Self {
-        let me = thread::thread_idx_x();
-        let teams = thread::block_dim_x() / Self::TEAM;
-        let team = if G <= WARP { thread::warp_idx() } else { 0 };
-        let n_slots = shared::dynamic_bytes() / (teams * Self::SLOT);
-        let first = shared::address(barriers);
-        if me == 0 {
+        let (warps, warp, lane) = (thread::block_dim_x() / WARP, thread::warp_idx(), thread::lane_id());
+        let n_slots = shared::dynamic_bytes() / (warps * Self::SLOT);
+        let barriers = shared::address(barriers) + 8 * warp * n_slots;
+        if lane == 0 {
             let mut i = 0;
-            while i < n_slots * teams {
-                mbarrier::init(first + 8 * i, 1);
+            while i < n_slots {
+                mbarrier::init(barriers + 8 * i, 1);
                 i += 1;
             }
             mbarrier::fence_init();
         }
-        thread::sync_threads();
-        let row = (thread::block_idx_x() * teams + team) * Self::AT_A_TIME;
+        warp::sync_warp();
+        // A row is a block's where it is not a warp's.
+        let (first, row, step) = if G > WARP {
+            (warp * Self::PIECES, thread::block_idx_x(), 1)
+        } else {
+            (0, (thread::block_idx_x() * warps + warp) * Self::AT_A_TIME, warps * Self::AT_A_TIME)
+        };
         let mut rows = Rows {
             p,
             elem_bytes: size_of::<T>() as u32,
-            leads: me % Self::TEAM == 0,
-            lane: me % G,
+            leads: lane == 0,
+            piece: first + lane % Self::ABREAST,
+            first,
             n_pieces: p.row_elems / T::LANES as u32,
             row,
-            own: me % Self::TEAM / G,
-            step: thread::grid_dim_x() * teams * Self::AT_A_TIME,
-            ring: shared::dynamic_address() + team * n_slots * Self::SLOT,
-            barriers: first + 8 * team * n_slots,
+            own: lane / Self::ABREAST,
+            step: thread::grid_dim_x() * step,
+            ring: shared::dynamic_address() + warp * n_slots * Self::SLOT,
+            barriers,
             n_slots,
             slot: 0,
             parity: 0,
@@ -122,13 +129,15 @@ impl<'a, const G: u32, const K: usize, const INPUTS: u32> Rows<'a, G, K, INPUTS>
         while i < count && self.load_row < self.p.n_rows {
             let (tensor, pitch) =
                 if self.load_input == 0 { (self.p.input, self.p.in_pitch) } else { (self.p.dy, self.p.dy_pitch) };
-            let (barrier, bytes) = (self.barriers + 8 * self.load_slot, self.n_pieces * PIECE);
+            let left = self.n_pieces.saturating_sub(self.first);
+            let bytes = PIECE * if left < Self::PIECES { left } else { Self::PIECES };
+            let barrier = self.barriers + 8 * self.load_slot;
             let rest = self.p.n_rows - self.load_row;
             let count = if rest < Self::AT_A_TIME { rest } else { Self::AT_A_TIME };
             mbarrier::arrive_expect_bytes(barrier, count * bytes);
             let mut row = 0;
-            while row < count {
-                let from = self.begin(tensor, pitch, self.load_row + row);
+            while row < count && bytes > 0 {
+                let from = self.begin(tensor, pitch, self.load_row + row) + u64::from(self.first * PIECE);
                 let to = self.ring + self.load_slot * Self::SLOT + row * Self::ROW;
                 tma::load_bytes(to, from as *const u8, bytes, barrier);
                 row += 1;
@@ -156,7 +165,7 @@ impl<'a, const G: u32, const K: usize, const INPUTS: u32> Rows<'a, G, K, INPUTS>
 
     #[inline(always)]
     fn piece(&self, k: usize) -> u32 {
-        k as u32 * G + self.lane
+        k as u32 * Self::ABREAST + self.piece
     }
 
     /// Whether the thread's row has its piece `k`.
@@ -181,7 +190,7 @@ impl<'a, const G: u32, const K: usize, const INPUTS: u32> Rows<'a, G, K, INPUTS>
             if self.has(k) {
                 input = 0;
                 while input < N {
-                    let at = *from.get_unchecked(input) + self.own * Self::ROW + self.piece(k) * PIECE;
+                    let at = *from.get_unchecked(input) + self.own * Self::ROW + (self.piece(k) - self.first) * PIECE;
                     *words.get_unchecked_mut(input).get_unchecked_mut(k) = shared::load_x4(at);
                     input += 1;
                 }
@@ -191,10 +200,17 @@ impl<'a, const G: u32, const K: usize, const INPUTS: u32> Rows<'a, G, K, INPUTS>
         words
     }
 
-    /// What a warp has found out in the slots of this turn, for [`found`](Self::found); what the row took up of the ring
-    /// is loaded anew.
+    /// Loads anew what the row at hand took up of the ring.
     #[inline(always)]
-    unsafe fn publish(&mut self, slots: *mut f32, found: [f32; 2]) {
+    unsafe fn refill(&mut self) {
+        warp::sync_warp();
+        // A number that the compiler does not know, so that it makes a loop of few registers.
+        self.load(schedule::opaque(INPUTS));
+    }
+
+    /// What a warp has found out in the slots of this turn, for [`found`](Self::found).
+    #[inline(always)]
+    unsafe fn publish(slots: *mut f32, found: [f32; 2]) {
         if G > WARP {
             let warp_idx = thread::warp_idx();
             if thread::lane_id() == 0 {
@@ -202,11 +218,7 @@ impl<'a, const G: u32, const K: usize, const INPUTS: u32> Rows<'a, G, K, INPUTS>
                 *slots.add((WARP + warp_idx) as usize) = found[1];
             }
             thread::sync_threads();
-        } else {
-            warp::sync_warp();
         }
-        // A number that the compiler does not know, so that it makes a loop of few registers.
-        self.load(schedule::opaque(INPUTS));
     }
 
     /// What the warp that is this lane's in turn has found out.
@@ -257,8 +269,9 @@ unsafe fn forward_of<T: Vector, const G: u32, const K: usize, const LOG: bool>(p
     while rows.there() {
         let slots = of_turn(shared.slots, turn);
         let [x] = rows.pieces::<1>(T::pack([f32::NEG_INFINITY; MAX_LANES])[0]);
+        rows.refill();
         let (of_warp, powers) = powers_of_warp::<T, G, K>(&x, p.kind == SoftmaxKind::Fast as u32);
-        rows.publish(slots, [of_warp.max, of_warp.sum]);
+        Rows::<G, K, 1>::publish(slots, [of_warp.max, of_warp.sum]);
         let mut of_row = of_warp;
         if G > WARP {
             let [max, sum] = Rows::<G, K, 1>::found(slots);
@@ -377,7 +390,9 @@ unsafe fn backward_of<T: Vector, const G: u32, const K: usize, const LOG: bool>(
         let add = |a: f32, b: f32| a + b;
         let [y, dy] = rows.pieces::<2>(0);
         let mut sum = over_lanes::<G>(sum_of::<T, K>(&y, &dy, LOG, 0.0), add);
-        rows.publish(slots, [sum, 0.0]);
+        Rows::<G, K, 2>::publish(slots, [sum, 0.0]);
+        // Not before: it takes registers.
+        rows.refill();
         if G > WARP {
             sum = over_warps::<G>(Rows::<G, K, 2>::found(slots)[0], add);
         }

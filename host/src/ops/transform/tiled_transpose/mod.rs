@@ -106,11 +106,10 @@ impl Transposition {
     pub(in crate::ops) fn new(x: &TensorDesc, y: &TensorDesc, context: &Context) -> Result<Self, Error> {
         let refused = |Refusal(reason)| Error::bad("transform", "y", reason);
         let symbol = symbol(x, context).map_err(refused)?;
-        Ok(Transposition {
-            function: context.function(symbol)?,
-            programmatic: SM90_KERNELS.iter().any(|row| row.0 == symbol),
-            geometry: Geometry::of(x, y).map_err(refused)?,
-        })
+        let (function, geometry) = (context.function(symbol)?, Geometry::of(x, y).map_err(refused)?);
+        let shared_bytes = geometry.aligned.params.shared_bytes().max(geometry.any.params.shared_bytes());
+        function.allow_dynamic_shared(shared_bytes as usize)?;
+        Ok(Transposition { function, programmatic: SM90_KERNELS.iter().any(|row| row.0 == symbol), geometry })
     }
 
     /// Queues it; `beside` if the launch before was of another transposition, of other memory.

@@ -28,11 +28,12 @@ const MAX_RUN_ROWS: u32 = 256;
 const LEAST_STAGED_ROWS: u32 = 8;
 /// What they are a multiple of. Of odd rows, of 7 x 7 planes, most took up to 10 % longer than composed bytes (H200).
 const STAGED_ROWS: u32 = 4;
-/// The least columns of such a tile where there are more: a row has two sectors then.
-const LEAST_STAGED_COLS: u32 = 32;
-/// The most shared memory of tiles that are read or written as runs, for which a multiprocessor has room five times then,
-/// for most of them six to eight times; and no more than a launch may ask for without further ado.
-const MAX_SHARED_BYTES: u32 = 44 << 10;
+/// The least columns of such a tile where there are more, the most that fit: a row has a line of the memory then, or at
+/// least two sectors.
+const LEAST_STAGED_COLS: [u32; 2] = [64, 32];
+/// The most shared memory of tiles that are read or written as runs, for which a multiprocessor has room four times then,
+/// for most of them six to eight times.
+const MAX_SHARED_BYTES: u32 = 55 << 10;
 /// The most rows of other tiles.
 const MAX_ROWS: u32 = 512;
 /// The most tiles along the columns of which the others share out a small last one.
@@ -231,14 +232,17 @@ impl Shape {
         let [at_sectors, _] = m.are_aligned(i64::from(SECTOR_COLS));
         let unit = if at_sectors { SECTOR_COLS } else { RUN };
         let padded_rows = rows.next_multiple_of(8);
-        let most = (TILE_BYTES / (padded_rows * 2) / unit * unit).max(LEAST_STAGED_COLS);
-        let tile_cols = even_share(m.count, cols, most, LEAST_STAGED_COLS).next_multiple_of(unit);
-        let tile_cols = tile_cols.min(cols.next_multiple_of(RUN));
-        let row_bytes = staged_pitch(tile_cols.min(cols) * 2);
-        if padded_rows * row_bytes + padded_rows / 8 * 16 + tile_cols * rows * 2 > MAX_SHARED_BYTES {
-            return None;
-        }
-        Some(Shape { store: STORE_STAGED, rows, cols: tile_cols })
+        let of_least = |least: u32| {
+            let most = (TILE_BYTES / (padded_rows * 2) / unit * unit).max(least);
+            let tile_cols = even_share(m.count, cols, most, least).next_multiple_of(unit);
+            tile_cols.min(cols.next_multiple_of(RUN))
+        };
+        let fits = |tile_cols: &u32| {
+            let row_bytes = staged_pitch((*tile_cols).min(cols) * 2);
+            padded_rows * row_bytes + padded_rows / 8 * 16 + tile_cols * rows * 2 <= MAX_SHARED_BYTES
+        };
+        let cols = LEAST_STAGED_COLS.map(of_least).into_iter().find(fits)?;
+        Some(Shape { store: STORE_STAGED, rows, cols })
     }
 
     /// Tiles with all columns where those are no multiple of what matrices are read of, and rows lie without gaps: they

@@ -1,14 +1,14 @@
 //! Statistics of rows, and y.
 
 use super::join::{SLOTS, join_block};
-use super::place::{LANES, Place, parameter, prefetch, set_parameter, store};
+use super::place::{LANES, Place, neighbours, parameter, prefetch, set_parameter, store};
 use crate::math::approximate::inverse_sqrt;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, widened};
 use cuda_std::math::{max_nan_f32, min_nan_f32, reciprocal_approx};
 use cuda_std::thread::{block_idx_x, grid_dim_x, grid_threads_1d, index_1d, lane_id, sync_threads, thread_idx_x};
 use cuda_std::{guarded, shared_array, warp};
-use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, RUN_ALONE, RUN_WITH_Z, tensor};
+use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, LONG_RUN, RUN, tensor};
 
 /// Number of elements, mean, sum of squared deviations from it.
 type Moments = [f32; 3];
@@ -317,30 +317,81 @@ pub unsafe fn infer<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams
     finish::<T, V, false>(p, &place, || running::<T, V>(p, &place));
 }
 
-/// The same by blocks that have a short run of positions each, as those of a copy: no loop, and so fewer registers and
-/// more blocks at a time. Single elements are left to blocks that stay.
+/// The same by blocks that have a run of positions each, as those of a copy: where one is done, the next one begins, and
+/// all that the memory has under way lies close together. Single elements are left to blocks that stay.
 #[inline(always)]
 pub unsafe fn infer_runs<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
+    infer_runs_of::<T, V, { 2 * RUN as usize }, { RUN as usize }>(p)
+}
+
+/// The same of longer runs.
+#[inline(always)]
+pub unsafe fn infer_long_runs<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
+    infer_runs_of::<T, V, { 2 * LONG_RUN as usize }, { LONG_RUN as usize }>(p)
+}
+
+/// So many places of x alone, and of x and z.
+#[inline(always)]
+unsafe fn infer_runs_of<T: Element<Acc = f32>, const V: usize, const ALONE: usize, const WITH_Z: usize>(
+    p: &ChannelwiseParams,
+) {
     if V == 1 {
         return infer::<T, V>(p);
     }
     let place = Place::of_run::<V>(p);
     if p.addresses[tensor::DY] == 0 {
-        infer_run::<T, V, 1, { RUN_ALONE as usize }>(p, &place, [tensor::X]);
+        infer_run::<T, V, 1, ALONE>(p, &place, [tensor::X]);
     } else {
-        infer_run::<T, V, 2, { RUN_WITH_Z as usize }>(p, &place, [tensor::X, tensor::DY]);
+        infer_run::<T, V, 2, WITH_Z>(p, &place, [tensor::X, tensor::DY]);
     }
 }
 
-/// With or without z, at `K` places.
+/// At `K` places.
 #[inline(always)]
 unsafe fn infer_run<T: Element<Acc = f32>, const V: usize, const N: usize, const K: usize>(
     p: &ChannelwiseParams,
     place: &Place,
     tensors: [usize; N],
 ) {
-    let begin = || of_channels::<T, V>(p, place, running::<T, V>(p, place));
-    place.once::<T, V, N, K, _>(p, tensors, begin, write::<T, V, N>(p, place));
+    let are_wide = p.running_is_wide & p.parameters_are_wide != 0 && p.channels_per_parameter.divisor == 1;
+    let [of_scale, of_bias, .., of_running] = p.parameter_strides;
+    let are_there = p.running_var != 0 && p.running_mean != 0 && p.scale != 0 && p.bias != 0;
+    let at_sixteens = (p.running_var | p.running_mean | p.scale | p.bias) & 15 == 0;
+    let are_usual = are_wide && are_there && at_sixteens && of_scale == 1 && of_bias == 1 && of_running == 1;
+    // Each branch has closures of its own: what two call is not inlined.
+    if are_usual {
+        place.once::<T, V, N, K, _>(
+            p,
+            tensors,
+            tensor::OUT,
+            || of_usual_channels::<V>(p, place.channel),
+            #[inline(always)]
+            |of_channels, to, words, there| write::<T, V, N>(p, of_channels, to, words, there),
+        );
+    } else {
+        place.once::<T, V, N, K, _>(
+            p,
+            tensors,
+            tensor::OUT,
+            || of_channels::<T, V>(p, place, running::<T, V>(p, place)),
+            #[inline(always)]
+            |of_channels, to, words, there| write::<T, V, N>(p, of_channels, to, words, there),
+        );
+    }
+}
+
+/// What is known of channels by running statistics, where all of it lies as f32 in the channels' order: under way at once.
+#[inline(always)]
+unsafe fn of_usual_channels<const V: usize>(p: &ChannelwiseParams, channel: u32) -> OfChannels<V> {
+    let at = u64::from(channel) * 4;
+    let variance = neighbours::<V>(p.running_var + at);
+    let mean = neighbours::<V>(p.running_mean + at);
+    let (scale, bias) = (neighbours::<V>(p.scale + at), neighbours::<V>(p.bias + at));
+    let mut factor = scale;
+    for_each!(I < V, {
+        *factor.get_unchecked_mut(I) *= inverse_sqrt(*variance.get_unchecked(I) + p.epsilon);
+    });
+    (mean, factor, bias)
 }
 
 /// Means and inverse standard deviations by running statistics; 0 and 1 where there are none.
@@ -390,7 +441,15 @@ unsafe fn finish_some<
     statistics: impl Fn() -> ([f32; V], [f32; V]),
 ) {
     let begin = || of_channels::<T, V>(p, place, statistics());
-    place.walk::<T, V, N, K, LAST_FIRST, AHEAD, _>(p, tensors, begin, write::<T, V, N>(p, place));
+    place.walk::<T, V, N, K, LAST_FIRST, AHEAD, _>(
+        p,
+        tensors,
+        begin,
+        #[inline(always)]
+        |of_channels, image, at, words| {
+            write::<T, V, N>(p, of_channels, place.address::<T>(p, tensor::OUT, image, at), words, true);
+        },
+    );
 }
 
 /// Means, factors and biases of a vector's channels.
@@ -411,32 +470,29 @@ unsafe fn of_channels<T: Element<Acc = f32>, const V: usize>(
     (mean, factor, place.parameters::<T, V>(p, p.bias, wide, strides[1], 0.0))
 }
 
-/// What writes y at a place, of x's vector, and z's if `N` is 2.
+/// Writes y at an address, if it is there, of x's vector, and z's if `N` is 2.
 #[inline(always)]
-fn write<T: Element<Acc = f32>, const V: usize, const N: usize>(
+unsafe fn write<T: Element<Acc = f32>, const V: usize, const N: usize>(
     p: &ChannelwiseParams,
-    place: &Place,
-) -> impl Fn(&OfChannels<V>, u32, u32, &[[u32; 4]; N]) {
-    #[inline(always)]
-    move |(mean, factor, bias), image, at, words| {
-        // SAFETY: `V` elements and `N` tensors have places; the walk that calls this gives places that are there.
-        unsafe {
-            let mut y = widened::<T, V>(words.get_unchecked(0));
-            for_each!(I < V, {
-                let y = y.get_unchecked_mut(I);
-                *y = (*y - *mean.get_unchecked(I)) * *factor.get_unchecked(I) + *bias.get_unchecked(I);
-            });
-            if N > 1 {
-                let z = widened::<T, V>(words.get_unchecked(N - 1));
-                for_each!(I < V, {
-                    *y.get_unchecked_mut(I) += *z.get_unchecked(I);
-                });
-            }
-            for_each!(I < V, {
-                let y = y.get_unchecked_mut(I);
-                *y = min_nan_f32(max_nan_f32(*y, p.low), p.high);
-            });
-            store::<T, V>(p, place.address::<T>(p, tensor::OUT, image, at), y);
-        }
+    (mean, factor, bias): &OfChannels<V>,
+    to: u64,
+    words: &[[u32; 4]; N],
+    there: bool,
+) {
+    let mut y = widened::<T, V>(words.get_unchecked(0));
+    for_each!(I < V, {
+        let y = y.get_unchecked_mut(I);
+        *y = (*y - *mean.get_unchecked(I)) * *factor.get_unchecked(I) + *bias.get_unchecked(I);
+    });
+    if N > 1 {
+        let z = widened::<T, V>(words.get_unchecked(N - 1));
+        for_each!(I < V, {
+            *y.get_unchecked_mut(I) += *z.get_unchecked(I);
+        });
     }
+    for_each!(I < V, {
+        let y = y.get_unchecked_mut(I);
+        *y = min_nan_f32(max_nan_f32(*y, p.low), p.high);
+    });
+    store::<T, V>(p, to, y, there);
 }

@@ -2,8 +2,9 @@
 
 use crate::math::chunks;
 use crate::math::element::Element;
-use crate::math::vector::{for_each, read, write_narrowed};
+use crate::math::vector::{for_each, narrowed, read, widened, write_narrowed};
 use core::intrinsics::unchecked_div;
+use cuda_std::guarded;
 use cuda_std::memory::X4;
 use cuda_std::memory::prefetch_l2;
 use cuda_std::thread::{block_idx_x, block_idx_y, thread_idx_x};
@@ -99,15 +100,15 @@ impl Place {
     fn of_lane<const V: usize>(p: &ChannelwiseParams, block: u32, part: u32) -> (Self, u32, u32) {
         let s = &p.share;
         let thread = thread_idx_x();
-        // SAFETY: there is at least one lane.
-        let (row, rows) = unsafe { (unchecked_div(thread, s.lanes), unchecked_div(BLOCK, s.lanes)) };
-        let channel = (block * s.lanes + thread - row * s.lanes) * V as u32;
+        let ((row, lane), (rows, _)) = (s.by_lanes.div_rem(thread), s.by_lanes.div_rem(BLOCK));
+        let channel = (block * s.lanes + lane) * V as u32;
         let there = row < rows && channel < s.channels;
         (Place { channel, there, images: [0, 1, 1], positions: [0; 3], part, apart: s.lanes }, row, rows)
     }
 
     /// Loads the vectors of some tensors at the first `K` of the thread's places in its first image, and calls `consume`
-    /// with each place's. Calls `begin` once, behind the loads: what it reads is under way with them.
+    /// with each place's, its address in `out`, and whether it is there. Calls `begin` once, behind the loads: what it
+    /// reads is under way with them.
     ///
     /// # Safety
     /// As [`walk`](Self::walk); all the tensors are there.
@@ -116,27 +117,34 @@ impl Place {
         &self,
         p: &ChannelwiseParams,
         tensors: [usize; N],
+        out: usize,
         begin: impl FnOnce() -> I,
-        consume: impl Fn(&I, u32, u32, &[[u32; 4]; N]),
+        consume: impl Fn(&I, u64, &[[u32; 4]; N], bool),
     ) {
         let ([image, ..], [first, step, end]) = (self.images, self.positions);
         if !self.there {
             return;
         }
+        // An address a tensor, from which others are so many bytes away: each of its own would take as long as its vector.
+        let at = #[inline(always)]
+        |tensor: usize| {
+            let apart = i64::from(step) * p.strides[tensor][1] * size_of::<T>() as i64;
+            (self.address::<T>(p, tensor, image, first), apart as u64)
+        };
         let mut loaded = [[[0u32; 4]; N]; K];
-        for_each!(J < K, {
-            let at = first + J as u32 * step;
-            for_each!(M < N, {
-                let address = self.address::<T>(p, *tensors.get_unchecked(M), image, at);
-                *loaded.get_unchecked_mut(J).get_unchecked_mut(M) = load::<T, V>(address, at < end);
+        for_each!(M < N, {
+            let (from, apart) = at(*tensors.get_unchecked(M));
+            for_each!(J < K, {
+                let there = first + J as u32 * step < end;
+                *loaded.get_unchecked_mut(J).get_unchecked_mut(M) =
+                    load::<T, V>(from.wrapping_add((J as u64).wrapping_mul(apart)), there);
             });
         });
         let of_channels = begin();
+        let (to, apart) = at(out);
         for_each!(J < K, {
-            let at = first + J as u32 * step;
-            if at < end {
-                consume(&of_channels, image, at, loaded.get_unchecked(J));
-            }
+            let there = first + (J as u32 * step) < end;
+            consume(&of_channels, to.wrapping_add((J as u64).wrapping_mul(apart)), loaded.get_unchecked(J), there);
         });
     }
 
@@ -312,7 +320,7 @@ impl Place {
 /// # Safety
 /// They are there, at a multiple of 16.
 #[inline(always)]
-unsafe fn neighbours<const V: usize>(address: u64) -> [f32; V] {
+pub unsafe fn neighbours<const V: usize>(address: u64) -> [f32; V] {
     let from = address as *const X4<f32>;
     let mut values = [0.0; V];
     for_each!(I < V, {
@@ -336,21 +344,33 @@ unsafe fn load<T: Element<Acc = f32>, const V: usize>(address: u64, there: bool)
     }
 }
 
-/// Writes `alpha · result + beta · prior`.
+/// Writes `alpha · result + beta · prior` where `there`; vectors without a branch, behind which others' would wait.
 ///
 /// # Safety
-/// It is there, at a multiple of 16 unless `V` is 1, and no other thread touches it.
+/// It is there then, at a multiple of 16 unless `V` is 1, and no other thread touches it.
 #[inline(always)]
-pub unsafe fn store<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams, address: u64, result: [f32; V]) {
+pub unsafe fn store<T: Element<Acc = f32>, const V: usize>(
+    p: &ChannelwiseParams,
+    address: u64,
+    result: [f32; V],
+    there: bool,
+) {
+    let has_prior = there && p.beta != 0.0;
     let mut prior = [0.0; V];
-    if p.beta != 0.0 {
+    if V > 1 {
+        prior = widened::<T, V>(&guarded::load_x4_own(address, u32::from(has_prior)));
+    } else if has_prior {
         prior = read::<T, V>(address);
     }
     let mut values = [0.0; V];
     for_each!(I < V, {
         *values.get_unchecked_mut(I) = p.alpha * *result.get_unchecked(I) + p.beta * *prior.get_unchecked(I);
     });
-    write_narrowed::<T, V>(address, &values);
+    if V > 1 {
+        guarded::store_x4(address, narrowed::<T, V>(&values), u32::from(there));
+    } else if there {
+        write_narrowed::<T, V>(address, &values);
+    }
 }
 
 /// Element `i` of a vector of f32.

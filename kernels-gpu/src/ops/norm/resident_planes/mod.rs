@@ -30,7 +30,7 @@ use crate::math::vector::for_each;
 use crate::ops::norm::channelwise::resident::{Backward, Forward, Pass};
 use cuda_std::barrier::fence_proxy_async_shared;
 use cuda_std::thread::{block_idx_x, block_idx_y, lane_id, sync_threads, thread_idx_x};
-use cuda_std::tma::{self, EVICT_FIRST};
+use cuda_std::tma;
 use cuda_std::{mbarrier, schedule, shared, warp};
 use kernel_abi::ops::norm::channelwise::tensor;
 use kernel_abi::ops::norm::resident_planes::{FACTORS, MAX_GROUP, MAX_STAGES, ROLE, ResidentPlanesParams, STAGE_ALIGN};
@@ -250,7 +250,7 @@ unsafe fn bring<T>(b: &Block<'_>) {
             for_each!(I < ALL, {
                 if (I as u32) < p.tensors {
                     let from = b.address::<T>(BROUGHT[I], channel, unit) as *const u8;
-                    tma::load_bytes_cached(to + I as u32 * p.pitch, from, p.unit_bytes, full, EVICT_FIRST);
+                    tma::load_bytes(to + I as u32 * p.pitch, from, p.unit_bytes, full);
                 }
             });
             unit += LANES;

@@ -2,7 +2,7 @@
 
 use super::{
     BOTH, LANES, Place, anew, are_simple, given_or, load_row, parameter_words, parameters, rows_of_block, statistics,
-    store, store_statistics,
+    store, store_statistics, store_where, streams,
 };
 use crate::math::element::Element;
 use crate::math::vector::for_each;
@@ -110,25 +110,39 @@ unsafe fn finish_row<
     if at.thread == 0 {
         store_statistics(p, at.row, mean, inv_std);
     }
+    // Parameters that lie as columns do are all under way before the first is waited for, where there are registers.
+    let (together, mut scales) = (SIMPLE && !beside && THREADS > LANES, [[0u32; 4]; VECTORS]);
+    if together {
+        for_each!(J < VECTORS, {
+            let column = at.column::<E, THREADS>(J);
+            *scales.get_unchecked_mut(J) = parameter_words::<T>(p.scale, column, column < p.row_elems);
+        });
+    }
     for_each!(J < VECTORS, {
         let column = at.column::<E, THREADS>(J);
-        if column < p.row_elems {
+        let there = column < p.row_elems;
+        if together || there {
             let mut y = anew::<T, E, SCARCE>(x.get_unchecked(J));
-            let scale = if beside {
-                given_or::<T, E>(p.scale, &given[0], 1.0)
+            let [scale, bias] = if beside {
+                [given_or::<T, E>(p.scale, &given[0], 1.0), given_or::<T, E>(p.bias, &given[1], 0.0)]
+            } else if together {
+                let bias = parameter_words::<T>(p.bias, column, there);
+                [given_or::<T, E>(p.scale, scales.get_unchecked(J), 1.0), given_or::<T, E>(p.bias, &bias, 0.0)]
             } else {
-                parameters::<T, E, SIMPLE>(p, p.scale, at.row, column, 1.0)
-            };
-            let bias = if beside {
-                given_or::<T, E>(p.bias, &given[1], 0.0)
-            } else {
-                parameters::<T, E, SIMPLE>(p, p.bias, at.row, column, 0.0)
+                [(p.scale, 1.0), (p.bias, 0.0)].map(
+                    #[inline(always)]
+                    |(address, or)| parameters::<T, E, SIMPLE>(p, address, at.row, column, or),
+                )
             };
             for_each!(I < E, {
                 let y = y.get_unchecked_mut(I);
                 *y = (*y - mean) * inv_std * *scale.get_unchecked(I) + *bias.get_unchecked(I);
             });
-            store::<T, E>(p, at.row, column, y);
+            if together {
+                store_where::<T, E>(p, at.row, column, y, there);
+            } else {
+                store::<T, E>(p, at.row, column, y, streams(THREADS, VECTORS));
+            }
         }
     });
 }

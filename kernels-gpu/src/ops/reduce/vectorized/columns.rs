@@ -8,7 +8,10 @@ use crate::math::vector::{for_each, widened};
 use crate::math::words::load_words;
 use cuda_std::guarded;
 use cuda_std::thread::{block_idx_x, block_idx_y, sync_threads, thread_idx_x};
-use kernel_abi::ops::reduce::ReducePartsParams;
+use kernel_abi::ops::reduce::{FINISH_LOADS, ReducePartsParams};
+
+/// Parts that a thread has under way together.
+const FINISHED: usize = FINISH_LOADS as usize;
 
 /// Offset of an item, in elements.
 #[inline(always)]
@@ -135,20 +138,20 @@ pub(super) unsafe fn finish<A: Accumulator, const OP: u32>(p: &ReducePartsParams
     if output < p.n_outputs {
         let mut part = slot;
         while part < p.n_parts {
-            let mut parts = [whole; UNROLL];
-            for_each!(K < UNROLL, {
+            let mut parts = [whole; FINISHED];
+            for_each!(K < FINISHED, {
                 // What is read in place of a part behind the last is not used: loads do not wait for a branch.
                 let part = part + K as u32 * slots;
                 let there = if part < p.n_parts { part } else { p.n_parts - 1 };
                 *parts.get_unchecked_mut(K) =
                     *(p.partials as *const A).offset((i64::from(there) * p.n_outputs + output) as isize);
             });
-            for_each!(K < UNROLL, {
+            for_each!(K < FINISHED, {
                 if part + (K as u32 * slots) < p.n_parts {
                     whole = join(OP, whole, *parts.get_unchecked(K));
                 }
             });
-            part += UNROLL as u32 * slots;
+            part += FINISHED as u32 * slots;
         }
     }
     over_rows::<A, 1, OP>(shared, p.finish_lanes, [whole]);

@@ -37,14 +37,14 @@ pub(super) fn is_within(p: &ReducePartsParams, at: u64) -> bool {
 
 /// Items that are loaded together.
 #[derive(Clone, Copy)]
-pub(super) struct Round {
+struct Round {
     words: [[u32; 4]; UNROLL],
     places: [(u64, i32); UNROLL],
 }
 
 /// This item and those `lanes` apart behind it.
 #[inline(always)]
-pub(super) unsafe fn load_round<T: Element, const WHOLE: bool>(p: &ReducePartsParams, from: u64, item: u32) -> Round {
+unsafe fn load_round<T: Element, const WHOLE: bool>(p: &ReducePartsParams, from: u64, item: u32) -> Round {
     let end = part_end(p);
     let mut round = Round { words: [[0; 4]; UNROLL], places: [(0, 0); UNROLL] };
     for_each!(K < UNROLL, {
@@ -58,24 +58,24 @@ pub(super) unsafe fn load_round<T: Element, const WHOLE: bool>(p: &ReducePartsPa
 }
 
 impl Round {
-    /// The elements of one of them, with the index of the first; none that change anything where it is behind the last.
+    /// The elements of one of them; none that change anything where it is behind the last.
     #[inline(always)]
-    pub(super) unsafe fn elements<T: Element, const V: usize, const WHOLE: bool>(
+    unsafe fn elements<T: Element, const V: usize, const WHOLE: bool>(
         &self,
         p: &ReducePartsParams,
         k: usize,
         exists: bool,
         neutral: T::Acc,
-    ) -> ([T::Acc; V], u32) {
+    ) -> [T::Acc; V] {
         let (at, first) = *self.places.get_unchecked(k);
         let words = self.words.get_unchecked(k);
         if WHOLE {
             let words = if exists { *words } else { filled::<T>(neutral) };
-            return (widened::<T, V>(&words), first as u32);
+            return widened::<T, V>(&words);
         }
         // Of a run of no elements, none is taken.
         let n = if exists { p.run as i32 } else { 0 };
-        (of_run::<T, V>(words, at, first, n, !exists || is_within(p, at), neutral), first as u32)
+        of_run::<T, V>(words, at, first, n, !exists || is_within(p, at), neutral)
     }
 }
 
@@ -93,7 +93,7 @@ unsafe fn over_items<T: Element, S: State<T::Acc>, const V: usize, const WHOLE: 
         let round = load_round::<T, WHOLE>(p, from, item);
         for_each!(K < UNROLL, {
             let exists = item + (K as u32 * p.lanes) < end;
-            state.take::<V>(round.elements::<T, V, WHOLE>(p, K, exists, S::neutral()).0);
+            state.take::<V>(round.elements::<T, V, WHOLE>(p, K, exists, S::neutral()));
         });
         item += UNROLL as u32 * p.lanes;
     }
