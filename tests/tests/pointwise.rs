@@ -142,7 +142,7 @@ fn refusals_of_kernels_for_one_operation() {
     assert!(refused("mul a=4x8:f32 b=4x1:f32 c=4x8:f32").contains("lie as c does"));
     assert!(refused("add a=4x8x2:f32 b=4x1x2:f32 c=4x8x2:f32").contains("given b=4x1x2:f32 and c=4x8x2:f32"));
     assert!(refused("add a=4x6:f32 b=1x6:f32 c=4x6:f32").contains("takes 4 elements at a time"));
-    assert!(refused("exp a=65536x65536:f32").contains("counts to 4294966783, c has 4294967296 elements"));
+    assert!(refused("exp a=65536x65536:f32").contains("counts to 4294966527, c has 4294967296 elements"));
     assert!(refused("add a=65536x32768:f32 b=1x32768:f32 c=65536x32768:f32").contains("2^31 - 1, c has 2147483648"));
     assert_eq!(refused("add a=4x8:f32 b=1x8:f32 c=4x8:f32"), "");
 }

@@ -75,8 +75,8 @@ const WIDE_BLOCK: u32 = 768;
 const MEMORY_SHARE: f64 = 0.85;
 /// The most items, so that the number of an item behind the last block has 32 bits.
 const MOST_ITEMS: i64 = u32::MAX as i64 - WIDE_BLOCK as i64;
-/// Items up to which threads may have two accesses: with 50 MB and more they are 2 to 3 % slower (H200).
-const TWO_ITEMS: i64 = 1 << 21;
+/// Items up to which threads may have two accesses: with 25 MB and more they are 1 to 3 % slower (H200).
+const TWO_ITEMS: i64 = 1 << 19;
 /// Items from which there are wide blocks: enough for several on each multiprocessor.
 const WIDE_ITEMS: i64 = 1 << 20;
 

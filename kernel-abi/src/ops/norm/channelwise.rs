@@ -7,8 +7,6 @@ pub const BLOCK: u32 = 256;
 
 /// Positions of a thread that writes by running statistics in one go, of x and z; of x alone it has twice as many.
 pub const RUN: u32 = 2;
-/// The same where there are many: reading what is known of its channels takes a thread as long as some of them.
-pub const LONG_RUN: u32 = 3;
 
 /// Places of the tensors of x's extents in [`ChannelwiseParams`].
 pub mod tensor {

@@ -14,7 +14,6 @@ use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Problem, Stream};
 use kernel_abi::ops::activation::ActivationMode;
 use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, Share, tensor};
-use share::Runs;
 pub(super) use share::{Layout, Shape};
 
 const KERNELS: &[KernelRow] = kernel_abi::norm_channelwise_kernels!(kernel_rows);
@@ -29,8 +28,7 @@ const MEMORY_SHARE: f64 = 0.85;
 /// Steps of a pass, in their order; the last writes what is asked for.
 const FORWARD: &[&str] = &["statistics", "finish_statistics", "apply"];
 const INFERENCE: &[&str] = &["infer"];
-const INFERENCE_IN_SHORT_RUNS: &[&str] = &["infer_runs"];
-const INFERENCE_IN_LONG_RUNS: &[&str] = &["infer_long_runs"];
+const INFERENCE_IN_RUNS: &[&str] = &["infer_runs"];
 const BACKWARD: &[&str] = &["gradient_sums", "finish_gradients", "apply_gradients"];
 const WHOLE_FORWARD: &[&str] = &["whole_forward"];
 const WHOLE_BACKWARD: &[&str] = &["whole_backward"];
@@ -104,7 +102,7 @@ impl Algorithm<NormProblem> for Channelwise {
         for step in steps {
             let config = kernel_for(KERNELS, step, dtype, context).map_err(refused)?[0];
             let kind = match *step {
-                "apply" | "apply_gradients" | "infer" | "infer_runs" | "infer_long_runs" => Kind::Applies,
+                "apply" | "apply_gradients" | "infer" | "infer_runs" => Kind::Applies,
                 "finish_statistics" | "finish_gradients" => Kind::Finishes,
                 _ => Kind::Sums,
             };
@@ -129,11 +127,8 @@ fn steps(problem: &NormProblem, layout: &Layout) -> &'static [&'static str] {
         NormPass::Forward => FORWARD,
         NormPass::Backward if problem.operand("inv_std").is_some() => BACKWARD,
         NormPass::Backward => BACKWARD_ANEW,
-        NormPass::Inference | NormPass::Finalize => match layout.runs {
-            None => INFERENCE,
-            Some(Runs::Short) => INFERENCE_IN_SHORT_RUNS,
-            Some(Runs::Long) => INFERENCE_IN_LONG_RUNS,
-        },
+        NormPass::Inference if layout.in_runs => INFERENCE_IN_RUNS,
+        NormPass::Inference | NormPass::Finalize => INFERENCE,
     }
 }
 
@@ -308,7 +303,7 @@ impl Launch for ChannelwiseLaunch {
                 linear_grid(items * LANES, BLOCK)
             } else {
                 // Single elements are left to blocks that sweep.
-                let in_runs = self.layout.runs.is_some() && share.vectors != 0;
+                let in_runs = self.layout.in_runs && share.vectors != 0;
                 let grid = if in_runs { [share.n_parts, blocks, 1] } else { [blocks, share.n_parts, 1] };
                 LaunchConfig { grid, block: [BLOCK, 1, 1], ..LaunchConfig::default() }
             };

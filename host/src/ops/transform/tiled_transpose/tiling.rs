@@ -484,8 +484,8 @@ mod tests {
     #[test]
     fn ways_of_layers() {
         for (n, c, plane, there, back) in [
-            (256, 512, "14x14", (STORE_MATRICES_NARROW, 64, 200), (STORE_STAGED, 196, 32)),
-            (128, 200, "14x14", (STORE_MATRICES_NARROW, 64, 200), (STORE_STAGED, 196, 40)),
+            (256, 512, "14x14", (STORE_MATRICES_NARROW, 64, 200), (STORE_STAGED, 196, 64)),
+            (128, 200, "14x14", (STORE_MATRICES_NARROW, 64, 200), (STORE_STAGED, 196, 56)),
             (256, 2048, "7x7", (STORE_GATHERED, 128, 56), (STORE_RUN, 49, 128)),
             (128, 672, "7x7", (STORE_GATHERED, 112, 56), (STORE_RUN, 49, 136)),
             (128, 72, "56x56", (STORE_STAGED, 72, 112), (STORE_MATRICES, 128, 72)),

@@ -273,9 +273,9 @@ unsafe fn finish_some<T: Element<Acc = f32>, const V: usize, const N: usize, con
                 let dx = dx.get_unchecked_mut(I);
                 *dx = *factor.get_unchecked(I) * *dx - *shift.get_unchecked(I) - *tilt.get_unchecked(I) * from_mean;
             });
-            store::<T, V>(p, place.address::<T>(p, tensor::OUT, image, at), dx, true);
+            store::<T, V>(p, place.address::<T>(p, tensor::OUT, image, at), dx);
             if p.addresses[tensor::DZ] != 0 {
-                store::<T, V>(p, place.address::<T>(p, tensor::DZ, image, at), g, true);
+                store::<T, V>(p, place.address::<T>(p, tensor::DZ, image, at), g);
             }
         },
     );

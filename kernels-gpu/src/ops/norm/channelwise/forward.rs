@@ -1,14 +1,14 @@
 //! Statistics of rows, and y.
 
 use super::join::{SLOTS, join_block};
-use super::place::{LANES, Place, neighbours, parameter, prefetch, set_parameter, store};
+use super::place::{LANES, Place, neighbours, parameter, prefetch, set_parameter, store, store_where};
 use crate::math::approximate::inverse_sqrt;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, widened};
 use cuda_std::math::{max_nan_f32, min_nan_f32, reciprocal_approx};
 use cuda_std::thread::{block_idx_x, grid_dim_x, grid_threads_1d, index_1d, lane_id, sync_threads, thread_idx_x};
 use cuda_std::{guarded, shared_array, warp};
-use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, LONG_RUN, RUN, tensor};
+use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, RUN, tensor};
 
 /// Number of elements, mean, sum of squared deviations from it.
 type Moments = [f32; 3];
@@ -317,32 +317,18 @@ pub unsafe fn infer<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams
     finish::<T, V, false>(p, &place, || running::<T, V>(p, &place));
 }
 
-/// The same by blocks that have a run of positions each, as those of a copy: where one is done, the next one begins, and
-/// all that the memory has under way lies close together. Single elements are left to blocks that stay.
+/// The same by blocks that have a short run of positions each, as those of a copy: no loop, and so fewer registers and
+/// more blocks at a time. Single elements are left to blocks that stay.
 #[inline(always)]
 pub unsafe fn infer_runs<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
-    infer_runs_of::<T, V, { 2 * RUN as usize }, { RUN as usize }>(p)
-}
-
-/// The same of longer runs.
-#[inline(always)]
-pub unsafe fn infer_long_runs<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
-    infer_runs_of::<T, V, { 2 * LONG_RUN as usize }, { LONG_RUN as usize }>(p)
-}
-
-/// So many places of x alone, and of x and z.
-#[inline(always)]
-unsafe fn infer_runs_of<T: Element<Acc = f32>, const V: usize, const ALONE: usize, const WITH_Z: usize>(
-    p: &ChannelwiseParams,
-) {
     if V == 1 {
         return infer::<T, V>(p);
     }
     let place = Place::of_run::<V>(p);
     if p.addresses[tensor::DY] == 0 {
-        infer_run::<T, V, 1, ALONE>(p, &place, [tensor::X]);
+        infer_run::<T, V, 1, { 2 * RUN as usize }>(p, &place, [tensor::X]);
     } else {
-        infer_run::<T, V, 2, WITH_Z>(p, &place, [tensor::X, tensor::DY]);
+        infer_run::<T, V, 2, { RUN as usize }>(p, &place, [tensor::X, tensor::DY]);
     }
 }
 
@@ -366,7 +352,7 @@ unsafe fn infer_run<T: Element<Acc = f32>, const V: usize, const N: usize, const
             tensor::OUT,
             || of_usual_channels::<V>(p, place.channel),
             #[inline(always)]
-            |of_channels, to, words, there| write::<T, V, N>(p, of_channels, to, words, there),
+            |of_channels, to, words, there| store_where::<T, V>(p, to, result::<T, V, N>(p, of_channels, words), there),
         );
     } else {
         place.once::<T, V, N, K, _>(
@@ -375,7 +361,7 @@ unsafe fn infer_run<T: Element<Acc = f32>, const V: usize, const N: usize, const
             tensor::OUT,
             || of_channels::<T, V>(p, place, running::<T, V>(p, place)),
             #[inline(always)]
-            |of_channels, to, words, there| write::<T, V, N>(p, of_channels, to, words, there),
+            |of_channels, to, words, there| store_where::<T, V>(p, to, result::<T, V, N>(p, of_channels, words), there),
         );
     }
 }
@@ -447,7 +433,8 @@ unsafe fn finish_some<
         begin,
         #[inline(always)]
         |of_channels, image, at, words| {
-            write::<T, V, N>(p, of_channels, place.address::<T>(p, tensor::OUT, image, at), words, true);
+            let to = place.address::<T>(p, tensor::OUT, image, at);
+            store::<T, V>(p, to, result::<T, V, N>(p, of_channels, words));
         },
     );
 }
@@ -470,15 +457,13 @@ unsafe fn of_channels<T: Element<Acc = f32>, const V: usize>(
     (mean, factor, place.parameters::<T, V>(p, p.bias, wide, strides[1], 0.0))
 }
 
-/// Writes y at an address, if it is there, of x's vector, and z's if `N` is 2.
+/// y, of x's vector, and z's if `N` is 2.
 #[inline(always)]
-unsafe fn write<T: Element<Acc = f32>, const V: usize, const N: usize>(
+unsafe fn result<T: Element<Acc = f32>, const V: usize, const N: usize>(
     p: &ChannelwiseParams,
     (mean, factor, bias): &OfChannels<V>,
-    to: u64,
     words: &[[u32; 4]; N],
-    there: bool,
-) {
+) -> [f32; V] {
     let mut y = widened::<T, V>(words.get_unchecked(0));
     for_each!(I < V, {
         let y = y.get_unchecked_mut(I);
@@ -494,5 +479,5 @@ unsafe fn write<T: Element<Acc = f32>, const V: usize, const N: usize>(
         let y = y.get_unchecked_mut(I);
         *y = min_nan_f32(max_nan_f32(*y, p.low), p.high);
     });
-    store::<T, V>(p, to, y, there);
+    y
 }

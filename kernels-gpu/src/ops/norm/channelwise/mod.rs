@@ -1,6 +1,6 @@
 //! Channels-last and planar images: sums over parts of channels, then one pass.
 //!
-//! Grid: channels along x, parts along y (of runs the other way round), as `kernel_abi::ops::norm::channelwise`
+//! Grid: channels along x, parts along y (of `infer_runs` the other way round), as `kernel_abi::ops::norm::channelwise`
 //! shares them out; blocks of 256 threads.
 //! A thread keeps to the channels of one vector, or to one channel whose vectors lie along positions. Means and squared
 //! deviations of threads and of parts are joined by Chan's formula (Chan, Golub and LeVeque 1979), in a fixed order.
@@ -12,7 +12,7 @@ mod place;
 pub(super) mod resident;
 
 pub use backward::{apply_gradients, finish_gradients, gradient_sums, whole_backward};
-pub use forward::{apply, finish_statistics, infer, infer_long_runs, infer_runs, statistics, whole_forward};
+pub use forward::{apply, finish_statistics, infer, infer_runs, statistics, whole_forward};
 
 use backward::{blend, gradient};
 use forward::{finish_row, prefetch_running};

@@ -344,33 +344,41 @@ unsafe fn load<T: Element<Acc = f32>, const V: usize>(address: u64, there: bool)
     }
 }
 
-/// Writes `alpha · result + beta · prior` where `there`; vectors without a branch, behind which others' would wait.
+/// Writes `alpha · result + beta · prior`.
 ///
 /// # Safety
-/// It is there then, at a multiple of 16 unless `V` is 1, and no other thread touches it.
+/// It is there, at a multiple of 16 unless `V` is 1, and no other thread touches it.
 #[inline(always)]
-pub unsafe fn store<T: Element<Acc = f32>, const V: usize>(
+pub unsafe fn store<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams, address: u64, result: [f32; V]) {
+    let mut prior = [0.0; V];
+    if p.beta != 0.0 {
+        prior = read::<T, V>(address);
+    }
+    write_narrowed::<T, V>(address, &blended::<V>(p, result, prior));
+}
+
+/// The same of a vector where it is `there`, without a branch, behind which others would wait.
+///
+/// # Safety
+/// As [`store`], where it is.
+#[inline(always)]
+pub unsafe fn store_where<T: Element<Acc = f32>, const V: usize>(
     p: &ChannelwiseParams,
     address: u64,
     result: [f32; V],
     there: bool,
 ) {
-    let has_prior = there && p.beta != 0.0;
-    let mut prior = [0.0; V];
-    if V > 1 {
-        prior = widened::<T, V>(&guarded::load_x4_own(address, u32::from(has_prior)));
-    } else if has_prior {
-        prior = read::<T, V>(address);
-    }
+    let prior = widened::<T, V>(&guarded::load_x4_own(address, u32::from(there && p.beta != 0.0)));
+    guarded::store_x4(address, narrowed::<T, V>(&blended::<V>(p, result, prior)), u32::from(there));
+}
+
+#[inline(always)]
+fn blended<const V: usize>(p: &ChannelwiseParams, result: [f32; V], prior: [f32; V]) -> [f32; V] {
     let mut values = [0.0; V];
     for_each!(I < V, {
-        *values.get_unchecked_mut(I) = p.alpha * *result.get_unchecked(I) + p.beta * *prior.get_unchecked(I);
+        values[I] = p.alpha * result[I] + p.beta * prior[I];
     });
-    if V > 1 {
-        guarded::store_x4(address, narrowed::<T, V>(&values), u32::from(there));
-    } else if there {
-        write_narrowed::<T, V>(address, &values);
-    }
+    values
 }
 
 /// Element `i` of a vector of f32.
