@@ -17,7 +17,7 @@ const FORWARD_TOGETHER: i64 = 3;
 const TOGETHER: i64 = 2;
 /// Vectors of a multiprocessor up to which inference has blocks with a run of positions each, which read what is known of
 /// their channels for a few vectors: of up to 0.8 MB (N = 1) that takes 5 to 10 % less, of 7 MB and more 15 to 30 % more
-/// (H200); with twice as many positions a thread still 3 to 24 % more.
+/// (H200); with six positions a thread still 6 to 27 % more of 192 channels and more.
 const RUN_VECTORS: i64 = BLOCK as i64 * 2 * RUN as i64;
 /// Vectors of a thread up to which blocks are no more than are there together: what each begins and ends with takes as
 /// long as some of them.
