@@ -5,7 +5,7 @@
 
 use super::access::Does;
 use super::machine::Machine;
-use super::pending::{Pending, ShownCombine, Source};
+use super::pending::{ShownCombine, Source};
 use super::registers::{LANES, lanes};
 use super::warp::{Flow, Warp};
 use super::{Fault, Kind, spaces};
@@ -180,12 +180,8 @@ impl Warp {
                     }
                     let words = from.iter().map(|&from| self.value(from, lane)).collect();
                     let combine = combine.clone().map(ShownCombine);
-                    machine.pending.push(Pending {
-                        source: Source::Words { words, bytes: *bytes, combine },
-                        targets: vec![(block, inner, barrier_block, barrier)],
-                        who,
-                        bytes: total as u32,
-                    });
+                    let source = Source::Words { words, bytes: *bytes, combine };
+                    machine.start_copy(source, vec![(block, inner, barrier_block, barrier)], who, total as u32);
                 }
             }
             Op::Map { into, from, block, is_generic } => {

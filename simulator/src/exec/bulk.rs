@@ -2,7 +2,7 @@
 
 use super::access::{Does, read, write};
 use super::machine::Machine;
-use super::pending::{Pending, Source};
+use super::pending::Source;
 use super::registers::{LANES, lanes};
 use super::warp::Warp;
 use super::{Fault, Kind, spaces};
@@ -178,7 +178,7 @@ impl Warp {
                 multiple_of_16(inner, bytes)?;
                 machine.locate(who, Space::SharedCluster, place, bytes, Does::Async)?;
                 let targets = self.targets(machine, (block, inner), barrier, *blocks, lane)?;
-                machine.pending.push(Pending { source, targets, who, bytes: bytes as u32 });
+                machine.start_copy(source, targets, who, bytes as u32);
             }
             Bulk::TensorLoad { to, map, coordinates, offsets, im2col, barrier, blocks } => {
                 let map = self.tensor_map(machine, map, lane)?;
@@ -191,7 +191,7 @@ impl Warp {
                 check_plan(machine, block, &plan)?;
                 let targets = self.targets(machine, (block, inner), barrier, *blocks, lane)?;
                 let bytes = plan.bytes;
-                machine.pending.push(Pending { source: Source::Tensor(plan), targets, who, bytes });
+                machine.start_copy(Source::Tensor(plan), targets, who, bytes);
             }
             Bulk::Store { to, from, bytes, combine } => {
                 let bytes = value(self, *bytes) as usize;

@@ -163,8 +163,7 @@ impl<'l> Cluster<'l> {
     fn beside(&mut self, i: usize) -> Result<(), Fault> {
         let machine = &mut self.machine;
         while !machine.pending.is_empty() && machine.random.one_in(3) {
-            let at = machine.random.below(machine.pending.len());
-            machine.land(at)?;
+            machine.land_any()?;
         }
         let warp = &mut self.warps[i];
         if warp.copies.len() > 0 && machine.random.one_in(4) {
@@ -224,7 +223,9 @@ impl<'l> Cluster<'l> {
         let count = self.warps[i].stores.len();
         self.warps[i].land_stores(&mut self.machine, count)?;
         let count = self.warps[i].copies.len();
-        self.warps[i].land_copies(&mut self.machine, count)
+        self.warps[i].land_copies(&mut self.machine, count)?;
+        let block = self.warps[i].block;
+        if self.machine.blocks[block].live_warps == 0 { self.machine.refuse_pending(block) } else { Ok(()) }
     }
 
     /// Which warps wait for what.

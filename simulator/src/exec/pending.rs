@@ -37,9 +37,41 @@ pub(super) struct Pending {
     pub targets: Vec<(usize, u64, usize, u64)>,
     pub who: Who,
     pub bytes: u32,
+    /// Whether others overtake it: it seldom lands before all wait for it.
+    pub is_late: bool,
 }
 
+/// One copy in so many is late.
+const LATE: usize = 6;
+/// One time in so many a late copy lands all the same: a kernel that asks memory in a loop never waits.
+const LATE_LANDS: usize = 60;
+
 impl Machine<'_> {
+    /// Starts a copy from what it reads to its targets.
+    pub fn start_copy(&mut self, source: Source, targets: Vec<(usize, u64, usize, u64)>, who: Who, bytes: u32) {
+        let is_late = self.random.one_in(LATE);
+        self.pending.push(Pending { source, targets, who, bytes, is_late });
+    }
+
+    /// Lands any copy, unless it is late.
+    pub fn land_any(&mut self) -> Result<(), Fault> {
+        let at = self.random.below(self.pending.len());
+        if self.pending[at].is_late && !self.random.one_in(LATE_LANDS) {
+            return Ok(());
+        }
+        self.land(at)
+    }
+
+    /// Refuses copies to a block that has ended: another one's shared memory may be there by now.
+    pub fn refuse_pending(&self, block: usize) -> Result<(), Fault> {
+        let Some(copy) = self.pending.iter().find(|copy| copy.targets.iter().any(|target| target.0 == block)) else {
+            return Ok(());
+        };
+        let (bytes, warp) = (copy.bytes, copy.who.warp);
+        let reason = format!("the block ends while {bytes} bytes that warp {warp} copies to it are under way");
+        Err(Fault::misuse(reason))
+    }
+
     /// Lands a copy.
     pub fn land(&mut self, at: usize) -> Result<(), Fault> {
         let copy = self.pending.swap_remove(at);

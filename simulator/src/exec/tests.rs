@@ -132,6 +132,37 @@ fn a_copy_that_nobody_waits_for_is_late() {
     assert_eq!(try_run(&body("cp.async.wait_group 0;"), 1, 1, 2, 1).unwrap(), [9, 9]);
 }
 
+/// Copies 16 bytes each to two places with a barrier each, with a body behind.
+fn two_copies(body: &str) -> String {
+    format!(
+        "add.u32 %r21, %r20, 64; add.u32 %r22, %r20, 72; mov.u32 %r3, 1; mov.u32 %r4, 16;\n\
+         mbarrier.init.shared::cta.b64 [%r21], %r3; mbarrier.init.shared::cta.b64 [%r22], %r3; fence.mbarrier_init.release.cluster;\n\
+         mbarrier.arrive.expect_tx.shared::cta.b64 %rd5, [%r21], %r4; mbarrier.arrive.expect_tx.shared::cta.b64 %rd5, [%r22], %r4;\n\
+         add.u32 %r23, %r20, 16;\n\
+         cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r20], [%rd1], %r4, [%r21];\n\
+         cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r23], [%rd1], %r4, [%r22];\n{body}"
+    )
+}
+
+#[test]
+fn copies_overtake_one_another() {
+    // The second is waited for; was the first there?
+    let body = two_copies(
+        "mov.u32 %r5, 0;\nW: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r22], %r5; @!%p1 bra W;\n\
+         mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r21], %r5; selp.u32 %r6, 1, 0, %p2; st.global.u32 [%rd1+16], %r6;\n\
+         X: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r21], %r5; @!%p1 bra X;",
+    );
+    let first_was_there: Vec<u32> = (0..40).map(|seed| try_run(&body, 1, 1, 8, seed).unwrap()[4]).collect();
+    assert!(first_was_there.contains(&0) && first_was_there.contains(&1), "{first_was_there:?}");
+}
+
+#[test]
+fn a_block_does_not_end_before_its_copies() {
+    let faults = (0..20).filter_map(|seed| try_run(&two_copies(""), 1, 1, 8, seed).err());
+    let reasons: Vec<String> = faults.map(|fault| fault.reason).collect();
+    assert!(reasons.iter().any(|reason| reason.contains("ends while 16 bytes")), "{reasons:?}");
+}
+
 #[test]
 fn stores_that_the_copy_engine_reads_need_a_fence() {
     let body = |fence: &str| {

@@ -1,0 +1,37 @@
+//! Rings of buffers whose number goes into nothing that they are shared out by: each role waits for its own copies,
+//! whichever others overtake.
+
+use super::laws::run;
+use kernel_abi::ops::conv::ConvProblem;
+use oxidnn_reference::Judge;
+use oxidnn_tests::{Fill, gpu};
+
+/// Run after run exactly: what hardware or the simulator leaves open differs between them.
+fn repeats(kernel: &str, text: &str) {
+    let Some(context) = gpu(kernel) else { return };
+    if context.info().compute_capability != (9, 0) {
+        return;
+    }
+    let problem: ConvProblem = text.parse().unwrap();
+    let [a, b] = [problem.x(), problem.w()]
+        .map(|desc| Fill::Integers { max: 2 }.values(desc.n_elems() as usize, desc.dtype(), desc.n_elems() as u64));
+    let expected = problem.judge(&[a.clone(), b.clone(), vec![]]).remove(0);
+    for i in 0..12 {
+        assert!(run(&context, kernel, &problem, &a, &b) == expected, "{kernel} {text}: run {i}");
+    }
+}
+
+/// Three buffers of two consumers that take turns, five tiles of four parts: the second consumer ends without a tile.
+#[test]
+fn three_buffers_in_turns() {
+    repeats(
+        "halo_fprop_wgmma_f16_256x16_resident_sm90",
+        "conv:fprop pad=1x1 stride=2x2 groups=8 x=1x8x7x611:f16:nhwc w=8x1x3x3:f16:nhwc",
+    );
+}
+
+/// Nine taps a buffer that two consumers take in turns.
+#[test]
+fn taps_in_turns() {
+    repeats("halo_fprop_wgmma_f16_64x64_sm90", "conv:fprop pad=1x1 x=3x128x7x7:f16:nhwc w=64x128x3x3:f16:nhwc");
+}
