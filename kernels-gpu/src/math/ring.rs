@@ -22,7 +22,13 @@ impl Ring {
         Ring { base, bytes, count, barriers, index: 0, parity: 0 }
     }
 
-    /// The place.
+    /// Which place it is.
+    #[inline(always)]
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Where the place begins.
     #[inline(always)]
     pub fn at(&self) -> u32 {
         self.base + self.index * self.bytes

@@ -8,4 +8,5 @@ mod laws;
 mod pointwise_lanes;
 pub mod reference;
 mod refusals;
+mod rings;
 mod single;

@@ -62,7 +62,7 @@ impl HaloShared {
     pub const fn new(positions: u32, position_bytes: u32, stage_bytes: u32, [least, most]: [u32; 2]) -> Self {
         let buffer_bytes = (positions * position_bytes).next_multiple_of(ALIGN);
         let room = MAX_SHARED_BYTES - CONSUMERS * OUT_BYTES - ALIGN;
-        let (buffer, stage) = (buffer_bytes + 16, stage_bytes + 16);
+        let (buffer, stage) = (buffer_bytes + 32, stage_bytes + 16);
         let enough = if most < ENOUGH_STAGES { most } else { ENOUGH_STAGES };
         let enough = if least > enough { least } else { enough };
         let mut buffers = MAX_BUFFERS;
@@ -91,9 +91,15 @@ impl HaloShared {
         self.out_at() + CONSUMERS * OUT_BYTES
     }
 
+    /// Distance from a buffer's full barrier to that of the second consumer, where each has buffers of its own.
+    #[inline(always)]
+    pub const fn to_second_full(self) -> u32 {
+        16 * (self.buffers + self.stages)
+    }
+
     /// Dynamic shared memory of a block, with room for aligning its start.
     pub const fn bytes(self) -> u32 {
-        self.barriers_at() + 16 * (self.buffers + self.stages) + ALIGN
+        self.barriers_at() + self.to_second_full() + 16 * self.buffers + ALIGN
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Form, MAX_BOX, MAX_RESIDENT, MIN_STAGES, View, WAIT_CYCLES};
 use crate::launch::div_ceil;
 use crate::ops::conv::im2col_wgmma::AxisClass;
-use kernel_abi::ops::conv::halo_wgmma::{HaloShared, MAX_STAGES, MIN_BUFFERS, position_bytes};
+use kernel_abi::ops::conv::halo_wgmma::{FEW_POSITIONS, HaloShared, MAX_STAGES, MIN_BUFFERS, position_bytes};
 
 /// How a plane is cut into tiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,7 +104,11 @@ impl View {
                 continue;
             }
             let positions = (n_rows * pitch + tail) as u32;
-            let shared = HaloShared::new(positions, bytes, form.gemm_n * bytes, [least as u32, most as u32]);
+            let mut shared = HaloShared::new(positions, bytes, form.gemm_n * bytes, [least as u32, most as u32]);
+            if form.tile_m == FEW_POSITIONS {
+                // Every other tap is another consumer's: who waits at a stage must have waited there the turn before.
+                shared.stages -= shared.stages % 2;
+            }
             let cut = Cut { strips, strip_w, pitch, images, image_rows, tail, m_blocks, shared };
             let is_better = |best: Cut| self.cycles(&cut, form) < self.cycles(&best, form);
             if i64::from(shared.stages) >= least && best.is_none_or(is_better) {

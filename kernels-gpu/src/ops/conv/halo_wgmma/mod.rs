@@ -101,6 +101,13 @@ unsafe fn run<P: Product<R, S>, E: Half, const R: usize, const S: usize>(p: &Con
         tma::prefetch_map(maps[1]);
         halo.init(1, if P::RESIDENT { WARPS } else { WARPS * CONSUMERS });
         filter.init(1, if P::SHARES_TAPS { WARPS } else { WARPS * CONSUMERS });
+        if P::RESIDENT {
+            let mut second = 0;
+            while second < p.shared.buffers {
+                mbarrier::init(halo.full() + p.shared.to_second_full() + 16 * second, 1);
+                second += 1;
+            }
+        }
         mbarrier::fence_init();
     }
     // Nothing is ever loaded there.
@@ -186,10 +193,13 @@ unsafe fn load_positions<P: Product<R, S>, const R: usize, const S: usize>(
             while panel < p.panels {
                 let mut part = HaloPart::FIRST;
                 loop {
-                    let first_channel = panel * P::DEPTH;
-                    load_buffer(p, map, &mut halo, Some(place), [tap, part.h, part.w], first_channel, bytes);
+                    let first = [panel * P::DEPTH, tap, part.h, part.w];
+                    load_buffer(p, map, halo, halo.full(), Some(place), first, bytes);
+                    halo.advance();
                     if P::RESIDENT {
-                        load_buffer(p, map, &mut halo, second, [tap, part.h, part.w], first_channel, bytes);
+                        let full = halo.full() + p.shared.to_second_full();
+                        load_buffer(p, map, halo, full, second, first, bytes);
+                        halo.advance();
                     }
                     part = part.next(p);
                     if part == HaloPart::FIRST {
@@ -203,7 +213,8 @@ unsafe fn load_positions<P: Product<R, S>, const R: usize, const S: usize>(
     }
 }
 
-/// Loads what a part of a tile reads of some channels; nothing for the consumer that has no tile left.
+/// Loads what a part of a tile reads from a channel on, by its first taps, and has it count at the barrier `full`;
+/// nothing for the consumer that has no tile left.
 ///
 /// # Safety
 /// As [`load_positions`].
@@ -211,10 +222,10 @@ unsafe fn load_positions<P: Product<R, S>, const R: usize, const S: usize>(
 unsafe fn load_buffer(
     p: &ConvHaloParams,
     map: MapAddress,
-    halo: &mut Ring,
+    halo: Ring,
+    full: u32,
     place: Option<HaloPlace>,
-    taps: [u32; 3],
-    first_channel: u32,
+    [first_channel, taps @ ..]: [u32; 4],
     bytes: u32,
 ) {
     mbarrier::wait(halo.empty(), halo.parity ^ 1);
@@ -225,13 +236,12 @@ unsafe fn load_buffer(
         let at = |axis: usize| (first[axis] * p.step[axis] + taps[axis] * p.tap_offset[axis]) as i32 + p.base[axis];
         let channel = (place.group * p.channels + first_channel) as i32;
         if leads {
-            mbarrier::arrive_expect_bytes(halo.full(), bytes);
-            tma::load_5d(halo.at(), map, halo.full(), [channel, at(2), at(1), at(0), place.image as i32]);
+            mbarrier::arrive_expect_bytes(full, bytes);
+            tma::load_5d(halo.at(), map, full, [channel, at(2), at(1), at(0), place.image as i32]);
         }
     } else if leads {
-        mbarrier::arrive(halo.full());
+        mbarrier::arrive(full);
     }
-    halo.advance();
 }
 
 /// Loads the filter in the order in which taps are multiplied: for tile after tile, or once.
@@ -333,7 +343,11 @@ impl Walk {
     /// # Safety
     /// As [`consume`].
     #[inline(always)]
-    unsafe fn step<P: Product<R, S>, const R: usize, const S: usize>(&mut self, p: &ConvHaloParams, halo: &mut Ring) {
+    unsafe fn step<P: Product<R, S>, const R: usize, const S: usize>(
+        &mut self,
+        p: &ConvHaloParams,
+        halo: &mut Buffers,
+    ) {
         let bytes = position_bytes(P::DEPTH);
         self.at += p.shift[1] * bytes;
         self.column += 1;
@@ -349,26 +363,68 @@ impl Walk {
         }
         if P::SHARES_TAPS && self.is_new {
             // All of its taps were the other consumer's. It is there before it is left.
-            mbarrier::wait(halo.full(), halo.parity);
+            halo.wait::<P, R, S>();
             if thread_idx_x() % 32 == 0 {
-                mbarrier::arrive(halo.empty());
+                mbarrier::arrive(halo.ring.empty());
             }
         } else {
-            (self.leaves, self.left) = (true, halo.empty());
+            (self.leaves, self.left) = (true, halo.ring.empty());
         }
         self.part = self.part.next(p);
         self.taps = self.part.taps(p);
         (self.row, self.at, self.at_row, self.is_new) = (0, 0, 0, true);
-        next_buffer::<P, R, S>(halo);
+        halo.advance::<P, R, S>();
     }
 }
 
-/// Goes on to the next buffer of this consumer.
-#[inline(always)]
-fn next_buffer<P: Product<R, S>, const R: usize, const S: usize>(halo: &mut Ring) {
-    halo.advance();
-    if P::RESIDENT {
-        halo.advance();
+/// Where a consumer stands among the buffers: in all of them, or in every other one.
+///
+/// A barrier tells phases from each other by their parity, so that who waits must have seen the one before. Of three
+/// buffers, those of one consumer hold what the other one reads between two turns: each has full barriers of its own.
+struct Buffers {
+    ring: Ring,
+    /// Where this consumer's first turn is, and what its full barriers lie behind those of the ring.
+    consumer: u32,
+    to_full: u32,
+    parity: u32,
+}
+
+impl Buffers {
+    #[inline(always)]
+    fn new<P: Product<R, S>, const R: usize, const S: usize>(
+        p: &ConvHaloParams,
+        mut ring: Ring,
+        consumer: u32,
+    ) -> Self {
+        if P::RESIDENT && consumer > 0 {
+            ring.advance();
+            return Buffers { ring, consumer, to_full: p.shared.to_second_full(), parity: 0 };
+        }
+        Buffers { ring, consumer: 0, to_full: 0, parity: 0 }
+    }
+
+    /// Waits for what the buffer is to hold.
+    ///
+    /// # Safety
+    /// As [`consume`].
+    #[inline(always)]
+    unsafe fn wait<P: Product<R, S>, const R: usize, const S: usize>(&self) {
+        if P::RESIDENT {
+            mbarrier::wait(self.ring.full() + self.to_full, self.parity);
+        } else {
+            mbarrier::wait(self.ring.full(), self.ring.parity);
+        }
+    }
+
+    /// Goes on to the next buffer of this consumer.
+    #[inline(always)]
+    fn advance<P: Product<R, S>, const R: usize, const S: usize>(&mut self) {
+        self.ring.advance();
+        if P::RESIDENT {
+            self.ring.advance();
+            // All of its buffers have had a turn.
+            self.parity ^= u32::from(self.ring.index() == self.consumer);
+        }
     }
 }
 
@@ -384,7 +440,7 @@ const SUMS_ARE_THERE: u32 = 4;
 unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
     p: &ConvHaloParams,
     base: u32,
-    mut halo: Ring,
+    halo: Ring,
     mut filter: Ring,
     consumer: u32,
 ) {
@@ -398,10 +454,8 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
     let own_channel = if P::CHANNELS > PANEL { consumer * PANEL } else { 0 };
     let own_tap = if P::SHARES_TAPS { consumer } else { 0 };
     let between = if P::SHARES_TAPS { CONSUMERS } else { 1 };
+    let mut halo = Buffers::new::<P, R, S>(p, halo, consumer);
     if P::RESIDENT {
-        if consumer > 0 {
-            halo.advance();
-        }
         mbarrier::wait(filter.full(), 0);
     }
     let mut tiles = Tiles::new::<P, R, S>(p, consumer);
@@ -428,14 +482,14 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
                     }
                     walk.leaves = false;
                 }
-                mbarrier::wait(halo.full(), halo.parity);
+                halo.wait::<P, R, S>();
                 walk.is_new = false;
             }
             if !P::RESIDENT {
                 mbarrier::wait(filter.full(), filter.parity);
             }
             let swizzle = if P::DEPTH == PANEL { Swizzle::B128 } else { Swizzle::B64 };
-            let positions = descriptor(halo.at() + first_position + walk.at, 16, 8 * bytes, swizzle);
+            let positions = descriptor(halo.ring.at() + first_position + walk.at, 16, 8 * bytes, swizzle);
             // 64 channels are 64 rows of a swizzled tile, or a panel.
             let channels = filter.at() + own_channel * bytes;
             let filter_tile = if P::FILTER_IS_MN_MAJOR {
@@ -509,11 +563,11 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
         // The first consumer has a tile that this one has no neighbour of: its buffers come in turns with none.
         let mut buffers = p.taps[0] * p.panels * p.parts[0] * p.parts[1];
         while buffers > 0 {
-            mbarrier::wait(halo.full(), halo.parity);
+            halo.wait::<P, R, S>();
             if lane == 0 {
-                mbarrier::arrive(halo.empty());
+                mbarrier::arrive(halo.ring.empty());
             }
-            next_buffer::<P, R, S>(&mut halo);
+            halo.advance::<P, R, S>();
             buffers -= 1;
         }
     }
