@@ -29,20 +29,6 @@ pub unsafe fn load_bytes_multicast(to: u32, from: *const u8, bytes: u32, bar: u3
     }
 }
 
-/// [`load_bytes`] with a cache policy: `.L2::cache_hint`.
-///
-/// # Safety
-/// As [`load_bytes`].
-#[inline(always)]
-pub unsafe fn load_bytes_cached(to: u32, from: *const u8, bytes: u32, bar: u32, policy: u64) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [{0}], [{1}], {2}, \
-              [{3}], {4};",
-             in(reg32) to, in(reg64) from, in(reg32) bytes, in(reg32) bar, in(reg64) policy, options(nostack));
-    }
-}
-
 /// Brings bytes to the second-level cache: `cp.async.bulk.prefetch.L2`.
 ///
 /// # Safety

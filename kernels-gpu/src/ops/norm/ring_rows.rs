@@ -8,12 +8,12 @@
 //! Grid: any number of blocks, block b has the rows b, b + blocks, …. Backward, threads keep to their columns,
 //! for which they add up dscale and dbias on the way; `row_registers`' kernel adds up those of all blocks.
 
-use super::row_registers::{anew, are_simple, neighbours, store, store_f32s, store_statistics};
+use super::row_registers::{anew, are_simple, neighbours, over_lanes, store, store_f32s, store_statistics};
 use crate::math::approximate::inverse_sqrt;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, widened};
 use cuda_std::thread::{block_dim_x, block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
-use cuda_std::{cp_async, guarded, shared, shared_array, warp};
+use cuda_std::{cp_async, guarded, shared, shared_array};
 use kernel_abi::ops::norm::row_registers::{NormRowsParams, RING_ROWS};
 
 const LANES: u32 = 32;
@@ -326,7 +326,7 @@ impl Sums {
         let slots = shared_array![f32; 128].add(64 * self.turn);
         self.turn ^= 1;
         let (warp_idx, lane) = (thread_idx_x() / LANES, thread_idx_x() % LANES);
-        let values = of_lanes(values);
+        let values = over_lanes(values, LANES);
         if lane == 0 {
             for_each!(I < N, {
                 *slots.add(32 * I + warp_idx as usize) = *values.get_unchecked(I);
@@ -339,20 +339,6 @@ impl Sums {
                 *others.get_unchecked_mut(I) = *slots.add(32 * I + lane as usize);
             });
         }
-        of_lanes(others)
+        over_lanes(others, LANES)
     }
-}
-
-/// Sums over the lanes of a warp, in all of them.
-#[inline(always)]
-unsafe fn of_lanes<const N: usize>(mut values: [f32; N]) -> [f32; N] {
-    let mut lane = LANES / 2;
-    while lane > 0 {
-        for_each!(I < N, {
-            let value = values.get_unchecked_mut(I);
-            *value += warp::shuffle_xor_f32(*value, lane);
-        });
-        lane /= 2;
-    }
-    values
 }

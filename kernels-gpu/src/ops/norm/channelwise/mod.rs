@@ -13,6 +13,7 @@ pub(super) mod resident;
 
 pub use backward::{apply_gradients, finish_gradients, gradient_sums, whole_backward};
 pub use forward::{apply, finish_statistics, infer, infer_runs, statistics, whole_forward};
+pub(super) use place::neighbours;
 
 use backward::{blend, gradient};
 use forward::{finish_row, prefetch_running};
