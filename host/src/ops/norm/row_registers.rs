@@ -28,6 +28,8 @@ struct Row {
     vectors: u32,
     /// Threads of a block.
     block: u32,
+    /// Whether registers are left to so many blocks that memory never waits for sums.
+    lean: bool,
 }
 
 macro_rules! rows {
@@ -40,6 +42,21 @@ macro_rules! rows {
             threads: $threads,
             vectors: $vectors,
             block: $block,
+            lean: false,
+        }),*]
+    };
+}
+
+macro_rules! lean_rows {
+    ($(($symbol:ident, $dtype:ident, $threads:literal, $vectors:literal, $blocks:literal)),* $(,)?) => {
+        &[$(Row {
+            symbol: stringify!($symbol),
+            pass: "forward",
+            dtype: kernel_abi::dtype_of!($dtype),
+            threads: $threads,
+            vectors: $vectors,
+            block: $threads,
+            lean: true,
         }),*]
     };
 }
@@ -49,12 +66,14 @@ macro_rules! sum_rows {
 }
 
 const KERNELS: &[Row] = kernel_abi::norm_row_kernels!(rows);
+const LEAN_KERNELS: &[Row] = kernel_abi::norm_lean_row_kernels!(lean_rows);
 const SUM_KERNELS: &[(&str, DType)] = kernel_abi::norm_column_sums_kernels!(sum_rows);
 
 /// Bytes of an access.
 pub(super) const VECTOR_BYTES: i64 = 16;
 /// Share of the memory's rate.
 const MEMORY_SHARE: f64 = 0.85;
+const LEAN_SHARE: f64 = 0.93;
 /// What a thread takes for each of its vectors, which shows where rows are few, and what the warps of a row take to meet.
 const VECTOR_US: f64 = 0.07;
 const MEETING_US: f64 = 0.1;
@@ -95,7 +114,11 @@ impl Algorithm<NormProblem> for RowRegisters {
         let (vectors, warps) = find(config).map_or((1, 1), |row| (row.vectors, row.threads.div_ceil(LANES)));
         let alone = f64::from(vectors) * VECTOR_US + if warps > 1 { MEETING_US } else { 0.0 };
         // Warps of one vector each have the least under way for what they say to each other.
-        let share = if warps > 1 && vectors == 1 { 0.95 * MEMORY_SHARE } else { MEMORY_SHARE };
+        let share = match find(config) {
+            Some(row) if row.lean => LEAN_SHARE,
+            _ if warps > 1 && vectors == 1 => 0.95 * MEMORY_SHARE,
+            _ => MEMORY_SHARE,
+        };
         launches * LAUNCH_US + alone + (problem.bytes() + 2.0 * parts as f64) / (share * info.bytes_per_us)
     }
 
@@ -108,7 +131,8 @@ impl Algorithm<NormProblem> for RowRegisters {
     }
 }
 
-/// The kernels of the fewest threads that hold a row, and of the fewest vectors a thread.
+/// The kernels of the fewest threads that hold a row, and of the fewest vectors a thread; of lean ones all that have
+/// threads for less than twice as much.
 fn kernels(problem: &NormProblem) -> Result<Vec<Row>, Refusal> {
     let (dtype, elems) = (problem.x().dtype(), problem.count());
     let run = VECTOR_BYTES / dtype.size_bytes() as i64;
@@ -119,6 +143,10 @@ fn kernels(problem: &NormProblem) -> Result<Vec<Row>, Refusal> {
     let shallow = holding().min_by_key(|row| (row.vectors, row.threads));
     let mut rows: Vec<Row> = [narrow, shallow].into_iter().flatten().copied().collect();
     rows.dedup_by_key(|row| row.symbol);
+    if problem.norm_pass() == NormPass::Forward && are_simple(problem) {
+        let fits = |row: &&Row| row.dtype == dtype && holds(row) >= elems && holds(row) < 2 * elems;
+        rows.extend(LEAN_KERNELS.iter().filter(fits));
+    }
     if !rows.is_empty() {
         return Ok(rows);
     }
@@ -129,8 +157,15 @@ fn kernels(problem: &NormProblem) -> Result<Vec<Row>, Refusal> {
     }))
 }
 
+/// Whether parameters lie as columns do, and a vector of them is one of x.
+fn are_simple(problem: &NormProblem) -> bool {
+    let rows = problem.sharing().packed_rows();
+    let wide = naive::parameters_are_wide(problem) != 0 && problem.x().dtype() != DType::F32;
+    rows.period == 1 && rows.run == 1 && !wide
+}
+
 fn find(config: Config) -> Option<Row> {
-    KERNELS.iter().copied().find(|row| row.symbol == config.0)
+    KERNELS.iter().chain(LEAN_KERNELS).copied().find(|row| row.symbol == config.0)
 }
 
 /// Rows of a block at a time.

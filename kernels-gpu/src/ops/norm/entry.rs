@@ -38,6 +38,19 @@ macro_rules! row_entries {
 
 kernel_abi::norm_row_kernels!(row_entries);
 
+macro_rules! lean_entries {
+    ($(($symbol:ident, $dtype:ident, $threads:literal, $vectors:literal, $blocks:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the lengths and distances in `params`.
+        #[cuda_std::kernel(threads = $threads, min_blocks = $blocks)]
+        pub unsafe fn $symbol(params: NormRowsParams) {
+            row_registers::forward_lean::<$dtype, { 16 / size_of::<$dtype>() }, $threads, $vectors>(&params)
+        }
+    )* };
+}
+
+kernel_abi::norm_lean_row_kernels!(lean_entries);
+
 macro_rules! ring_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $vectors:literal, $threads:literal)),* $(,)?) => { $(
         /// # Safety

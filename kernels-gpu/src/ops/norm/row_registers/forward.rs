@@ -75,7 +75,7 @@ unsafe fn forward_rows<
         let there = column < p.row_elems;
         // Opaque: else the compiler puts these loads where they are used.
         given = [p.scale, p.bias].map(|address| parameter_words::<T>(address, column, there).map(schedule::opaque));
-    } else if SIMPLE && block_idx_x() < FIRST_BLOCKS {
+    } else if SIMPLE {
         prefetch_parameters::<T, E, THREADS, VECTORS>(p, &places(0));
     }
     for_each!(R < ROWS, {
@@ -155,10 +155,13 @@ const fn loads_parameters_beside(vectors: usize) -> bool {
 
 /// Brings the row's parameters near while it is read and summed up: few rows wait for them otherwise.
 #[inline(always)]
-unsafe fn prefetch_parameters<T, const E: usize, const THREADS: u32, const VECTORS: usize>(
+pub(super) unsafe fn prefetch_parameters<T, const E: usize, const THREADS: u32, const VECTORS: usize>(
     p: &NormRowsParams,
     at: &Place,
 ) {
+    if block_idx_x() >= FIRST_BLOCKS {
+        return;
+    }
     for_each!(J < VECTORS, {
         let column = at.column::<E, THREADS>(J);
         let offset = u64::from(column) * size_of::<T>() as u64;

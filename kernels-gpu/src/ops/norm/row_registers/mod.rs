@@ -8,8 +8,10 @@
 //! the one before if registers allow: the threads keep to their columns, for which they add up dscale and dbias on the way; [`column_sums`] adds up those of all blocks.
 
 mod forward;
+mod lean;
 mod sums;
 
+use super::channelwise;
 use crate::math::approximate::inverse_sqrt;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, narrowed, widened};
@@ -19,7 +21,9 @@ use cuda_std::{guarded, schedule, shared_array};
 use kernel_abi::ops::norm::row_registers::{NormColumnSumsParams, NormRowsParams, SHARED_BLOCK, SUM_COLUMNS, SUM_ROWS};
 
 pub use forward::forward;
-pub(super) use sums::{over_row, place};
+use forward::prefetch_parameters;
+pub use lean::forward_lean;
+pub(super) use sums::{over_lanes, over_row, place};
 
 const LANES: u32 = 32;
 
@@ -346,12 +350,7 @@ pub(super) unsafe fn neighbours<T: Element<Acc = f32>, const E: usize>(start: u6
         let X4(words) = *((start + u64::from(at) * size_of::<T>() as u64) as *const X4<u32>);
         return widened::<T, E>(&words);
     }
-    let from = (start + u64::from(at) * 4) as *const X4<f32>;
-    let mut values = [0.0; E];
-    for_each!(I < E, {
-        *values.get_unchecked_mut(I) = *(*from.add(I / 4)).0.get_unchecked(I % 4);
-    });
-    values
+    channelwise::neighbours::<E>(start + u64::from(at) * 4)
 }
 
 /// Writes `alpha · result + beta · prior`.
@@ -495,7 +494,7 @@ pub unsafe fn column_sums<T: Element<Acc = f32>>(p: &NormColumnSumsParams) {
     sync_threads();
     // A warp a column: what was a row is a lane.
     let column = block_idx_x() * SUM_COLUMNS + row;
-    let [sum] = sums::over_lanes([*sums.add((lane * SUM_PITCH + row) as usize)], SUM_ROWS);
+    let [sum] = over_lanes([*sums.add((lane * SUM_PITCH + row) as usize)], SUM_ROWS);
     if lane != 0 || column >= p.columns || to == 0 {
         return;
     }

@@ -49,7 +49,7 @@ pub(in super::super) unsafe fn over_row<const THREADS: u32, const N: usize, cons
 
 /// Sums over so many neighbouring lanes, a power of two, in all of them.
 #[inline(always)]
-pub(super) unsafe fn over_lanes<const N: usize>(mut values: [f32; N], lanes: u32) -> [f32; N] {
+pub(in super::super) unsafe fn over_lanes<const N: usize>(mut values: [f32; N], lanes: u32) -> [f32; N] {
     let mut other = lanes / 2;
     while other > 0 {
         for_each!(I < N, {
