@@ -1,4 +1,4 @@
-//! Rows that lie contiguous, brought to a ring in shared memory by blocks that stay; backward, a second kernel adds up the
+//! Rows that lie contiguous, brought to rings in shared memory by blocks that stay, backward; a second kernel adds up the
 //! gradients of parameters.
 
 use super::row_registers::{Geometry, RowsLaunch, VECTOR_BYTES, parts_bytes};
@@ -14,11 +14,10 @@ use kernel_abi::ops::norm::row_registers::RING_ROWS;
 #[derive(Clone, Copy)]
 struct Row {
     symbol: &'static str,
-    pass: &'static str,
     dtype: DType,
     /// Vectors of a thread.
     vectors: i64,
-    /// The most threads of a block, and of a multiprocessor.
+    /// The most threads of a block.
     threads: i64,
 }
 
@@ -26,7 +25,6 @@ macro_rules! rows {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $vectors:literal, $threads:literal)),* $(,)?) => {
         &[$(Row {
             symbol: stringify!($symbol),
-            pass: stringify!($pass),
             dtype: kernel_abi::dtype_of!($dtype),
             vectors: $vectors,
             threads: $threads,
@@ -37,18 +35,16 @@ macro_rules! rows {
 const KERNELS: &[Row] = kernel_abi::norm_ring_kernels!(rows);
 
 const LANES: i64 = 32;
-/// The least threads of a block.
+/// The least threads of a team, each of which has a barrier.
 const MIN_THREADS: i64 = 2 * LANES;
-/// Shared memory of a block that the driver keeps, and what sums take.
-const RESERVED_BYTES: i64 = 1024;
-const SUM_BYTES: i64 = 1024;
+/// Shared memory that sums take.
+const SUM_BYTES: i64 = 256;
 /// Shared memory that a block may have where no device says so: that of compute capability 8.6.
 const MAX_SHARED: usize = 99 << 10;
-/// Shares of the memory's rate, forward and backward.
-const FORWARD_SHARE: f64 = 0.8;
-const BACKWARD_SHARE: f64 = 0.9;
+/// Share of the memory's rate.
+const MEMORY_SHARE: f64 = 0.9;
 
-/// One read of each input, one write of each output, the next rows' reads beside it.
+/// One read of each input, one write of dx, the next rows' reads beside it.
 pub(super) struct RingRows;
 
 impl Algorithm<NormProblem> for RingRows {
@@ -64,24 +60,25 @@ impl Algorithm<NormProblem> for RingRows {
             let mode = problem.mode().name();
             return Err(Refusal::new(format!("takes parameters that rows have in order, given mode {mode}")));
         }
-        let backward = problem.norm_pass() == NormPass::Backward;
-        if backward && problem.operand("inv_std").is_none() {
-            return Err(Refusal::new("backward takes statistics, given none"));
+        if problem.norm_pass() != NormPass::Backward {
+            return Err(Refusal::new(format!("computes backward, the pass is {}", problem.pass())));
+        }
+        if problem.operand("inv_std").is_none() {
+            return Err(Refusal::new("takes statistics, given none"));
         }
         let dtype = problem.x().dtype();
-        if backward && dtype != DType::F32 && naive::parameters_are_wide(problem) != 0 {
-            return Err(Refusal::new(format!("backward takes parameters of {dtype} with {dtype}, given f32")));
+        if dtype != DType::F32 && naive::parameters_are_wide(problem) != 0 {
+            return Err(Refusal::new(format!("takes parameters of {dtype} with {dtype}, given f32")));
         }
-        let fitting = |row: &&Row| row.pass == problem.pass() && row.dtype == dtype;
-        let Some(row) = KERNELS.iter().find(fitting) else {
-            return Err(Refusal::new(format!("has no kernel for pass {} with {dtype}", problem.pass())));
+        let Some(row) = KERNELS.iter().find(|row| row.dtype == dtype) else {
+            return Err(Refusal::new(format!("has no kernel for {dtype}")));
         };
         let given = threads(problem, *row);
         if !(MIN_THREADS..=row.threads).contains(&given) {
             let (least, most) = (MIN_THREADS, row.threads);
             return Err(Refusal::new(format!("takes {least} to {most} threads a row, this one would have {given}")));
         }
-        if resident(problem, *row, context) == 0 {
+        if most_teams(problem, *row, context) == 0 {
             let bytes = ring_bytes(problem, *row);
             return Err(Refusal::new(format!("takes {bytes} bytes of shared memory, more than a block has")));
         }
@@ -105,16 +102,18 @@ impl Algorithm<NormProblem> for RingRows {
         let Some(row) = find(config) else { return f64::INFINITY };
         let parts = parts_bytes(problem, n_blocks(problem, row, context));
         let launches = if parts > 0 { 2.0 } else { 1.0 };
-        let share = if problem.norm_pass() == NormPass::Backward { BACKWARD_SHARE } else { FORWARD_SHARE };
-        launches * LAUNCH_US + BEGIN_US + (problem.bytes() + 2.0 * parts as f64) / (share * info.bytes_per_us)
+        launches * LAUNCH_US + BEGIN_US + (problem.bytes() + 2.0 * parts as f64) / (MEMORY_SHARE * info.bytes_per_us)
     }
 
     fn prepare(&self, problem: &NormProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let launch_config = find(config).map(|row| LaunchConfig {
-            grid: [n_blocks(problem, row, context), 1, 1],
-            block: [threads(problem, row) as u32, 1, 1],
-            shared_bytes: ring_bytes(problem, row) as u32,
-            ..LaunchConfig::default()
+        let launch_config = find(config).map(|row| {
+            let teams = n_teams(problem, row, context);
+            LaunchConfig {
+                grid: [n_blocks(problem, row, context), 1, 1],
+                block: [threads(problem, row) as u32, teams as u32, 1],
+                shared_bytes: (teams * ring_bytes(problem, row)) as u32,
+                ..LaunchConfig::default()
+            }
         });
         Ok(Box::new(RowsLaunch::new(self.name(), problem, config, launch_config, context)?))
     }
@@ -124,37 +123,31 @@ fn find(config: Config) -> Option<Row> {
     KERNELS.iter().copied().find(|row| row.symbol == config.0)
 }
 
-/// Threads of a block: as many as hold a row.
+/// Threads of a team: as many as hold a row.
 fn threads(problem: &NormProblem, row: Row) -> i64 {
     let vectors = problem.count() * problem.x().dtype().size_bytes() as i64 / VECTOR_BYTES;
     (vectors as u64).div_ceil(row.vectors as u64).next_multiple_of(LANES as u64) as i64
 }
 
-/// Shared memory of a block: its ring, and scale and bias, of which backward has the former.
+/// Shared memory of a team: its ring, and scale.
 fn ring_bytes(problem: &NormProblem, row: Row) -> i64 {
-    let rows = i64::from(RING_ROWS);
-    let of_each = if problem.norm_pass() == NormPass::Backward { 2 * rows + 1 } else { rows + 2 };
-    threads(problem, row) * row.vectors * VECTOR_BYTES * of_each
+    threads(problem, row) * row.vectors * VECTOR_BYTES * (2 * i64::from(RING_ROWS) + 1)
 }
 
-/// Blocks that a multiprocessor has at a time.
-fn resident(problem: &NormProblem, row: Row, context: &Context) -> i64 {
+/// Teams that a block has room for.
+fn most_teams(problem: &NormProblem, row: Row, context: &Context) -> i64 {
     let most = context.gpu_context().map_or(MAX_SHARED, |gpu| gpu.max_shared_bytes()) as i64;
-    let block = ring_bytes(problem, row) + SUM_BYTES + RESERVED_BYTES;
-    ((most + RESERVED_BYTES) / block).min(row.threads / threads(problem, row))
+    ((most - SUM_BYTES) / ring_bytes(problem, row)).min(row.threads / threads(problem, row))
 }
 
+/// Teams of a block; fewer where rows are too few for all multiprocessors.
+fn n_teams(problem: &NormProblem, row: Row, context: &Context) -> i64 {
+    let rows = (problem.sharing().n_rows() as u64).div_ceil(context.info().n_units as u64) as i64;
+    most_teams(problem, row, context).min(rows).max(1)
+}
+
+/// One of each multiprocessor: each leaves sums of its own.
 fn n_blocks(problem: &NormProblem, row: Row, context: &Context) -> u32 {
-    /// Rows for which the beginning of a block is worth it.
-    const LEAST_ROWS: i64 = 4;
-    const MOST_WAVES: i64 = 4;
-    let resident = context.info().n_units as i64 * resident(problem, row, context).max(1);
-    let rows = problem.sharing().n_rows();
-    let waves = match problem.norm_pass() {
-        // Each block leaves sums of its own.
-        NormPass::Backward => 1,
-        // Multiprocessors are not equally far from memory: the near ones take more blocks.
-        _ => (rows / resident / LEAST_ROWS).clamp(1, MOST_WAVES),
-    };
-    rows.min(resident * waves) as u32
+    let rows = problem.sharing().n_rows() as u64;
+    rows.div_ceil(n_teams(problem, row, context) as u64).min(context.info().n_units as u64) as u32
 }

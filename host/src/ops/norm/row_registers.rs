@@ -131,8 +131,8 @@ impl Algorithm<NormProblem> for RowRegisters {
     }
 }
 
-/// The kernels of the fewest threads that hold a row, and of the fewest vectors a thread; of lean ones all that have
-/// threads for less than twice as much.
+/// The kernels of the fewest threads that hold a row, and of the fewest vectors a thread; where parameters lie as columns do,
+/// all lean ones that have threads for less than twice as much.
 fn kernels(problem: &NormProblem) -> Result<Vec<Row>, Refusal> {
     let (dtype, elems) = (problem.x().dtype(), problem.count());
     let run = VECTOR_BYTES / dtype.size_bytes() as i64;
@@ -143,9 +143,15 @@ fn kernels(problem: &NormProblem) -> Result<Vec<Row>, Refusal> {
     let shallow = holding().min_by_key(|row| (row.vectors, row.threads));
     let mut rows: Vec<Row> = [narrow, shallow].into_iter().flatten().copied().collect();
     rows.dedup_by_key(|row| row.symbol);
-    if problem.norm_pass() == NormPass::Forward && are_simple(problem) {
+    let order = problem.sharing().packed_rows();
+    if problem.norm_pass() == NormPass::Forward && order.run == 1 && order.period == 1 {
         let fits = |row: &&Row| row.dtype == dtype && holds(row) >= elems && holds(row) < 2 * elems;
-        rows.extend(LEAN_KERNELS.iter().filter(fits));
+        let lean: Vec<Row> = LEAN_KERNELS.iter().filter(fits).copied().collect();
+        if !lean.is_empty() {
+            // In more registers, they never take less.
+            rows.retain(|row| row.vectors == 1);
+            rows.extend(lean);
+        }
     }
     if !rows.is_empty() {
         return Ok(rows);
@@ -155,13 +161,6 @@ fn kernels(problem: &NormProblem) -> Result<Vec<Row>, Refusal> {
         Some(most) => format!("holds rows of up to {most} elements of {dtype}, given {elems}"),
         None => format!("has no kernel for pass {} with {dtype}", problem.pass()),
     }))
-}
-
-/// Whether parameters lie as columns do, and a vector of them is one of x.
-fn are_simple(problem: &NormProblem) -> bool {
-    let rows = problem.sharing().packed_rows();
-    let wide = naive::parameters_are_wide(problem) != 0 && problem.x().dtype() != DType::F32;
-    rows.period == 1 && rows.run == 1 && !wide
 }
 
 fn find(config: Config) -> Option<Row> {
@@ -321,7 +320,7 @@ pub(super) fn column_sums(
     Ok(KernelLaunch {
         function: context.function(symbol)?,
         config: LaunchConfig {
-            grid: [columns.div_ceil(SUM_COLUMNS), 2, 1],
+            grid: [columns.div_ceil(SUM_COLUMNS), if problem.operand("dbias").is_some() { 2 } else { 1 }, 1],
             block: [SUM_COLUMNS * SUM_ROWS, 1, 1],
             ..LaunchConfig::default()
         },

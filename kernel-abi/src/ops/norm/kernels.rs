@@ -120,7 +120,6 @@ macro_rules! norm_lean_row_kernels {
             (norm_forward_lean_rows_f32_t512_v4, f32, 512, 4, 3),
             (norm_forward_lean_rows_f32_t1024_v4, f32, 1024, 4, 1),
             (norm_forward_lean_rows_f32_t512_v2, f32, 512, 2, 4),
-            (norm_forward_lean_rows_f32_t1024_v2, f32, 1024, 2, 2),
             (norm_forward_lean_rows_f32_t256_v2, f32, 256, 2, 8),
             (norm_forward_lean_rows_f16_t128_v2, f16, 128, 2, 16),
             (norm_forward_lean_rows_f16_t128_v4, f16, 128, 4, 12),
@@ -128,7 +127,6 @@ macro_rules! norm_lean_row_kernels {
             (norm_forward_lean_rows_f16_t512_v4, f16, 512, 4, 3),
             (norm_forward_lean_rows_f16_t1024_v4, f16, 1024, 4, 1),
             (norm_forward_lean_rows_f16_t512_v2, f16, 512, 2, 4),
-            (norm_forward_lean_rows_f16_t1024_v2, f16, 1024, 2, 2),
             (norm_forward_lean_rows_f16_t256_v2, f16, 256, 2, 8),
             (norm_forward_lean_rows_bf16_t128_v2, bf16, 128, 2, 16),
             (norm_forward_lean_rows_bf16_t128_v4, bf16, 128, 4, 12),
@@ -136,23 +134,19 @@ macro_rules! norm_lean_row_kernels {
             (norm_forward_lean_rows_bf16_t512_v4, bf16, 512, 4, 3),
             (norm_forward_lean_rows_bf16_t1024_v4, bf16, 1024, 4, 1),
             (norm_forward_lean_rows_bf16_t512_v2, bf16, 512, 2, 4),
-            (norm_forward_lean_rows_bf16_t1024_v2, bf16, 1024, 2, 2),
             (norm_forward_lean_rows_bf16_t256_v2, bf16, 256, 2, 8),
         }
     };
 }
 
-/// Calls `$callback!` with one row per kernel that brings rows to a ring: symbol, pass, element type, vectors of 16 bytes
+/// Calls `$callback!` with one row per kernel that brings rows to rings: symbol, pass, element type, vectors of 16 bytes
 /// that a thread holds of a row, and the most threads of a block.
 #[macro_export]
 macro_rules! norm_ring_kernels {
     ($callback:ident) => {
         $callback! {
-            (norm_forward_ring_rows_f32_v2, forward, f32, 2, 1024),
             (norm_backward_ring_rows_f32_v4, backward, f32, 4, 512),
-            (norm_forward_ring_rows_f16_v2, forward, f16, 2, 1024),
             (norm_backward_ring_rows_f16_v4, backward, f16, 4, 512),
-            (norm_forward_ring_rows_bf16_v2, forward, bf16, 2, 1024),
             (norm_backward_ring_rows_bf16_v4, backward, bf16, 4, 512),
         }
     };

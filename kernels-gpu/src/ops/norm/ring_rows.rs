@@ -1,91 +1,27 @@
-//! Rows that lie contiguous, brought to a ring in shared memory: a block goes from row to row, and while it works on one,
-//! the next ones are on their way.
+//! Rows that lie contiguous, brought to rings in shared memory, backward: a block's teams go from row to row, and while one
+//! works on a row, its next ones are on their way.
 //!
-//! A block has as many threads as hold a row, `VECTORS` vectors of 16 bytes each, thread t those at t, t + threads, …. It
-//! copies them to places of the ring that no other thread reads, so that sums alone take barriers, one each: they go
-//! through shuffles, then through shared memory, in a fixed order. Deviations are summed once the mean is known.
+//! Block: x has as many threads as hold a row, a team, `VECTORS` vectors of 16 bytes each, thread t those at t, t + threads,
+//! …; y has the teams. A thread copies its vectors to places of the ring that no other one reads, so that sums alone take
+//! barriers, one each: they go through shuffles, then through shared memory, in a fixed order.
 //!
-//! Grid: any number of blocks, block b has the rows b, b + blocks, …. Backward, threads keep to their columns,
-//! for which they add up dscale and dbias on the way; `row_registers`' kernel adds up those of all blocks.
+//! Grid: any number of blocks, whose teams have the rows in turns. Threads keep to their columns, for which they add up dscale
+//! and dbias on the way; in the end those of the teams are added, and `row_registers`' kernel adds up those of all blocks.
 
-use super::row_registers::{anew, are_simple, neighbours, over_lanes, store, store_f32s, store_statistics};
-use crate::math::approximate::inverse_sqrt;
+use super::row_registers::{over_lanes, store, store_f32s};
 use crate::math::element::Element;
 use crate::math::vector::{for_each, widened};
-use cuda_std::thread::{block_dim_x, block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
+use cuda_std::barrier::sync_named;
+use cuda_std::memory::X4;
+use cuda_std::thread::{block_dim_x, block_dim_y, block_idx_x, grid_dim_x, sync_threads, thread_idx_x, thread_idx_y};
 use cuda_std::{cp_async, guarded, shared, shared_array};
 use kernel_abi::ops::norm::row_registers::{NormRowsParams, RING_ROWS};
 
 const LANES: u32 = 32;
 const VECTOR_BYTES: u32 = 16;
 const ROWS: usize = RING_ROWS as usize;
-
-/// y and statistics.
-#[inline(always)]
-pub unsafe fn forward<T: Element<Acc = f32>, const E: usize, const VECTORS: usize>(p: &NormRowsParams) {
-    if are_simple::<E>(p) { forward_with::<T, E, VECTORS, true>(p) } else { forward_with::<T, E, VECTORS, false>(p) }
-}
-
-#[inline(always)]
-unsafe fn forward_with<T: Element<Acc = f32>, const E: usize, const VECTORS: usize, const SIMPLE: bool>(
-    p: &NormRowsParams,
-) {
-    let mut ring = Ring::<VECTORS, 1>::new();
-    let parameters = Parameters::<VECTORS, SIMPLE>::bring::<T, E, 1>([p.scale, p.bias], p, &ring);
-    let mut sums = Sums::new();
-    let mut row = block_idx_x();
-    for_each!(S < ROWS, {
-        ring.bring::<T, E>(p, S as u32, row + S as u32 * grid_dim_x());
-    });
-    while row < p.n_rows {
-        cp_async::wait_group::<{ RING_ROWS - 1 }>();
-        let x = ring.words(0);
-        let mut mean = 0.0;
-        if p.has_mean != 0 {
-            let mut sum = 0.0f32;
-            for_each!(J < VECTORS, {
-                let values = widened::<T, E>(x.get_unchecked(J));
-                for_each!(I < E, {
-                    sum += *values.get_unchecked(I);
-                });
-            });
-            [sum] = sums.of_block([sum]);
-            mean = sum * p.share;
-        }
-        let mut squares = 0.0f32;
-        for_each!(J < VECTORS, {
-            if column::<E>(J) < p.row_elems {
-                let values = anew::<T, E, true>(x.get_unchecked(J));
-                for_each!(I < E, {
-                    let deviation = *values.get_unchecked(I) - mean;
-                    squares += deviation * deviation;
-                });
-            }
-        });
-        let [squares] = sums.of_block([squares]);
-        // The place is free: its words are in registers.
-        ring.bring::<T, E>(p, ring.slot, row + RING_ROWS * grid_dim_x());
-        ring.turn();
-        let inv_std = inverse_sqrt(squares * p.share + p.epsilon);
-        if thread_idx_x() == 0 {
-            store_statistics(p, row, mean, inv_std);
-        }
-        for_each!(J < VECTORS, {
-            let column = column::<E>(J);
-            if column < p.row_elems {
-                let mut y = anew::<T, E, true>(x.get_unchecked(J));
-                let scale = parameters.of::<T, E>(p, 0, J, 1.0);
-                let bias = parameters.of::<T, E>(p, 1, J, 0.0);
-                for_each!(I < E, {
-                    let y = y.get_unchecked_mut(I);
-                    *y = (*y - mean) * inv_std * *scale.get_unchecked(I) + *bias.get_unchecked(I);
-                });
-                store::<T, E>(p, row, column, y, false);
-            }
-        });
-        row += grid_dim_x();
-    }
-}
+/// x and dy.
+const TENSORS: usize = 2;
 
 /// dx, and parts of dscale and dbias, by statistics that are given. Parameters lie as the columns do and are of x's type.
 #[inline(always)]
@@ -98,25 +34,25 @@ pub unsafe fn backward<T: Element<Acc = f32>, const E: usize, const VECTORS: usi
 unsafe fn backward_with<T: Element<Acc = f32>, const E: usize, const VECTORS: usize, const BIAS: bool>(
     p: &NormRowsParams,
 ) {
-    let mut ring = Ring::<VECTORS, 2>::new();
-    let parameters = Parameters::<VECTORS, true>::bring::<T, E, 2>([p.scale, 0], p, &ring);
+    let mut ring = Ring::<VECTORS>::new();
+    ring.bring_scale::<T, E>(p);
     let mut sums = Sums::new();
     let (mut dscale, mut dbias) = ([[0.0f32; E]; VECTORS], [[0.0f32; E]; VECTORS]);
-    let mut row = block_idx_x();
+    let (mut row, step) = (block_idx_x() * block_dim_y() + thread_idx_y(), grid_dim_x() * block_dim_y());
     for_each!(S < ROWS, {
-        ring.bring::<T, E>(p, S as u32, row + S as u32 * grid_dim_x());
+        ring.bring::<T, E>(p, S as u32, row + S as u32 * step);
     });
     let mut next = given(p, row);
     while row < p.n_rows {
         let [mean, inv_std] = next;
-        next = given(p, row + grid_dim_x());
+        next = given(p, row + step);
         cp_async::wait_group::<{ RING_ROWS - 1 }>();
         let (mut shift, mut tilt) = (0.0f32, 0.0f32);
         for_each!(J < VECTORS, {
             let column = column::<E>(J);
             if column < p.row_elems {
                 let (x, g) = (widened::<T, E>(&ring.vector(0, J)), widened::<T, E>(&ring.vector(1, J)));
-                let scale = parameters.of::<T, E>(p, 0, J, 1.0);
+                let scale = ring.scale::<T, E>(p, J);
                 let (dscale, dbias) = (dscale.get_unchecked_mut(J), dbias.get_unchecked_mut(J));
                 for_each!(I < E, {
                     let normal = (*x.get_unchecked(I) - mean) * inv_std;
@@ -131,14 +67,14 @@ unsafe fn backward_with<T: Element<Acc = f32>, const E: usize, const VECTORS: us
                 });
             }
         });
-        let [shift, tilt] = sums.of_block([shift, tilt]);
+        let [shift, tilt] = sums.of_team([shift, tilt]);
         let shift = if p.has_mean != 0 { shift * p.share } else { 0.0 };
         let tilt = tilt * p.share;
         for_each!(J < VECTORS, {
             let column = column::<E>(J);
             if column < p.row_elems {
                 let (x, mut dx) = (widened::<T, E>(&ring.vector(0, J)), widened::<T, E>(&ring.vector(1, J)));
-                let scale = parameters.of::<T, E>(p, 0, J, 1.0);
+                let scale = ring.scale::<T, E>(p, J);
                 for_each!(I < E, {
                     let normal = (*x.get_unchecked(I) - mean) * inv_std;
                     let dx = dx.get_unchecked_mut(I);
@@ -147,92 +83,52 @@ unsafe fn backward_with<T: Element<Acc = f32>, const E: usize, const VECTORS: us
                 store::<T, E>(p, row, column, dx, false);
             }
         });
-        ring.bring::<T, E>(p, ring.slot, row + RING_ROWS * grid_dim_x());
+        ring.bring::<T, E>(p, ring.slot, row + RING_ROWS * step);
         ring.turn();
-        row += grid_dim_x();
+        row += step;
     }
     if p.partials == 0 {
         return;
     }
+    // Zeros come for rows that are not there; then the rings are free.
+    cp_async::wait_group::<0>();
     let to = p.partials + u64::from(block_idx_x()) * 2 * u64::from(p.row_elems) * 4;
+    if p.wants_dscale != 0 {
+        add_up_teams::<E, VECTORS>(p, &dscale, to);
+    }
+    if BIAS {
+        add_up_teams::<E, VECTORS>(p, &dbias, to + u64::from(p.row_elems) * 4);
+    }
+}
+
+/// Adds up what the teams of a block have for their columns, through where the rings were, and writes the sums.
+#[inline(always)]
+unsafe fn add_up_teams<const E: usize, const VECTORS: usize>(p: &NormRowsParams, own: &[[f32; E]; VECTORS], to: u64) {
+    let all = shared::dynamic::<f32>();
+    let pitch = block_dim_x() as usize * VECTORS * E;
+    // The rings, or the sums before these, have been read.
+    sync_threads();
     for_each!(J < VECTORS, {
-        let column = column::<E>(J);
-        if column < p.row_elems {
-            let to = (to as *mut f32).add(column as usize);
-            if p.wants_dscale != 0 {
-                store_f32s(to, dscale.get_unchecked(J));
-            }
-            if BIAS && p.wants_dbias != 0 {
-                store_f32s(to.add(p.row_elems as usize), dbias.get_unchecked(J));
-            }
-        }
+        store_f32s(all.add(thread_idx_y() as usize * pitch + column::<E>(J) as usize), own.get_unchecked(J));
     });
+    sync_threads();
+    let mut at = 4 * (thread_idx_y() * block_dim_x() + thread_idx_x());
+    while at < p.row_elems {
+        let (mut sum, mut team) = ([0.0f32; 4], 0);
+        while team < block_dim_y() as usize {
+            let X4(part) = *(all.add(team * pitch + at as usize) as *const X4<f32>);
+            sum = [sum[0] + part[0], sum[1] + part[1], sum[2] + part[2], sum[3] + part[3]];
+            team += 1;
+        }
+        *((to + u64::from(at) * 4) as *mut X4<f32>) = X4(sum);
+        at += 4 * block_dim_x() * block_dim_y();
+    }
 }
 
 /// The first column of the thread's vector `j`.
 #[inline(always)]
 fn column<const E: usize>(j: usize) -> u32 {
     (j as u32 * block_dim_x() + thread_idx_x()) * E as u32
-}
-
-/// The parameters of the thread's columns: behind the ring where they are of x's type, for they would not stay in what the
-/// ring leaves of the first-level cache; else read where they lie.
-struct Parameters<const VECTORS: usize, const KEPT: bool> {
-    addresses: [u64; BOTH],
-    /// Shared-window address of the thread's first vector.
-    first: u32,
-}
-
-/// scale and bias.
-const BOTH: usize = 2;
-
-impl<const VECTORS: usize, const KEPT: bool> Parameters<VECTORS, KEPT> {
-    /// Has them copied, in the group of the first row.
-    #[inline(always)]
-    unsafe fn bring<T, const E: usize, const TENSORS: usize>(
-        addresses: [u64; BOTH],
-        p: &NormRowsParams,
-        ring: &Ring<VECTORS, TENSORS>,
-    ) -> Self {
-        let own = Parameters { addresses, first: ring.at(RING_ROWS, 0, 0) };
-        for_each!(W < BOTH, {
-            let address = *addresses.get_unchecked(W);
-            if KEPT && address != 0 {
-                for_each!(J < VECTORS, {
-                    let column = column::<E>(J);
-                    if column < p.row_elems {
-                        let from = address + u64::from(column) * size_of::<T>() as u64;
-                        cp_async::copy_x4(own.at(W, J), from as *const u8, VECTOR_BYTES);
-                    }
-                });
-            }
-        });
-        own
-    }
-
-    #[inline(always)]
-    fn at(&self, which: usize, j: usize) -> u32 {
-        self.first + (which * VECTORS + j) as u32 * block_dim_x() * VECTOR_BYTES
-    }
-
-    /// Those of the thread's vector `j`; `or` where there are none.
-    #[inline(always)]
-    unsafe fn of<T: Element<Acc = f32>, const E: usize>(
-        &self,
-        p: &NormRowsParams,
-        which: usize,
-        j: usize,
-        or: f32,
-    ) -> [f32; E] {
-        let address = *self.addresses.get_unchecked(which);
-        if address == 0 {
-            [or; E]
-        } else if KEPT {
-            widened::<T, E>(&shared::load_x4(self.at(which, j)))
-        } else {
-            neighbours::<T, E>(address, p.parameters_are_wide, column::<E>(j))
-        }
-    }
 }
 
 /// Mean and inverse standard deviation of a row; zeros where there are none.
@@ -248,18 +144,21 @@ unsafe fn given(p: &NormRowsParams, row: u32) -> [f32; 2] {
     )
 }
 
-/// The thread's places in the ring: of each of some rows, `TENSORS` times `VECTORS` vectors.
-struct Ring<const VECTORS: usize, const TENSORS: usize> {
+/// The thread's places in its team's ring: of each of some rows, `VECTORS` vectors of x and of dy; behind them those of scale,
+/// which would not stay in what the rings leave of the first-level cache.
+struct Ring<const VECTORS: usize> {
     /// Shared-window address of its first one.
     first: u32,
     /// Of the row at hand.
     slot: u32,
 }
 
-impl<const VECTORS: usize, const TENSORS: usize> Ring<VECTORS, TENSORS> {
+impl<const VECTORS: usize> Ring<VECTORS> {
     #[inline(always)]
     fn new() -> Self {
-        Ring { first: shared::dynamic_address() + thread_idx_x() * VECTOR_BYTES, slot: 0 }
+        let vectors = (RING_ROWS * TENSORS as u32 + 1) * VECTORS as u32 * block_dim_x();
+        let first = thread_idx_y() * vectors + thread_idx_x();
+        Ring { first: shared::dynamic_address() + first * VECTOR_BYTES, slot: 0 }
     }
 
     /// Address of vector `j` of a tensor in a slot.
@@ -267,6 +166,29 @@ impl<const VECTORS: usize, const TENSORS: usize> Ring<VECTORS, TENSORS> {
     fn at(&self, slot: u32, tensor: usize, j: usize) -> u32 {
         let vector = (slot * TENSORS as u32 + tensor as u32) * VECTORS as u32 + j as u32;
         self.first + vector * block_dim_x() * VECTOR_BYTES
+    }
+
+    /// Has the thread's vectors of scale copied, in the group of the first row.
+    #[inline(always)]
+    unsafe fn bring_scale<T, const E: usize>(&self, p: &NormRowsParams) {
+        if p.scale != 0 {
+            for_each!(J < VECTORS, {
+                let column = column::<E>(J);
+                if column < p.row_elems {
+                    let from = p.scale + u64::from(column) * size_of::<T>() as u64;
+                    cp_async::copy_x4(self.at(RING_ROWS, 0, J), from as *const u8, VECTOR_BYTES);
+                }
+            });
+        }
+    }
+
+    /// The thread's vector `j` of scale; ones where there is none.
+    #[inline(always)]
+    unsafe fn scale<T: Element<Acc = f32>, const E: usize>(&self, p: &NormRowsParams, j: usize) -> [f32; E] {
+        if p.scale == 0 {
+            return [1.0; E];
+        }
+        widened::<T, E>(&shared::load_x4(self.at(RING_ROWS, 0, j)))
     }
 
     /// Has the thread's vectors of a row copied to a slot, zeros where there are none, as one group.
@@ -291,16 +213,6 @@ impl<const VECTORS: usize, const TENSORS: usize> Ring<VECTORS, TENSORS> {
         shared::load_x4(self.at(self.slot, tensor, j))
     }
 
-    /// All vectors of a tensor of the row at hand.
-    #[inline(always)]
-    unsafe fn words(&self, tensor: usize) -> [[u32; 4]; VECTORS] {
-        let mut words = [[0u32; 4]; VECTORS];
-        for_each!(J < VECTORS, {
-            *words.get_unchecked_mut(J) = self.vector(tensor, J);
-        });
-        words
-    }
-
     /// Goes on to the next row.
     #[inline(always)]
     fn turn(&mut self) {
@@ -308,11 +220,14 @@ impl<const VECTORS: usize, const TENSORS: usize> Ring<VECTORS, TENSORS> {
     }
 }
 
-/// Sums over a block, which leave what warps have in two places by turns: who writes one has passed the barrier behind
-/// which the other was read.
+/// Sums over a team, which leave what warps have in two places by turns: who writes one has passed the barrier behind which the
+/// other was read.
 struct Sums {
     turn: usize,
 }
+
+/// Warps of a block: at most.
+const WARPS: usize = 16;
 
 impl Sums {
     #[inline(always)]
@@ -320,23 +235,25 @@ impl Sums {
         Sums { turn: 0 }
     }
 
-    /// Sums over the threads, in all of them. All threads of the block call it together.
+    /// Sums over the threads, in all of them. All threads of the team call it together.
     #[inline(always)]
-    unsafe fn of_block<const N: usize>(&mut self, values: [f32; N]) -> [f32; N] {
-        let slots = shared_array![f32; 128].add(64 * self.turn);
+    unsafe fn of_team<const N: usize>(&mut self, values: [f32; N]) -> [f32; N] {
+        let slots = shared_array![f32; 4 * WARPS].add(2 * WARPS * self.turn);
         self.turn ^= 1;
-        let (warp_idx, lane) = (thread_idx_x() / LANES, thread_idx_x() % LANES);
+        let (warps, lane) = (block_dim_x() / LANES, thread_idx_x() % LANES);
+        let first_warp = thread_idx_y() * warps;
         let values = over_lanes(values, LANES);
         if lane == 0 {
             for_each!(I < N, {
-                *slots.add(32 * I + warp_idx as usize) = *values.get_unchecked(I);
+                *slots.add(WARPS * I + (first_warp + thread_idx_x() / LANES) as usize) = *values.get_unchecked(I);
             });
         }
-        sync_threads();
+        // Barrier 0 is that of the block.
+        sync_named(1 + thread_idx_y(), block_dim_x());
         let mut others = [0.0f32; N];
-        if lane < block_dim_x() / LANES {
+        if lane < warps {
             for_each!(I < N, {
-                *others.get_unchecked_mut(I) = *slots.add(32 * I + lane as usize);
+                *others.get_unchecked_mut(I) = *slots.add(WARPS * I + (first_warp + lane) as usize);
             });
         }
         over_lanes(others, LANES)

@@ -2,7 +2,7 @@
 
 use super::{
     BOTH, LANES, Place, anew, are_simple, given_or, load_row, parameter_words, parameters, rows_of_block, statistics,
-    store, store_statistics, store_where, streams,
+    store, store_statistics, streams,
 };
 use crate::math::element::Element;
 use crate::math::vector::for_each;
@@ -25,7 +25,8 @@ pub unsafe fn forward<
 >(
     p: &NormRowsParams,
 ) {
-    if are_simple::<E>(p) {
+    // Long rows of such parameters are lean ones.
+    if (VECTORS == 1 || THREADS <= LANES) && are_simple::<E>(p) {
         forward_with::<T, E, THREADS, VECTORS, SCARCE, true>(p)
     } else {
         forward_with::<T, E, THREADS, VECTORS, SCARCE, false>(p)
@@ -110,24 +111,13 @@ unsafe fn finish_row<
     if at.thread == 0 {
         store_statistics(p, at.row, mean, inv_std);
     }
-    // Parameters that lie as columns do are all under way before the first is waited for, where there are registers.
-    let (together, mut scales) = (SIMPLE && !beside && THREADS > LANES, [[0u32; 4]; VECTORS]);
-    if together {
-        for_each!(J < VECTORS, {
-            let column = at.column::<E, THREADS>(J);
-            *scales.get_unchecked_mut(J) = parameter_words::<T>(p.scale, column, column < p.row_elems);
-        });
-    }
     for_each!(J < VECTORS, {
+        let at = if SCARCE { at.anew() } else { *at };
         let column = at.column::<E, THREADS>(J);
-        let there = column < p.row_elems;
-        if together || there {
+        if column < p.row_elems {
             let mut y = anew::<T, E, SCARCE>(x.get_unchecked(J));
             let [scale, bias] = if beside {
                 [given_or::<T, E>(p.scale, &given[0], 1.0), given_or::<T, E>(p.bias, &given[1], 0.0)]
-            } else if together {
-                let bias = parameter_words::<T>(p.bias, column, there);
-                [given_or::<T, E>(p.scale, scales.get_unchecked(J), 1.0), given_or::<T, E>(p.bias, &bias, 0.0)]
             } else {
                 [(p.scale, 1.0), (p.bias, 0.0)].map(
                     #[inline(always)]
@@ -138,11 +128,7 @@ unsafe fn finish_row<
                 let y = y.get_unchecked_mut(I);
                 *y = (*y - mean) * inv_std * *scale.get_unchecked(I) + *bias.get_unchecked(I);
             });
-            if together {
-                store_where::<T, E>(p, at.row, column, y, there);
-            } else {
-                store::<T, E>(p, at.row, column, y, streams(THREADS, VECTORS));
-            }
+            store::<T, E>(p, at.row, column, y, streams(THREADS, VECTORS));
         }
     });
 }
@@ -164,7 +150,7 @@ pub(super) unsafe fn prefetch_parameters<T, const E: usize, const THREADS: u32, 
     }
     for_each!(J < VECTORS, {
         let column = at.column::<E, THREADS>(J);
-        let offset = u64::from(column) * size_of::<T>() as u64;
+        let offset = u64::from(column) * if p.parameters_are_wide != 0 { 4 } else { size_of::<T>() as u64 };
         for address in [p.scale, p.bias] {
             if column < p.row_elems && address != 0 {
                 prefetch_l2((address + offset) as *const u8);

@@ -4,8 +4,8 @@
 use super::{Place, address_of_result, anew, load_row, prefetch_parameters, statistics, store_statistics};
 use crate::math::element::Element;
 use crate::math::vector::{for_each, narrowed, widened};
+use cuda_std::guarded;
 use cuda_std::thread::block_idx_x;
-use cuda_std::{guarded, schedule};
 use kernel_abi::ops::norm::row_registers::NormRowsParams;
 
 /// y and statistics, a row a block.
@@ -22,8 +22,7 @@ pub unsafe fn forward_lean<T: Element<Acc = f32>, const E: usize, const THREADS:
     }
     let factor = p.alpha * inv_std;
     for_each!(J < VECTORS, {
-        // Where the vector lies is found anew: known from before, it would take registers all the while.
-        let at = Place { row: schedule::opaque(at.row), thread: schedule::opaque(at.thread) };
+        let at = at.anew();
         let column = at.column::<E, THREADS>(J);
         let there = column < p.row_elems;
         let mut y = anew::<T, E, true>(x.get_unchecked(J));
@@ -33,38 +32,47 @@ pub unsafe fn forward_lean<T: Element<Acc = f32>, const E: usize, const THREADS:
         });
         // Not all that is read for a vector at once.
         if p.scale != 0 {
-            let scale = read::<T, E>(p.scale, column, there);
+            let scale = parameters::<T, E>(p, p.scale, column, there);
             for_each!(I < E, {
                 *y.get_unchecked_mut(I) *= *scale.get_unchecked(I);
             });
         }
         if p.bias != 0 {
-            add::<T, E>(&mut y, p.alpha, p.bias, column, there);
+            add::<E>(&mut y, p.alpha, parameters::<T, E>(p, p.bias, column, there));
         }
         let to = address_of_result::<T>(p, at.row, column);
         if p.beta != 0.0 {
-            add::<T, E>(&mut y, p.beta, to, 0, there);
+            add::<E>(&mut y, p.beta, widened::<T, E>(&guarded::load_x4_own(to, u32::from(there))));
         }
         guarded::store_x4_streaming(to, narrowed::<T, E>(&y), u32::from(there));
     });
 }
 
-/// The vector of a column, zeros where it is not there.
+/// The parameters of a column's vector, zeros where it is not there.
 #[inline(always)]
-unsafe fn read<T: Element<Acc = f32>, const E: usize>(from: u64, column: u32, there: bool) -> [f32; E] {
-    widened::<T, E>(&guarded::load_x4_own(from + u64::from(column) * size_of::<T>() as u64, u32::from(there)))
-}
-
-/// Adds `factor` times the vector of a column.
-#[inline(always)]
-unsafe fn add<T: Element<Acc = f32>, const E: usize>(
-    y: &mut [f32; E],
-    factor: f32,
-    from: u64,
+unsafe fn parameters<T: Element<Acc = f32>, const E: usize>(
+    p: &NormRowsParams,
+    address: u64,
     column: u32,
     there: bool,
-) {
-    let values = read::<T, E>(from, column, there);
+) -> [f32; E] {
+    let from = |bytes: usize| address + u64::from(column) * bytes as u64;
+    if size_of::<T>() == 4 || p.parameters_are_wide == 0 {
+        return widened::<T, E>(&guarded::load_x4_own(from(size_of::<T>()), u32::from(there)));
+    }
+    let halves = [0, 16].map(
+        #[inline(always)]
+        |half| guarded::load_x4_own(from(4) + half, u32::from(there)),
+    );
+    let mut values = [0.0; E];
+    for_each!(I < E, {
+        *values.get_unchecked_mut(I) = f32::from_bits(halves[I / 4 % 2][I % 4]);
+    });
+    values
+}
+
+#[inline(always)]
+unsafe fn add<const E: usize>(y: &mut [f32; E], factor: f32, values: [f32; E]) {
     for_each!(I < E, {
         *y.get_unchecked_mut(I) += factor * *values.get_unchecked(I);
     });

@@ -186,6 +186,7 @@ const fn rows_of_block<const THREADS: u32>() -> u32 {
 }
 
 /// Where a thread stands.
+#[derive(Clone, Copy)]
 struct Place {
     row: u32,
     /// Within the row.
@@ -201,6 +202,12 @@ impl Place {
         } else {
             Place { row: block, thread }
         }
+    }
+
+    /// The same, of which the compiler knows nothing: where vectors lie is found anew, and takes no registers before.
+    #[inline(always)]
+    fn anew(&self) -> Self {
+        Place { row: schedule::opaque(self.row), thread: schedule::opaque(self.thread) }
     }
 
     /// The first column of the thread's vector `j`.
@@ -367,41 +374,18 @@ pub(super) unsafe fn store<T: Element<Acc = f32>, const E: usize>(
     if p.beta != 0.0 {
         X4(prior) = *(to as *const X4<u32>);
     }
-    let words = blended::<T, E>(p, result, prior);
+    let (prior, mut values) = (widened::<T, E>(&prior), [0.0; E]);
+    for_each!(I < E, {
+        *values.get_unchecked_mut(I) = p.alpha * *result.get_unchecked(I) + p.beta * *prior.get_unchecked(I);
+    });
+    let words = narrowed::<T, E>(&values);
     if streams { store_x4_streaming(to as *mut u32, words) } else { store_x4(to as *mut u32, words) }
-}
-
-/// The same where it is `there`, streaming, without a branch, behind which the next vector's loads would wait.
-#[inline(always)]
-pub(super) unsafe fn store_where<T: Element<Acc = f32>, const E: usize>(
-    p: &NormRowsParams,
-    row: u32,
-    column: u32,
-    result: [f32; E],
-    there: bool,
-) {
-    let to = address_of_result::<T>(p, row, column);
-    let prior = guarded::load_x4_own(to, u32::from(there && p.beta != 0.0));
-    guarded::store_x4_streaming(to, blended::<T, E>(p, result, prior), u32::from(there));
 }
 
 #[inline(always)]
 fn address_of_result<T>(p: &NormRowsParams, row: u32, column: u32) -> u64 {
     let elems = i64::from(row) * p.out_pitch + i64::from(column);
     p.out + elems as u64 * size_of::<T>() as u64
-}
-
-#[inline(always)]
-unsafe fn blended<T: Element<Acc = f32>, const E: usize>(
-    p: &NormRowsParams,
-    result: [f32; E],
-    prior: [u32; 4],
-) -> [u32; 4] {
-    let (prior, mut values) = (widened::<T, E>(&prior), [0.0; E]);
-    for_each!(I < E, {
-        *values.get_unchecked_mut(I) = p.alpha * *result.get_unchecked(I) + p.beta * *prior.get_unchecked(I);
-    });
-    narrowed::<T, E>(&values)
 }
 
 /// dscale and dbias.
