@@ -5,7 +5,10 @@ use crate::division::Divisor;
 /// Threads of a block.
 pub const BLOCK: u32 = 256;
 
-/// Positions of a thread that writes by running statistics in one go, of x and z; of x alone it has twice as many.
+/// The most threads of a block that writes a run of positions in one go.
+pub const RUN_BLOCK: u32 = 512;
+
+/// Positions of a thread of it, of x and z; of x alone it has twice as many.
 pub const RUN: u32 = 2;
 
 /// Places of the tensors of x's extents in [`ChannelwiseParams`].

@@ -98,12 +98,16 @@ macro_rules! channelwise_entries {
 macro_rules! channelwise_entry {
     ($symbol:ident, statistics, $dtype:ident) => { channelwise_entry!(@ $symbol, statistics, $dtype, 3); };
     ($symbol:ident, apply, $dtype:ident) => { channelwise_entry!(@ $symbol, apply, $dtype, 3); };
-    ($symbol:ident, infer_runs, $dtype:ident) => { channelwise_entry!(@ $symbol, infer_runs, $dtype, 3); };
+    ($symbol:ident, apply_runs, $dtype:ident) => { channelwise_entry!(@ $symbol, apply_runs, $dtype, 2, 512); };
+    ($symbol:ident, infer_runs, $dtype:ident) => { channelwise_entry!(@ $symbol, infer_runs, $dtype, 2, 512); };
     ($symbol:ident, $step:ident, $dtype:ident) => { channelwise_entry!(@ $symbol, $step, $dtype, 2); };
     (@ $symbol:ident, $step:ident, $dtype:ident, $blocks:literal) => {
+        channelwise_entry!(@ $symbol, $step, $dtype, $blocks, 256);
+    };
+    (@ $symbol:ident, $step:ident, $dtype:ident, $blocks:literal, $threads:literal) => {
         /// # Safety
         /// The host passes live tensors of the extents and distances in `params`, and room for rows and parts.
-        #[cuda_std::kernel(threads = 256, min_blocks = $blocks)]
+        #[cuda_std::kernel(threads = $threads, min_blocks = $blocks)]
         pub unsafe fn $symbol(params: ChannelwiseParams) {
             if params.share.vectors != 0 {
                 channelwise::$step::<$dtype, { 16 / size_of::<$dtype>() }>(&params)

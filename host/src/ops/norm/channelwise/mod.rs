@@ -27,6 +27,7 @@ const MEMORY_SHARE: f64 = 0.85;
 
 /// Steps of a pass, in their order; the last writes what is asked for.
 const FORWARD: &[&str] = &["statistics", "finish_statistics", "apply"];
+const FORWARD_IN_RUNS: &[&str] = &["statistics", "finish_statistics", "apply_runs"];
 const INFERENCE: &[&str] = &["infer"];
 const INFERENCE_IN_RUNS: &[&str] = &["infer_runs"];
 const BACKWARD: &[&str] = &["gradient_sums", "finish_gradients", "apply_gradients"];
@@ -102,7 +103,7 @@ impl Algorithm<NormProblem> for Channelwise {
         for step in steps {
             let config = kernel_for(KERNELS, step, dtype, context).map_err(refused)?[0];
             let kind = match *step {
-                "apply" | "apply_gradients" | "infer" | "infer_runs" => Kind::Applies,
+                "apply" | "apply_runs" | "apply_gradients" | "infer" | "infer_runs" => Kind::Applies,
                 "finish_statistics" | "finish_gradients" => Kind::Finishes,
                 _ => Kind::Sums,
             };
@@ -124,10 +125,11 @@ fn steps(problem: &NormProblem, layout: &Layout) -> &'static [&'static str] {
     match problem.norm_pass() {
         NormPass::Forward if layout.whole => WHOLE_FORWARD,
         NormPass::Backward if layout.whole => WHOLE_BACKWARD,
+        NormPass::Forward if layout.run_threads > 0 => FORWARD_IN_RUNS,
         NormPass::Forward => FORWARD,
         NormPass::Backward if problem.operand("inv_std").is_some() => BACKWARD,
         NormPass::Backward => BACKWARD_ANEW,
-        NormPass::Inference if layout.in_runs => INFERENCE_IN_RUNS,
+        NormPass::Inference if layout.run_threads > 0 => INFERENCE_IN_RUNS,
         NormPass::Inference | NormPass::Finalize => INFERENCE,
     }
 }
@@ -303,9 +305,13 @@ impl Launch for ChannelwiseLaunch {
                 linear_grid(items * LANES, BLOCK)
             } else {
                 // Single elements are left to blocks that sweep.
-                let in_runs = self.layout.in_runs && share.vectors != 0;
-                let grid = if in_runs { [share.n_parts, blocks, 1] } else { [blocks, share.n_parts, 1] };
-                LaunchConfig { grid, block: [BLOCK, 1, 1], ..LaunchConfig::default() }
+                let run_threads = self.layout.run_threads;
+                let in_runs = run_threads > 0 && share.vectors != 0 && matches!(kind, Kind::Applies);
+                let (grid, threads) = match in_runs {
+                    true => ([share.n_parts, blocks, 1], run_threads),
+                    false => ([blocks, share.n_parts, 1], BLOCK),
+                };
+                LaunchConfig { grid, block: [threads, 1, 1], ..LaunchConfig::default() }
             };
             let config = LaunchConfig { evenly: !self.early.has(*kind), ..extents };
             run(function, &config, stream, p)?;

@@ -6,7 +6,7 @@ use crate::select::Refusal;
 use crate::{Context, TensorDesc};
 use kernel_abi::desc::collapse_dims;
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::norm::channelwise::{BLOCK, RUN, Share, tensor};
+use kernel_abi::ops::norm::channelwise::{BLOCK, RUN, RUN_BLOCK, Share, tensor};
 
 /// Bytes of an access.
 pub(super) const VECTOR_BYTES: i64 = 16;
@@ -15,10 +15,8 @@ const BLOCKS_PER_UNIT: i64 = 6;
 /// Those that are there together: forward, and of passes that keep more registers. Where blocks sweep there are no more.
 const FORWARD_TOGETHER: i64 = 3;
 const TOGETHER: i64 = 2;
-/// Vectors of a multiprocessor up to which inference has blocks with a run of positions each, which read what is known of
-/// their channels for a few vectors: of up to 0.8 MB (N = 1) that takes 5 to 10 % less, of 7 MB and more 15 to 30 % more
-/// (H200); with six positions a thread still 6 to 27 % more of 192 channels and more.
-const RUN_VECTORS: i64 = BLOCK as i64 * 2 * RUN as i64;
+/// Vectors of a multiprocessor up to which blocks with a run of positions each are small, so that all of them have some.
+const FEW_RUN_VECTORS: i64 = BLOCK as i64 * 2 * RUN as i64;
 /// Vectors of a thread up to which blocks are no more than are there together: what each begins and ends with takes as
 /// long as some of them.
 const ONE_WAVE_VECTORS: i64 = 64;
@@ -82,8 +80,9 @@ pub(in crate::ops::norm) struct Layout {
     pub(super) channels_per_parameter: Divisor,
     /// Whether a block has all elements of its rows.
     pub(super) whole: bool,
-    /// Whether blocks that access 16 bytes at a time have a run of positions each, and write them in one go.
-    pub(super) in_runs: bool,
+    /// Threads of blocks that access 16 bytes at a time, have a run of positions each, and write them in one go; 0 where
+    /// blocks stay.
+    pub(super) run_threads: u32,
 }
 
 /// Extents and distances.
@@ -125,10 +124,15 @@ impl Layout {
         };
         // Channels are along an axis of the grid that is short.
         let in_runs = sweeps
-            && problem.norm_pass() == NormPass::Inference
+            && matches!(problem.norm_pass(), NormPass::Inference | NormPass::Forward)
             && fits
-            && shape.channels <= MAX_PARTS * run
-            && shape.vectors(run) <= RUN_VECTORS * context.info().n_units as i64;
+            && shape.channels <= MAX_PARTS * run;
+        let run_threads = match in_runs {
+            true if shape.vectors(run) <= FEW_RUN_VECTORS * context.info().n_units as i64 => BLOCK,
+            true => RUN_BLOCK,
+            false => 0,
+        };
+        let threads = |run: i64, sums: bool| if run > 1 && in_runs && !sums { run_threads } else { BLOCK };
         let rows_along_images = !along_channels && !by_image && shape.images > 1;
         let one_channel_a_row = !matches!(mode, NormMode::Group { .. }) && shape.spread == 1;
         let best = if fits { run } else { 1 };
@@ -143,7 +147,7 @@ impl Layout {
             if sweeps && !sums {
                 // As even as there are blocks beside one another.
                 let all = (shape.channels / run).max(1);
-                div_ceil(all, div_ceil(all, i64::from(BLOCK)))
+                div_ceil(all, div_ceil(all, i64::from(threads(run, sums))))
             } else if along_channels {
                 let all = lanes_along(shape.channels / run);
                 // Few of them, and more blocks, where a block has all positions.
@@ -165,7 +169,7 @@ impl Layout {
             } else if sweeps {
                 let units = context.info().n_units as i64;
                 let wave = units * together / blocks(best);
-                let step = i64::from(BLOCK) / lanes(best, sums);
+                let step = i64::from(threads(best, sums)) / lanes(best, sums);
                 Cut::sweeping(&shape, div_ceil(shape.positions, step * PART_VECTORS).min(wave).max(1))
             } else {
                 let wanted = parts_wanted(&shape, best, blocks(best), together, context);
@@ -195,10 +199,12 @@ impl Layout {
                 if share.sweeping == 0 {
                     return share;
                 }
-                let rows = BLOCK / share.lanes;
-                if in_runs && run > 1 {
+                let rows = threads(run, sums) / share.lanes;
+                if in_runs && run > 1 && !sums {
                     let part_positions = rows * positions_of_run(problem.operand("z").is_some());
-                    return Share { part_positions, n_parts: share.positions.div_ceil(part_positions), ..share };
+                    let n_parts = share.positions.div_ceil(part_positions);
+                    let chunks = Divisor::new(n_parts);
+                    return Share { part_images: share.images, part_positions, chunks, n_parts, sweeping: 0, ..share };
                 }
                 let round = share.n_parts * rows;
                 Share { part_positions: share.positions / round * rows, rest: share.positions % round, ..share }
@@ -222,7 +228,7 @@ impl Layout {
             channels_per_row: Divisor::new(channels_per_row as u32),
             channels_per_parameter: Divisor::new(shape.spread as u32),
             whole,
-            in_runs,
+            run_threads,
         })
     }
 }
@@ -532,15 +538,16 @@ mod tests {
             let text = format!("norm:inference mode=batch x={x}{z}");
             let layout = layout(&text).unwrap();
             let share = layout.applying.vectors.unwrap();
-            assert!(layout.in_runs, "{text}");
+            assert_eq!(layout.run_threads, BLOCK, "{text}");
             assert!(share.n_parts * share.part_positions >= share.positions);
             assert!((share.n_parts - 1) * share.part_positions < share.positions);
             let rows = BLOCK / share.lanes;
             assert_eq!(share.part_positions, rows * positions_of_run(!z.is_empty()));
         }
-        assert!(!layout("norm:inference mode=batch x=64x72x40x31:bf16:nhwc").unwrap().in_runs);
-        assert!(!layout("norm:inference mode=batch x=3x13x5x5:bf16:nhwc").unwrap().in_runs);
-        assert!(!layout("norm:inference mode=batch x=3x16x8x8:bf16").unwrap().in_runs);
+        let threads = |text: &str| layout(text).unwrap().run_threads;
+        assert_eq!(threads("norm:inference mode=batch x=640x72x40x31:bf16:nhwc"), RUN_BLOCK);
+        assert_eq!(threads("norm:inference mode=batch x=3x13x5x5:bf16:nhwc"), 0);
+        assert_eq!(threads("norm:inference mode=batch x=3x16x8x8:bf16"), 0);
     }
 
     #[test]

@@ -318,66 +318,91 @@ pub unsafe fn infer<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams
 }
 
 /// The same by blocks that have a short run of positions each, as those of a copy: no loop, and so fewer registers and
-/// more blocks at a time. Single elements are left to blocks that stay.
+/// more warps at a time. Single elements are left to blocks that stay.
 #[inline(always)]
 pub unsafe fn infer_runs<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
     if V == 1 {
         return infer::<T, V>(p);
     }
-    let place = Place::of_run::<V>(p);
+    write_run::<T, V, true>(p, &Place::of_run::<V, false>(p));
+}
+
+/// [`apply`] by such blocks, the last positions first.
+#[inline(always)]
+pub unsafe fn apply_runs<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
+    if V == 1 {
+        return apply::<T, V>(p);
+    }
+    write_run::<T, V, false>(p, &Place::of_run::<V, true>(p));
+}
+
+/// With or without z.
+#[inline(always)]
+unsafe fn write_run<T: Element<Acc = f32>, const V: usize, const INFERS: bool>(p: &ChannelwiseParams, place: &Place) {
     if p.addresses[tensor::DY] == 0 {
-        infer_run::<T, V, 1, { 2 * RUN as usize }>(p, &place, [tensor::X]);
+        write_places::<T, V, INFERS, 1, { 2 * RUN as usize }>(p, place, [tensor::X]);
     } else {
-        infer_run::<T, V, 2, { RUN as usize }>(p, &place, [tensor::X, tensor::DY]);
+        write_places::<T, V, INFERS, 2, { RUN as usize }>(p, place, [tensor::X, tensor::DY]);
     }
 }
 
 /// At `K` places.
 #[inline(always)]
-unsafe fn infer_run<T: Element<Acc = f32>, const V: usize, const N: usize, const K: usize>(
+unsafe fn write_places<T: Element<Acc = f32>, const V: usize, const INFERS: bool, const N: usize, const K: usize>(
     p: &ChannelwiseParams,
     place: &Place,
     tensors: [usize; N],
 ) {
-    let are_wide = p.running_is_wide & p.parameters_are_wide != 0 && p.channels_per_parameter.divisor == 1;
-    let [of_scale, of_bias, .., of_running] = p.parameter_strides;
-    let are_there = p.running_var != 0 && p.running_mean != 0 && p.scale != 0 && p.bias != 0;
-    let at_sixteens = (p.running_var | p.running_mean | p.scale | p.bias) & 15 == 0;
-    let are_usual = are_wide && are_there && at_sixteens && of_scale == 1 && of_bias == 1 && of_running == 1;
-    // Each branch has closures of its own: what two call is not inlined.
-    if are_usual {
-        place.once::<T, V, N, K, _>(
-            p,
-            tensors,
-            tensor::OUT,
-            || of_usual_channels::<V>(p, place.channel),
-            #[inline(always)]
-            |of_channels, to, words, there| store_where::<T, V>(p, to, result::<T, V, N>(p, of_channels, words), there),
-        );
-    } else {
-        place.once::<T, V, N, K, _>(
-            p,
-            tensors,
-            tensor::OUT,
-            || of_channels::<T, V>(p, place, running::<T, V>(p, place)),
-            #[inline(always)]
-            |of_channels, to, words, there| store_where::<T, V>(p, to, result::<T, V, N>(p, of_channels, words), there),
-        );
-    }
+    place.once::<T, V, N, K, _>(
+        p,
+        tensors,
+        tensor::OUT,
+        || of_run_channels::<T, V, INFERS>(p, place),
+        #[inline(always)]
+        |of_channels, to, words, there| store_where::<T, V>(p, to, result::<T, V, N>(p, of_channels, words), there),
+    );
 }
 
-/// What is known of channels by running statistics, where all of it lies as f32 in the channels' order: under way at once.
+/// What is known of a vector's channels, of whose rows there is one each. Where all of it lies as f32 in the channels' order
+/// it is under way at once.
 #[inline(always)]
-unsafe fn of_usual_channels<const V: usize>(p: &ChannelwiseParams, channel: u32) -> OfChannels<V> {
-    let at = u64::from(channel) * 4;
-    let variance = neighbours::<V>(p.running_var + at);
-    let mean = neighbours::<V>(p.running_mean + at);
-    let (scale, bias) = (neighbours::<V>(p.scale + at), neighbours::<V>(p.bias + at));
-    let mut factor = scale;
+unsafe fn of_run_channels<T: Element<Acc = f32>, const V: usize, const INFERS: bool>(
+    p: &ChannelwiseParams,
+    place: &Place,
+) -> OfChannels<V> {
+    let [of_scale, of_bias, .., of_running] = p.parameter_strides;
+    let (mean, spread) = if INFERS { (p.running_mean, p.running_var) } else { (p.mean, p.inv_std) };
+    let of_mean = if INFERS { of_running } else { 1 };
+    let are_wide = p.parameters_are_wide != 0 && (!INFERS || p.running_is_wide != 0);
+    let are_there = mean != 0 && spread != 0 && p.scale != 0 && p.bias != 0;
+    let at_sixteens = (mean | spread | p.scale | p.bias) & 15 == 0;
+    let in_order = p.channels_per_parameter.divisor == 1 && p.channels_per_row.divisor == 1;
+    if are_wide && are_there && at_sixteens && in_order && of_scale == 1 && of_bias == 1 && of_mean == 1 {
+        let at = u64::from(place.channel) * 4;
+        let (mut factor, mean) = (neighbours::<V>(spread + at), neighbours::<V>(mean + at));
+        let (scale, bias) = (neighbours::<V>(p.scale + at), neighbours::<V>(p.bias + at));
+        for_each!(I < V, {
+            let factor = factor.get_unchecked_mut(I);
+            let inv_std = if INFERS { inverse_sqrt(*factor + p.epsilon) } else { *factor };
+            *factor = inv_std * *scale.get_unchecked(I);
+        });
+        return folded::<T, V>((mean, factor, bias));
+    }
+    let statistics =
+        if INFERS { running::<T, V>(p, place) } else { (place.of_rows(p, p.mean), place.of_rows(p, p.inv_std)) };
+    folded::<T, V>(of_channels::<T, V>(p, place, statistics))
+}
+
+/// Of types whose own rounding is far more than what it costs, with the mean in the bias: registers are few.
+#[inline(always)]
+unsafe fn folded<T, const V: usize>((mean, factor, mut bias): OfChannels<V>) -> OfChannels<V> {
+    if size_of::<T>() > 2 {
+        return (mean, factor, bias);
+    }
     for_each!(I < V, {
-        *factor.get_unchecked_mut(I) *= inverse_sqrt(*variance.get_unchecked(I) + p.epsilon);
+        *bias.get_unchecked_mut(I) -= *mean.get_unchecked(I) * *factor.get_unchecked(I);
     });
-    (mean, factor, bias)
+    ([0.0; V], factor, bias)
 }
 
 /// Means and inverse standard deviations by running statistics; 0 and 1 where there are none.

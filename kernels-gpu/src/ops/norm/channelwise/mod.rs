@@ -12,7 +12,7 @@ mod place;
 pub(super) mod resident;
 
 pub use backward::{apply_gradients, finish_gradients, gradient_sums, whole_backward};
-pub use forward::{apply, finish_statistics, infer, infer_runs, statistics, whole_forward};
+pub use forward::{apply, apply_runs, finish_statistics, infer, infer_runs, statistics, whole_forward};
 pub(super) use place::neighbours;
 
 use backward::{blend, gradient};

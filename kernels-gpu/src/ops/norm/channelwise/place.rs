@@ -7,7 +7,7 @@ use core::intrinsics::unchecked_div;
 use cuda_std::guarded;
 use cuda_std::memory::X4;
 use cuda_std::memory::prefetch_l2;
-use cuda_std::thread::{block_idx_x, block_idx_y, thread_idx_x};
+use cuda_std::thread::{block_dim_x, block_idx_x, block_idx_y, thread_idx_x};
 use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams};
 
 /// Threads of a warp.
@@ -84,23 +84,24 @@ impl Place {
     /// blocks are at neighbouring addresses, as those of a copy. Lanes stand along channels of one image.
     #[inline(always)]
     fn sweep<const V: usize>(p: &ChannelwiseParams) -> Self {
-        let (place, row, rows) = Place::of_lane::<V>(p, block_idx_x(), block_idx_y());
+        let (place, row, rows) = Place::of_lane::<V>(p, block_idx_x(), block_idx_y(), BLOCK);
         Place { positions: [place.part * rows + row, p.share.n_parts * rows, p.share.positions], ..place }
     }
 
-    /// The thread's where a block has a run of the positions of one image; parts are along x.
+    /// The thread's where a block, of any number of threads, has a run of the positions of one image; parts are along x.
     #[inline(always)]
-    pub fn of_run<const V: usize>(p: &ChannelwiseParams) -> Self {
-        let (place, row, rows) = Place::of_lane::<V>(p, block_idx_y(), block_idx_x());
+    pub fn of_run<const V: usize, const LAST_FIRST: bool>(p: &ChannelwiseParams) -> Self {
+        let part = if LAST_FIRST { p.share.n_parts - 1 - block_idx_x() } else { block_idx_x() };
+        let (place, row, rows) = Place::of_lane::<V>(p, block_idx_y(), part, block_dim_x());
         Place { positions: [place.part * p.share.part_positions + row, rows, p.share.positions], ..place }
     }
 
     /// A lane along channels of one image, of any number of them; with its row, and how many there are.
     #[inline(always)]
-    fn of_lane<const V: usize>(p: &ChannelwiseParams, block: u32, part: u32) -> (Self, u32, u32) {
+    fn of_lane<const V: usize>(p: &ChannelwiseParams, block: u32, part: u32, threads: u32) -> (Self, u32, u32) {
         let s = &p.share;
         let thread = thread_idx_x();
-        let ((row, lane), (rows, _)) = (s.by_lanes.div_rem(thread), s.by_lanes.div_rem(BLOCK));
+        let ((row, lane), (rows, _)) = (s.by_lanes.div_rem(thread), s.by_lanes.div_rem(threads));
         let channel = (block * s.lanes + lane) * V as u32;
         let there = row < rows && channel < s.channels;
         (Place { channel, there, images: [0, 1, 1], positions: [0; 3], part, apart: s.lanes }, row, rows)
@@ -357,7 +358,7 @@ pub unsafe fn store<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams
     write_narrowed::<T, V>(address, &blended::<V>(p, result, prior));
 }
 
-/// The same of a vector where it is `there`, without a branch, behind which others would wait.
+/// The same of a vector where it is `there`, without a branch of its own, behind which others would wait.
 ///
 /// # Safety
 /// As [`store`], where it is.
@@ -368,7 +369,10 @@ pub unsafe fn store_where<T: Element<Acc = f32>, const V: usize>(
     result: [f32; V],
     there: bool,
 ) {
-    let prior = widened::<T, V>(&guarded::load_x4_own(address, u32::from(there && p.beta != 0.0)));
+    let mut prior = [0.0; V];
+    if p.beta != 0.0 {
+        prior = widened::<T, V>(&guarded::load_x4_own(address, u32::from(there)));
+    }
     guarded::store_x4(address, narrowed::<T, V>(&blended::<V>(p, result, prior)), u32::from(there));
 }
 
