@@ -281,7 +281,6 @@ impl Launch for ChannelwiseLaunch {
         let mut params = self.params;
         let p = &mut params;
         let all = place_addresses(p, call);
-        let (summing, applying) = (self.layout.summing.at(all), self.layout.applying.at(all));
         if self.room.total > 0 {
             let rows = |i: u64| call.workspace_address() + i * self.room.row_bytes;
             if self.keeps_statistics {
@@ -289,6 +288,12 @@ impl Launch for ChannelwiseLaunch {
             }
             (p.shift, p.tilt, p.partials) = (rows(2), rows(3), rows(4));
         }
+        // Runs take what is known of channels 16 bytes at a time as well.
+        let known = match self.layout.run_threads {
+            0 => 0,
+            _ => p.scale | p.bias | p.mean | p.inv_std | p.running_mean | p.running_var,
+        };
+        let (summing, applying) = (self.layout.summing.at(all), self.layout.applying.at(all | known));
         (p.alpha, p.beta) = (call.alpha as f32, call.beta as f32);
         // Rows and parameters, where these are not the same.
         let channels = i64::from(summing.0.channels);

@@ -357,40 +357,29 @@ unsafe fn write_places<T: Element<Acc = f32>, const V: usize, const INFERS: bool
         p,
         tensors,
         tensor::OUT,
-        || of_run_channels::<T, V, INFERS>(p, place),
+        || of_run_channels::<T, V, INFERS>(p, place.channel),
         #[inline(always)]
         |of_channels, to, words, there| store_where::<T, V>(p, to, result::<T, V, N>(p, of_channels, words), there),
     );
 }
 
-/// What is known of a vector's channels, of whose rows there is one each. Where all of it lies as f32 in the channels' order
-/// it is under way at once.
+/// What is known of a vector's channels, each a row: all of it is there, f32 in the channels' order at multiples of 16, and
+/// under way at once.
 #[inline(always)]
 unsafe fn of_run_channels<T: Element<Acc = f32>, const V: usize, const INFERS: bool>(
     p: &ChannelwiseParams,
-    place: &Place,
+    channel: u32,
 ) -> OfChannels<V> {
-    let [of_scale, of_bias, .., of_running] = p.parameter_strides;
     let (mean, spread) = if INFERS { (p.running_mean, p.running_var) } else { (p.mean, p.inv_std) };
-    let of_mean = if INFERS { of_running } else { 1 };
-    let are_wide = p.parameters_are_wide != 0 && (!INFERS || p.running_is_wide != 0);
-    let are_there = mean != 0 && spread != 0 && p.scale != 0 && p.bias != 0;
-    let at_sixteens = (mean | spread | p.scale | p.bias) & 15 == 0;
-    let in_order = p.channels_per_parameter.divisor == 1 && p.channels_per_row.divisor == 1;
-    if are_wide && are_there && at_sixteens && in_order && of_scale == 1 && of_bias == 1 && of_mean == 1 {
-        let at = u64::from(place.channel) * 4;
-        let (mut factor, mean) = (neighbours::<V>(spread + at), neighbours::<V>(mean + at));
-        let (scale, bias) = (neighbours::<V>(p.scale + at), neighbours::<V>(p.bias + at));
-        for_each!(I < V, {
-            let factor = factor.get_unchecked_mut(I);
-            let inv_std = if INFERS { inverse_sqrt(*factor + p.epsilon) } else { *factor };
-            *factor = inv_std * *scale.get_unchecked(I);
-        });
-        return folded::<T, V>((mean, factor, bias));
-    }
-    let statistics =
-        if INFERS { running::<T, V>(p, place) } else { (place.of_rows(p, p.mean), place.of_rows(p, p.inv_std)) };
-    folded::<T, V>(of_channels::<T, V>(p, place, statistics))
+    let at = u64::from(channel) * 4;
+    let (mut factor, mean) = (neighbours::<V>(spread + at), neighbours::<V>(mean + at));
+    let (scale, bias) = (neighbours::<V>(p.scale + at), neighbours::<V>(p.bias + at));
+    for_each!(I < V, {
+        let factor = factor.get_unchecked_mut(I);
+        let inv_std = if INFERS { inverse_sqrt(*factor + p.epsilon) } else { *factor };
+        *factor = inv_std * *scale.get_unchecked(I);
+    });
+    folded::<T, V>((mean, factor, bias))
 }
 
 /// Of types whose own rounding is far more than what it costs, with the mean in the bias: registers are few.

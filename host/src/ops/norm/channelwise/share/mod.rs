@@ -1,9 +1,9 @@
 //! Tensors as images, positions and channels, and how blocks share them out.
 
-use super::super::{NormMode, NormPass, NormProblem};
 use crate::launch::div_ceil;
+use crate::ops::norm::{NormMode, NormPass, NormProblem};
 use crate::select::Refusal;
-use crate::{Context, TensorDesc};
+use crate::{Context, DType, TensorDesc};
 use kernel_abi::desc::collapse_dims;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::norm::channelwise::{BLOCK, RUN, RUN_BLOCK, Share, tensor};
@@ -126,6 +126,8 @@ impl Layout {
         let in_runs = sweeps
             && matches!(problem.norm_pass(), NormPass::Inference | NormPass::Forward)
             && fits
+            && shape.spread == 1
+            && are_known_as_f32(problem)
             && shape.channels <= MAX_PARTS * run;
         let run_threads = match in_runs {
             true if shape.vectors(run) <= FEW_RUN_VECTORS * context.info().n_units as i64 => BLOCK,
@@ -231,6 +233,17 @@ impl Layout {
             run_threads,
         })
     }
+}
+
+/// Whether all that is known of channels is there, as neighbouring f32.
+fn are_known_as_f32(problem: &NormProblem) -> bool {
+    let names: &[&str] = match problem.norm_pass() {
+        NormPass::Inference => &["scale", "bias", "running_mean", "running_var"],
+        _ => &["scale", "bias"],
+    };
+    names
+        .iter()
+        .all(|name| problem.operand(name).is_some_and(|(_, desc)| desc.dtype() == DType::F32 && desc.is_packed()))
 }
 
 /// Positions of a thread that has a run, of x alone or with z.
@@ -458,129 +471,4 @@ fn merged<const N: usize>(tensors: &[TensorDesc; N], dims: &[usize]) -> Result<(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn layout(text: &str) -> Result<Layout, Refusal> {
-        let problem: NormProblem = text.parse().unwrap();
-        Layout::of(&problem, &Context::cpu())
-    }
-
-    /// What all threads of all blocks visit, as the kernels do: every element once.
-    fn covers(text: &str) {
-        let problem: NormProblem = text.parse().unwrap();
-        let layout = layout(text).unwrap();
-        let run = VECTOR_BYTES / problem.x().dtype().size_bytes() as i64;
-        for shares in [&layout.summing, &layout.applying] {
-            for (share, run, blocks) in
-                shares.vectors.iter().map(|s| (s, run, shares.blocks[0])).chain([(&shares.single, 1, shares.blocks[1])])
-            {
-                share_covers(&problem, &layout, share, run as u32, blocks);
-            }
-        }
-    }
-
-    /// Positions of a part, one of each vector where those lie along positions.
-    fn positions_of(share: &Share, part: u32, run: u32) -> Vec<u32> {
-        if share.sweeping != 0 {
-            let rows = BLOCK / share.lanes;
-            return (0..share.positions).filter(|at| at / rows % share.n_parts == part).collect();
-        }
-        let (_, chunk) = share.chunks.div_rem(part);
-        let positions = chunk * share.part_positions..((chunk + 1) * share.part_positions).min(share.positions);
-        if share.along_channels != 0 {
-            return positions.collect();
-        }
-        assert_eq!((positions.len() as u32 % run, positions.start % run), (0, 0));
-        positions.collect()
-    }
-
-    fn share_covers(problem: &NormProblem, layout: &Layout, share: &Share, run: u32, blocks: u32) {
-        let mut found = Vec::new();
-        let mut elems = 0u64;
-        for part in 0..share.n_parts {
-            let (of_images, _) = share.chunks.div_rem(part);
-            let images = if share.sweeping != 0 {
-                0..1
-            } else {
-                of_images * share.part_images..((of_images + 1) * share.part_images).min(share.images)
-            };
-            let positions = positions_of(share, part, run);
-            if share.lanes.is_power_of_two() {
-                elems += u64::from(share.part_elems(part));
-                assert_eq!(u64::from(share.part_elems(part)), (images.len() * positions.len()) as u64, "{problem}");
-            }
-            for (image, block) in images.flat_map(|image| (0..blocks).map(move |block| (image, block))) {
-                let channels = if share.along_channels != 0 {
-                    let first = block * share.lanes * run;
-                    first..(first + share.lanes * run).min(share.channels)
-                } else {
-                    block..block + 1
-                };
-                for (&at, c) in positions.iter().flat_map(|at| channels.clone().map(move |c| (at, c))) {
-                    let s = layout.strides[tensor::X];
-                    found.push(i64::from(image) * s[0] + i64::from(at) * s[1] + i64::from(c) * s[2]);
-                }
-            }
-        }
-        if share.lanes.is_power_of_two() {
-            assert_eq!(elems * u64::from(share.channels), problem.x().n_elems() as u64, "{problem}");
-        }
-        let mut expected: Vec<i64> = (0..problem.x().n_elems()).map(|i| problem.x().offset_of(i)).collect();
-        found.sort_unstable();
-        expected.sort_unstable();
-        assert_eq!(found, expected, "{problem}");
-    }
-
-    #[test]
-    fn runs_meet_every_element_once() {
-        for (x, z) in [("1x72x10x9:bf16:nhwc", ""), ("2x64x5x7:f16:nhwc", " z=2x64x5x7:f16:nhwc"), ("70x16:f32", "")] {
-            let text = format!("norm:inference mode=batch x={x}{z}");
-            let layout = layout(&text).unwrap();
-            let share = layout.applying.vectors.unwrap();
-            assert_eq!(layout.run_threads, BLOCK, "{text}");
-            assert!(share.n_parts * share.part_positions >= share.positions);
-            assert!((share.n_parts - 1) * share.part_positions < share.positions);
-            let rows = BLOCK / share.lanes;
-            assert_eq!(share.part_positions, rows * positions_of_run(!z.is_empty()));
-        }
-        let threads = |text: &str| layout(text).unwrap().run_threads;
-        assert_eq!(threads("norm:inference mode=batch x=640x72x40x31:bf16:nhwc"), RUN_BLOCK);
-        assert_eq!(threads("norm:inference mode=batch x=3x13x5x5:bf16:nhwc"), 0);
-        assert_eq!(threads("norm:inference mode=batch x=3x16x8x8:bf16"), 0);
-    }
-
-    #[test]
-    fn every_element_is_met_once() {
-        for x in [
-            "5x16x9x7:f16:nhwc",
-            "5x16x8x8:f16",
-            "5x3x7x7:f32",
-            "9x5x1x1:bf16",
-            "1x40x3x3:f32:nhwc",
-            "70x2x16:f16",
-            "40x8x7x7:bf16",
-            "33x4x3x5:f32",
-            "2x24x70x70:f16:nhwc",
-            "3x72x40x31:bf16:nhwc",
-        ] {
-            for mode in ["batch", "instance", "per_activation"] {
-                if mode == "per_activation" && x.contains("nhwc") {
-                    continue;
-                }
-                covers(&format!("norm:forward mode={mode} x={x}"));
-            }
-        }
-        covers("norm:forward mode=group groups=4 x=3x16x5x5:f16:nhwc");
-        covers("norm:forward mode=batch x=3x16x5x5:f16:s800x1x80x16");
-    }
-
-    #[test]
-    fn refusals_name_the_layouts() {
-        let refusal = |text: &str| layout(text).unwrap_err().0;
-        assert!(refusal("norm:forward mode=layer x=4x8:f32").contains("given layer"));
-        assert!(refusal("norm:forward mode=batch x=4x8x3x3:f32 y=4x8x3x3:f32:nhwc").contains("contiguous channels"));
-        assert!(refusal("norm:forward mode=batch x=4x8x3x3:f32:s216x27x9x2").contains("one dimension, given 4x8"));
-        assert!(refusal("norm:forward mode=per_activation x=4x8x3x3:f32:nhwc").contains("one dimension"));
-    }
-}
+mod tests;
