@@ -3,6 +3,7 @@
 //! is not odd.
 
 use super::element::{Accumulator, Element};
+use super::vector::for_each;
 use core::ops::{Add, Div, Mul, Neg, Sub};
 use cuda_std::{math, warp};
 
@@ -46,10 +47,37 @@ const SMALL: f32 = 1.0 / 16.0;
 /// instructions; by division where the unit takes its argument for 0.
 #[inline(always)]
 pub fn inverse_sqrt(x: f32) -> f32 {
-    // Also false for NaN.
-    if !(f32::MIN_POSITIVE..=f32::MAX).contains(&x) {
-        return 1.0 / math::sqrt_f32(x);
+    if is_usual(x) { usual_inverse_sqrt(x) } else { 1.0 / math::sqrt_f32(x) }
+}
+
+/// The same of several, with one branch.
+#[inline(always)]
+pub fn inverse_sqrts<const N: usize>(mut values: [f32; N]) -> [f32; N] {
+    let mut all = true;
+    for_each!(I < N, {
+        all &= is_usual(values[I]);
+    });
+    if all {
+        for_each!(I < N, {
+            values[I] = usual_inverse_sqrt(values[I]);
+        });
+    } else {
+        for_each!(I < N, {
+            values[I] = 1.0 / math::sqrt_f32(values[I]);
+        });
     }
+    values
+}
+
+/// Whether the special-function unit takes it for what it is.
+#[inline(always)]
+fn is_usual(x: f32) -> bool {
+    // Not for NaN.
+    (f32::MIN_POSITIVE..=f32::MAX).contains(&x)
+}
+
+#[inline(always)]
+fn usual_inverse_sqrt(x: f32) -> f32 {
     let y = math::rsqrt_approx(x);
     let rest = math::fma_f32(-x * y, y, 1.0);
     math::fma_f32(0.5 * y, rest, y)

@@ -3,7 +3,7 @@
 
 use super::element::{Element, bf16, f16};
 use core::mem::size_of;
-use cuda_std::memory::{X2, X4};
+use cuda_std::memory::{self, X2};
 use cuda_std::{convert, thread};
 use kernel_abi::tensor_list::{BLOCK_ELEMS, MAX_PARTS, TensorList};
 
@@ -29,11 +29,11 @@ pub trait Quad: Element<Acc = f32> {
 impl Quad for f32 {
     #[inline(always)]
     unsafe fn load_quad(from: u64) -> [f32; QUAD] {
-        (*(from as *const X4<f32>)).0
+        memory::load_x4(from as *const u32).map(f32::from_bits)
     }
     #[inline(always)]
     unsafe fn store_quad(to: u64, values: [f32; QUAD]) {
-        *(to as *mut X4<f32>) = X4(values);
+        memory::store_x4(to as *mut u32, values.map(f32::to_bits));
     }
 }
 

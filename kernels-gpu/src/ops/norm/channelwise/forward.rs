@@ -2,7 +2,7 @@
 
 use super::join::{SLOTS, join_block};
 use super::place::{LANES, Place, neighbours, parameter, prefetch, set_parameter, store, store_where};
-use crate::math::approximate::inverse_sqrt;
+use crate::math::approximate::{inverse_sqrt, inverse_sqrts};
 use crate::math::element::Element;
 use crate::math::vector::{for_each, widened};
 use cuda_std::math::{max_nan_f32, min_nan_f32, reciprocal_approx};
@@ -374,10 +374,14 @@ unsafe fn of_run_channels<T: Element<Acc = f32>, const V: usize, const INFERS: b
     let at = u64::from(channel) * 4;
     let (mut factor, mean) = (neighbours::<V>(spread + at), neighbours::<V>(mean + at));
     let (scale, bias) = (neighbours::<V>(p.scale + at), neighbours::<V>(p.bias + at));
+    if INFERS {
+        for_each!(I < V, {
+            *factor.get_unchecked_mut(I) += p.epsilon;
+        });
+        factor = inverse_sqrts(factor);
+    }
     for_each!(I < V, {
-        let factor = factor.get_unchecked_mut(I);
-        let inv_std = if INFERS { inverse_sqrt(*factor + p.epsilon) } else { *factor };
-        *factor = inv_std * *scale.get_unchecked(I);
+        *factor.get_unchecked_mut(I) *= *scale.get_unchecked(I);
     });
     folded::<T, V>((mean, factor, bias))
 }

@@ -4,10 +4,9 @@ use crate::math::chunks;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, narrowed, read, widened, write_narrowed};
 use core::intrinsics::unchecked_div;
-use cuda_std::guarded;
-use cuda_std::memory::X4;
 use cuda_std::memory::prefetch_l2;
 use cuda_std::thread::{block_dim_x, block_idx_x, block_idx_y, thread_idx_x};
+use cuda_std::{guarded, memory};
 use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams};
 
 /// Threads of a warp.
@@ -316,16 +315,25 @@ impl Place {
     }
 }
 
-/// `V` neighbouring f32, in fours.
+/// Accesses of 16 bytes: at most.
+const FOURS: usize = 2;
+
+/// `V` neighbouring f32, up to eight, in fours: the compiler would take them apart.
 ///
 /// # Safety
 /// They are there, at a multiple of 16.
 #[inline(always)]
 pub unsafe fn neighbours<const V: usize>(address: u64) -> [f32; V] {
-    let from = address as *const X4<f32>;
     let mut values = [0.0; V];
-    for_each!(I < V, {
-        *values.get_unchecked_mut(I) = *(*from.add(I / 4)).0.get_unchecked(I % 4);
+    for_each!(F < FOURS, {
+        if 4 * F < V {
+            let four = memory::load_x4((address + 16 * F as u64) as *const u32);
+            for_each!(I < V, {
+                if I / 4 == F {
+                    *values.get_unchecked_mut(I) = f32::from_bits(four[I % 4]);
+                }
+            });
+        }
     });
     values
 }
