@@ -123,6 +123,8 @@ channelwise | norm:forward mode=batch eps=0.00001 x=4x40x9x9:bf16:nhwc
 channelwise | norm:forward mode=batch eps=0.00001 x=40x64x28x28:bf16:nhwc
 channelwise | norm:forward mode=batch eps=0.00001 x=3x72x40x31:bf16:nhwc
 channelwise | norm:backward mode=batch eps=0.00001 x=3x72x40x31:bf16:nhwc
+channelwise | norm:forward mode=batch eps=0.00001 x=20x72x40x31:bf16:nhwc scale=72:f32 bias=72:f32
+channelwise | norm:inference mode=batch eps=0.00001 x=3x72x40x31:bf16:nhwc scale=72:f32 bias=72:f32 running_mean=72:f32 running_var=72:f32
 norm_forward_resident_channels_bf16_l8 | norm:forward mode=batch eps=0.00001 factor=0.1 x=40x128x28x28:bf16:nhwc scale=128:f32 running_mean=128:f32
 norm_forward_resident_channels_bf16_l16 | norm:forward mode=batch eps=0.00001 act=relu x=3x72x40x31:bf16:nhwc z=3x72x40x31:bf16:nhwc
 norm_forward_resident_channels_f32_l8 | norm:forward mode=batch eps=0.00001 x=134x32x56x56:f32:nhwc
@@ -133,7 +135,8 @@ resident_planes | norm:forward mode=batch eps=0.00001 act=relu x=33x80x14x14:f16
 resident_planes | norm:backward mode=batch eps=0.00001 act=relu x=9x160x7x7:bf16 y=9x160x7x7:bf16 scale=160:f32 mean=160:f32 inv_std=160:f32 dz=9x160x7x7:bf16 dscale=160:f32
 row_registers | norm:forward mode=rms axis=1 eps=0.00001 x=37x1024:bf16 scale=1024:bf16
 looped_rows | norm:forward mode=layer axis=1 eps=0.00001 x=5x40000:bf16
-ring_rows | norm:forward mode=layer axis=1 eps=0.00001 x=300x5128:bf16 scale=5128:bf16 bias=5128:bf16
+norm_forward_lean_rows_bf16_t256_v4 | norm:forward mode=layer axis=1 eps=0.00001 x=300x5128:bf16 scale=5128:bf16 bias=5128:bf16
+norm_forward_lean_rows_bf16_t512_v2 | norm:forward mode=rms axis=1 eps=0.00001 x=7x5128:bf16 scale=5128:f32
 ring_rows | norm:backward mode=rms axis=1 eps=0.00001 x=300x4096:bf16 scale=4096:bf16 inv_std=300x1:f32 dscale=4096:bf16
 looped_rows | crossentropy:backward x=37x5001:bf16 target=37:i64 lse=37:f32 total=1:f32 dloss=1:f32 dx=37x5001:bf16
 register_rows | softmax:forward kind=accurate mode=channel x=37x1000:bf16
