@@ -134,7 +134,8 @@ impl Layout {
             true => RUN_BLOCK,
             false => 0,
         };
-        let threads = |run: i64, sums: bool| if run > 1 && in_runs && !sums { run_threads } else { BLOCK };
+        let writes_runs = |run: i64, sums: bool| in_runs && run > 1 && !sums;
+        let threads = |run: i64, sums: bool| if writes_runs(run, sums) { run_threads } else { BLOCK };
         let rows_along_images = !along_channels && !by_image && shape.images > 1;
         let one_channel_a_row = !matches!(mode, NormMode::Group { .. }) && shape.spread == 1;
         let best = if fits { run } else { 1 };
@@ -202,7 +203,7 @@ impl Layout {
                     return share;
                 }
                 let rows = threads(run, sums) / share.lanes;
-                if in_runs && run > 1 && !sums {
+                if writes_runs(run, sums) {
                     let part_positions = rows * positions_of_run(problem.operand("z").is_some());
                     let n_parts = share.positions.div_ceil(part_positions);
                     let chunks = Divisor::new(n_parts);

@@ -87,6 +87,15 @@ fn runs_meet_every_element_once() {
         let rows = BLOCK / share.lanes;
         assert_eq!(share.part_positions, rows * positions_of_run(!z.is_empty()));
     }
+    for x in ["5x72x40x31:bf16:nhwc", "2x24x70x70:f16:nhwc", "3x4104x5x3:bf16:nhwc"] {
+        let c = x.split('x').nth(1).unwrap();
+        covers(&format!(
+            "norm:inference mode=batch x={x} scale={c}:f32 bias={c}:f32 running_mean={c}:f32 running_var={c}:f32"
+        ));
+    }
+    let forward = "norm:forward mode=batch x=90x72x40x31:bf16:nhwc scale=72:f32 bias=72:f32";
+    assert_eq!(layout(forward).unwrap().run_threads, RUN_BLOCK);
+    covers(forward);
     let threads = |x: &str, known: &str| {
         let known = format!("scale={known} bias={known} running_mean={known} running_var={known}");
         layout(&format!("norm:inference mode=batch x={x} {known}")).unwrap().run_threads
