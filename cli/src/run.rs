@@ -215,7 +215,7 @@ impl Trial {
         });
         let (mut worst, mut limit) = (0.0f64, 0.0f64);
         let written = problem.operands().into_iter().zip(&self.tensors).zip(&self.prior);
-        for (((((operand, tensor), prior), bare), scale), rounded_to) in written
+        for (((((operand, tensor), prior), bare), scales), rounded_to) in written
             .filter(|((operand, _), _)| operand.role != Role::Input)
             .zip(bare)
             .zip(scales)
@@ -233,7 +233,7 @@ impl Trial {
             let got = tensor.to_vec::<f64>(&self.stream)?;
             let stored = |(&expected, &got): (&f64, &f64)| tolerance::as_stored(operand.desc.dtype(), expected, got);
             let expected: Vec<f64> = expected.iter().zip(&got).map(stored).collect();
-            let error = tolerance::error(&expected, &got, scale);
+            let error = tolerance::error(&expected, &got, &scales);
             if error.is_nan() || error > worst {
                 worst = error;
             }

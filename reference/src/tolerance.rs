@@ -2,7 +2,7 @@
 
 use kernel_abi::{DType, Domain, Operand, Precision, Role};
 
-/// The largest error allowed, relative to `|expected| + scale`, with the output's scale from [`scales`].
+/// The largest error allowed, relative to `|expected| + scale`, with the element's scale from [`scales`].
 ///
 /// Storage rounds once, by half its epsilon; blending with beta rounds again. The accumulator's error grows like the
 /// square root of the length of the sum for rounding errors of random sign; the constant covers the spread of the
@@ -39,7 +39,8 @@ pub fn as_stored(storage: DType, expected: f64, got: f64) -> f64 {
     }
 }
 
-/// For each operand that is written, the size of the numbers that its elements are made of.
+/// For each element of each operand that is written, the size of the numbers that it is made of: what is usual in the
+/// tensor, or more where its own are larger, as those of a channel whose factor is.
 ///
 /// Rounding errors are relative to the terms of a sum and not to the sum, which may cancel: so the operator is judged
 /// on the operands' magnitudes too: `judge` is [`Judge::judge_magnitudes`](crate::Judge::judge_magnitudes) with these scalars.
@@ -48,7 +49,7 @@ pub fn scales(
     values: &[Vec<f64>],
     (alpha, beta): (f64, f64),
     judge: impl FnOnce(&[Vec<f64>]) -> Vec<Vec<f64>>,
-) -> Vec<f64> {
+) -> Vec<Vec<f64>> {
     let magnitudes: Vec<Vec<f64>> = values.iter().map(|values| values.iter().map(|v| v.abs()).collect()).collect();
     // Indices and lengths are not what results are made of.
     let summed = operands.iter().zip(values).filter(|(operand, _)| !matches!(operand.domain, Domain::Integers { .. }));
@@ -57,11 +58,18 @@ pub fn scales(
     written
         .zip(judge(&magnitudes))
         .map(|((operand, prior), result)| {
-            let result = root_mean_square(&result) + largest;
-            match operand.role {
-                Role::Output => alpha.abs() * result + beta.abs() * root_mean_square(prior),
-                Role::Input | Role::Update | Role::Result => result,
-            }
+            let usual = root_mean_square(&result);
+            let usual_prior = root_mean_square(prior);
+            let of_element = |(result, prior): (f64, f64)| {
+                // What is no number has no size.
+                let result = if result.is_finite() { result.abs().max(usual) } else { usual } + largest;
+                let prior = if prior.is_finite() { prior.abs().max(usual_prior) } else { usual_prior };
+                match operand.role {
+                    Role::Output => alpha.abs() * result + beta.abs() * prior,
+                    Role::Input | Role::Update | Role::Result => result,
+                }
+            };
+            result.into_iter().zip(prior.iter().copied()).map(of_element).collect()
         })
         .collect()
 }
@@ -69,8 +77,8 @@ pub fn scales(
 /// The largest error of `got`, relative to `|expected| + scale`.
 ///
 /// Not a number where expected and got disagree about being one, or infinite.
-pub fn error(expected: &[f64], got: &[f64], scale: f64) -> f64 {
-    expected.iter().zip(got).fold(0.0, |worst: f64, (&expected, &got)| {
+pub fn error(expected: &[f64], got: &[f64], scales: &[f64]) -> f64 {
+    expected.iter().zip(got).zip(scales).fold(0.0, |worst: f64, ((&expected, &got), scale)| {
         if expected == got || (expected.is_nan() && got.is_nan()) {
             return worst;
         }

@@ -185,7 +185,7 @@ fn expect<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(Vec<Vec<f64
     let written = operands.iter().zip(&values).filter(|(operand, _)| operand.role != Role::Input);
     let judge = |values: &[Vec<f64>]| Judge::judge_magnitudes(problem, values, case.alpha, case.beta);
     let scales = tolerance::scales(&operands, &values, (case.alpha, case.beta), judge);
-    for ((((operand, prior), result), scale), rounded_to) in
+    for ((((operand, prior), result), scales), rounded_to) in
         written.zip(bare).zip(scales).zip(Judge::rounded_to(problem))
     {
         let blend = |(result, prior): (f64, &f64)| match operand.role {
@@ -193,7 +193,7 @@ fn expect<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(Vec<Vec<f64
             Role::Output => case.alpha * result,
             _ => result,
         };
-        expected.push(Expected { values: result.into_iter().zip(prior).map(blend).collect(), scale, rounded_to });
+        expected.push(Expected { values: result.into_iter().zip(prior).map(blend).collect(), scales, rounded_to });
     }
     Ok((values, expected))
 }
@@ -208,8 +208,8 @@ pub fn refusal<P: Operation>(context: &Context, problem: &P, algorithm: &str) ->
 /// What an output should hold.
 struct Expected {
     values: Vec<f64>,
-    /// The size of the numbers that its elements are made of.
-    scale: f64,
+    /// The sizes of the numbers that they are made of.
+    scales: Vec<f64>,
     /// The least exact type through which they went.
     rounded_to: DType,
 }
@@ -386,7 +386,7 @@ fn get(bytes: &[u8], dtype: DType, at: usize) -> f64 {
 fn compare(
     desc: &TensorDesc,
     name: &str,
-    Expected { values: expected, scale, rounded_to }: &Expected,
+    Expected { values: expected, scales, rounded_to }: &Expected,
     got: &[f64],
     case: &Case,
     (length, precision): (f64, Precision),
@@ -394,7 +394,7 @@ fn compare(
     let relative = tolerance::relative(*rounded_to, precision, length + case.additions, case.slack);
     let absolute = tolerance::absolute(desc.dtype());
     let mut worst = None;
-    for (linear, (&expected, &got)) in expected.iter().zip(got).enumerate() {
+    for (linear, ((&expected, &got), scale)) in expected.iter().zip(got).zip(scales).enumerate() {
         let rounded = round(expected, desc.dtype());
         let limit = if case.exact { 0.0 } else { relative * (expected.abs() + scale) + absolute };
         let error = (got - if case.exact || absolute != 0.0 { rounded } else { expected }).abs();

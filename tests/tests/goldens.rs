@@ -63,7 +63,7 @@ fn agree(file: &[u8], n_operators: usize) {
             .collect();
         let mut judged = oxidnn_reference::judge(text).unwrap().judge_scaled(&given, 1.0, 0.0).into_iter();
         for (operand, expected) in operands.iter().zip(&expected).filter(|(operand, _)| operand.role != Role::Input) {
-            let error = tolerance::error(expected, &judged.next().unwrap(), 1.0);
+            let error = tolerance::error(expected, &judged.next().unwrap(), &vec![1.0; expected.len()]);
             assert!(error <= LIMIT, "{case}: reference, {}: error {error:e}", operand.name);
         }
         for context in contexts() {
@@ -88,7 +88,8 @@ fn agree(file: &[u8], n_operators: usize) {
                 }
                 plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
                 for ((operand, tensor), expected) in operands.iter().zip(&tensors).zip(&expected) {
-                    let error = tolerance::error(expected, &tensor.to_vec::<f64>(&stream).unwrap(), 1.0);
+                    let error =
+                        tolerance::error(expected, &tensor.to_vec::<f64>(&stream).unwrap(), &vec![1.0; expected.len()]);
                     assert!(error <= LIMIT, "{case}: {name}, {}: error {error:e}", operand.name);
                 }
             }
