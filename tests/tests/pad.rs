@@ -46,6 +46,31 @@ proptest! {
     }
 }
 
+/// Large enough that threads have several pieces, and blocks tiles of many rows: packed and channels-last, whatever rows begin
+/// at.
+#[test]
+fn images_of_many_tiles() {
+    for mode in ["constant", "edge", "reflect", "wrap"] {
+        for (x, y, before) in [
+            ("2x9x112x112:bf16", "2x9x114x114:bf16", "0x0x1x1"),
+            ("2x12x63x61:f32", "2x12x70x69:f32", "0x0x3x4"),
+            ("6x30x30x28:f16", "6x30x30x31:f16", "0x0x0x2"),
+            ("1x24x56x56:bf16:nhwc", "1x24x60x60:bf16:nhwc", "0x0x2x2"),
+            ("1x21x60x58:bf16:nhwc", "1x21x62x60:bf16:nhwc", "0x0x1x1"),
+            ("1x60x2051:f16", "1x60x2100:f16", "0x0x20"),
+        ] {
+            for (pass, x_name, y_name) in [("forward", "x", "y"), ("backward", "dx", "dy")] {
+                // Operands stand in the order in which they are read and written.
+                let operands = if pass == "forward" { [(x_name, x), (y_name, y)] } else { [(y_name, y), (x_name, x)] };
+                let operands = operands.map(|(name, desc)| format!("{name}={desc}")).join(" ");
+                let problem: PadProblem = format!("pad:{pass} mode={mode} before={before} {operands}").parse().unwrap();
+                check(&problem, 11).unwrap();
+                check_case(&problem, &Case::normal(12).shifted(1)).unwrap();
+            }
+        }
+    }
+}
+
 /// By hand, as ONNX's documentation has them.
 #[test]
 fn slices_and_paddings_of_a_row() {

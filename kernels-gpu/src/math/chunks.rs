@@ -106,25 +106,6 @@ pub unsafe fn get<const BYTES: usize>(words: &[u32; 4], i: usize) -> [u32; 4] {
     }
 }
 
-/// The elements of `others` whose bits are set in `mask`, bit 0 being the first's, and the other ones of `words`.
-#[inline(always)]
-pub fn select<const BYTES: usize>(mask: u32, words: &mut [u32; 4], others: &[u32; 4]) {
-    vector::for_each!(W < WORDS, {
-        // All bits of the word's elements, from one of each.
-        let spread = match BYTES {
-            1 => ((mask >> (4 * W) & 15).wrapping_mul(0x0020_4081) & 0x0101_0101).wrapping_mul(0xff),
-            2 => ((mask >> (2 * W) & 3).wrapping_mul(0x8001) & 0x0001_0001).wrapping_mul(0xffff),
-            4 => (mask >> W & 1).wrapping_neg(),
-            _ => (mask >> (W / 2) & 1).wrapping_neg(),
-        };
-        // SAFETY: `W` is below the length.
-        unsafe {
-            let to = words.get_unchecked_mut(W);
-            *to = *to & !spread | *others.get_unchecked(W) & spread;
-        }
-    });
-}
-
 /// A bit for each number from `first` to below `end`, both 0 to 16.
 #[inline(always)]
 pub fn bits(first: i32, end: i32) -> u32 {

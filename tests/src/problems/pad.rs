@@ -5,9 +5,29 @@ use kernel_abi::TensorDesc;
 use kernel_abi::ops::pad::{PadMode, PadPass, PadProblem};
 use proptest::prelude::*;
 
-/// Any padding, cropping or slicing: small ones of every kind, and images.
+/// Any padding, cropping or slicing: small ones of every kind, images, and long rows.
 pub fn any() -> impl Strategy<Value = PadProblem> {
-    prop_oneof![2 => small(), 1 => images()]
+    prop_oneof![4 => small(), 2 => images(), 1 => long_rows()]
+}
+
+/// Rows of more than a piece, some of more than a block's tile, by whose sides more is outside than a piece has.
+fn long_rows() -> impl Strategy<Value = PadProblem> {
+    let words = (prop::sample::select(PadMode::ALL), prop::sample::select(PadPass::ALL), any_dtype(), -3.0f64..3.0);
+    let width = prop_oneof![3 => 16i64..200, 1 => 900i64..3000];
+    let axis = || prop_oneof![(-15i64..70, -15i64..70), Just((0, 0)), Just((1, 1))];
+    (words, 1i64..9, width, [axis(), axis()]).prop_map(|((mode, pass, dtype, value), h, w, amounts)| {
+        let padded = |extent: i64, (before, after): (i64, i64)| (extent + before + after).max(1);
+        let desc = |dims: &[i64]| TensorDesc::packed(dtype, dims).expect("random extents are legal");
+        // Few rows beside a row, so that they stay as small as images are.
+        let rows = (amounts[0].0.min(3), amounts[0].1.min(3));
+        let (x, y) = (desc(&[h, w]), desc(&[padded(h, rows), padded(w, amounts[1])]));
+        let before = [rows.0, amounts[1].0];
+        let problem = match pass {
+            PadPass::Forward => PadProblem::forward(mode, &before, &x, &y),
+            PadPass::Backward => PadProblem::backward(mode, &before, &y, &x),
+        };
+        problem.expect("a random problem is legal").with_value(value)
+    })
 }
 
 /// Images whose rows and columns are padded or cropped, packed or channels-last.

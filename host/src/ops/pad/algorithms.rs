@@ -1,6 +1,6 @@
 //! The ordered list of padding algorithms.
 
-use super::{PadProblem, cpu, gradient, naive, packed, rows};
+use super::{PadProblem, cpu, gradient, naive, packed, packed_gradient, rows};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::BatchSplit;
@@ -13,7 +13,14 @@ impl Operation for PadProblem {
     const DTYPES: &'static [DType] = &DType::ALL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Rows), &rows::Rows, &packed::Packed, &gradient::Gradient, &naive::Naive]
+        &[
+            &CpuAlgorithm(cpu::Rows),
+            &rows::Rows,
+            &packed::Packed,
+            &gradient::Gradient,
+            &packed_gradient::PackedGradient,
+            &naive::Naive,
+        ]
     }
 
     fn batch_split(&self) -> Result<BatchSplit, Refusal> {

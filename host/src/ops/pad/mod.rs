@@ -5,16 +5,17 @@ mod cpu;
 mod gradient;
 mod naive;
 mod packed;
+mod packed_gradient;
 mod rows;
 
 pub use kernel_abi::ops::pad::{PadMode, PadPass, PadProblem};
 
-use crate::launch::ACCESS_BYTES;
+use crate::launch::{ACCESS_BYTES, LaunchConfig, div_ceil};
 use crate::plan::{Call, Launch};
 use crate::select::{Config, Refusal, check_gpu};
 use crate::tensor::scatter;
 use crate::{Context, DType, Error, Stream, TensorDesc};
-use kernel_abi::ops::pad::{PadAxis, PadLine, ROW_LEVELS};
+use kernel_abi::ops::pad::{PIECES_AT_ONCE, PIECES_THREADS, PadAxis, PadLine, ROW_LEVELS};
 
 /// A dimension: its padding, and the elements between neighbours of x and of y.
 #[derive(Clone, Copy)]
@@ -166,7 +167,7 @@ fn copying_kernel(
     row.map(|row| vec![Config(row.0)]).ok_or_else(|| Refusal::new(format!("has no kernel for {bytes} bytes")))
 }
 
-/// A launch for runs with alpha 1 and beta 0, and the naive one for others.
+/// A launch for runs with alpha 1 and beta 0, and one for others, most often the naive one.
 struct CopyOrNaive<T> {
     fast: T,
     general: Box<dyn Launch>,
@@ -180,6 +181,32 @@ impl<T: Launch> Launch for CopyOrNaive<T> {
             self.general.launch(stream, call)
         }
     }
+}
+
+/// A launch for what is written from a multiple of 16 bytes on, and one for any address.
+struct ByAddress<T> {
+    aligned: T,
+    any: T,
+}
+
+impl<T: Launch> Launch for ByAddress<T> {
+    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
+        let launch = if call.address(1).is_multiple_of(ACCESS_BYTES) { &self.aligned } else { &self.any };
+        launch.launch(stream, call)
+    }
+}
+
+/// Pieces of 16 bytes to a row of elements that begins at a multiple of 16 bytes where `aligned`, or anywhere.
+fn pieces(extent: i64, elems: i64, aligned: bool) -> i64 {
+    div_ceil(extent, elems) + i64::from(!aligned)
+}
+
+/// How many of the pieces a thread has, and the grid: several at once, unless multiprocessors would be left without.
+fn pieces_grid(n_pieces: u32, context: &Context) -> (u32, LaunchConfig) {
+    let fill = 2 * context.info().n_units as u64 * u64::from(PIECES_THREADS * PIECES_AT_ONCE);
+    let at_once = if u64::from(n_pieces) >= fill { PIECES_AT_ONCE } else { 1 };
+    let grid = [n_pieces.div_ceil(PIECES_THREADS * at_once).max(1), 1, 1];
+    (at_once, LaunchConfig { grid, block: [PIECES_THREADS, 1, 1], ..LaunchConfig::default() })
 }
 
 /// The value outside as it is stored, as often as it fits 8 bytes.

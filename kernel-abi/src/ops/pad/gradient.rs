@@ -32,7 +32,7 @@ crate::abi_struct! {
         pub n_pieces: u32,
         /// A [`PadMode`](super::PadMode) as a number.
         pub mode: u32,
-        /// Nothing.
-        pub unused: u32,
+        /// Pieces of a thread, up to [`PIECES_AT_ONCE`](super::PIECES_AT_ONCE).
+        pub at_once: u32,
     }
 }

@@ -51,3 +51,16 @@ macro_rules! pad_gradient_kernels {
         }
     };
 }
+
+/// The same of `packed_gradient`.
+#[macro_export]
+macro_rules! pad_packed_gradient_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (pad_packed_gradient_f32, backward, f32),
+            (pad_packed_gradient_f64, backward, f64),
+            (pad_packed_gradient_f16, backward, f16),
+            (pad_packed_gradient_bf16, backward, bf16),
+        }
+    };
+}

@@ -48,11 +48,17 @@ impl PadLine {
         let (mut low, mut high) = (-before, y - 1 - before);
         match mode {
             PadMode::Constant => {}
-            PadMode::Edge => (low, high) = (most(low, 1), least(high, last - 1)),
+            PadMode::Edge => {
+                low = if before > 0 { most(low, 1) } else { low };
+                high = if y - 1 - before > last { least(high, last - 1) } else { high };
+            }
             PadMode::Wrap => (low, high) = (most(low, high + 1 - x), least(high, low + x - 1)),
             PadMode::Reflect => {
-                low = most(most(low, before + 1), y - period - before);
-                high = least(least(high, period - before - 1), before + period - y);
+                // Neither end is mirrored where nothing is beyond it.
+                low = if before > 0 { most(low, before + 1) } else { low };
+                high = if y - 1 - before > last { least(high, before + period - y) } else { high };
+                low = most(low, y - period - before);
+                high = least(high, period - before - 1);
             }
         }
         (low, high) = (most(low, 0), least(high, last));
@@ -95,7 +101,7 @@ impl PadLine {
 
     /// Whether y has element `at` of x once, in its place, where steps are 1.
     #[inline(always)]
-    const fn is_single(&self, at: i32) -> bool {
+    pub const fn is_single(&self, at: i32) -> bool {
         ((at - self.single) as u32) < self.n_single as u32
     }
 
@@ -194,6 +200,10 @@ mod tests {
         for (&mode, expected) in PadMode::ALL.iter().zip([(0, 56), (1, 54), (2, 52), (1, 54)]) {
             let line = PadLine::new(&PadAxis { x: 56, y: 58, before: 1, step: 1 }, mode).unwrap();
             assert_eq!((line.single, line.n_single), expected, "{mode}");
+            let line = PadLine::new(&PadAxis { x: 56, y: 56, before: 0, step: 1 }, mode).unwrap();
+            assert_eq!((line.single, line.n_single), (0, 56), "{mode}");
+            let line = PadLine::new(&PadAxis { x: 56, y: 50, before: -2, step: 1 }, mode).unwrap();
+            assert_eq!((line.single, line.n_single), (2, 50), "{mode}");
         }
     }
 }

@@ -33,11 +33,11 @@ mod rows;
 
 pub use gradient::PadGradientParams;
 pub use line::PadLine;
-pub use packed::PadPackedParams;
+pub use packed::{PACKED_AT_ONCE, PACKED_ROWS, PACKED_THREADS, PACKED_TILE_BYTES, PadPackedParams};
 pub use params::{PadAxis, PadParams};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::PadProblem;
-pub use rows::{PadRowsParams, ROW_LEVELS};
+pub use rows::{PIECES_AT_ONCE, PIECES_THREADS, PadRowsParams, ROW_LEVELS};
 
 /// Which pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

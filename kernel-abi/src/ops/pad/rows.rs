@@ -6,6 +6,11 @@ use crate::division::Divisor;
 /// Dimensions around the rows.
 pub const ROW_LEVELS: usize = 3;
 
+/// Pieces of 16 bytes that a thread of `rows` and of `gradient` has under way at most.
+pub const PIECES_AT_ONCE: u32 = 4;
+/// Threads of a block of theirs.
+pub const PIECES_THREADS: u32 = 256;
+
 crate::abi_struct! {
     /// Launch parameters of `rows`, which writes y; as dx, where it is a window of dy.
     pub struct PadRowsParams {
@@ -29,7 +34,7 @@ crate::abi_struct! {
         pub n_accesses: u32,
         /// A [`PadMode`](super::PadMode) as a number.
         pub mode: u32,
-        /// Nothing.
-        pub unused: u32,
+        /// Accesses of a thread, up to [`PIECES_AT_ONCE`].
+        pub at_once: u32,
     }
 }

@@ -4,4 +4,5 @@ mod entry;
 mod gradient;
 mod naive;
 mod packed;
+mod packed_gradient;
 mod rows;
