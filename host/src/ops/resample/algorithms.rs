@@ -1,6 +1,6 @@
 //! The ordered list of resampling algorithms.
 
-use super::{ResampleProblem, cpu, given_tables, naive, separable, tables};
+use super::{ResampleProblem, channel_vectors, cpu, given_tables, naive, separable, tables};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::BatchSplit;
@@ -13,7 +13,14 @@ impl Operation for ResampleProblem {
     const DTYPES: &'static [DType] = &DType::GENERAL;
 
     fn algorithms() -> &'static [&'static dyn Algorithm<Self>] {
-        &[&CpuAlgorithm(cpu::Planes), &separable::Separable, &given_tables::GivenTables, &tables::Tables, &naive::Naive]
+        &[
+            &CpuAlgorithm(cpu::Planes),
+            &separable::Separable,
+            &given_tables::GivenTables,
+            &channel_vectors::ChannelVectors,
+            &tables::Tables,
+            &naive::Naive,
+        ]
     }
 
     fn batch_split(&self) -> Result<BatchSplit, Refusal> {

@@ -1,6 +1,7 @@
 //! Resampling, forward and backward: formula and modes in [`kernel_abi::ops::resample`].
 
 mod algorithms;
+mod channel_vectors;
 mod cpu;
 mod given_tables;
 mod naive;

@@ -84,3 +84,22 @@ macro_rules! resample_separable_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel of `channel_vectors`: symbol, element type, elements of 16 bytes, neighbours along
+/// an axis, blocks of a multiprocessor.
+#[macro_export]
+macro_rules! resample_channel_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (resample_channels_f32_x1, f32, 4, 1, 4),
+            (resample_channels_f32_x2, f32, 4, 2, 4),
+            (resample_channels_f32_x4, f32, 4, 4, 3),
+            (resample_channels_f16_x1, f16, 8, 1, 4),
+            (resample_channels_f16_x2, f16, 8, 2, 4),
+            (resample_channels_f16_x4, f16, 8, 4, 3),
+            (resample_channels_bf16_x1, bf16, 8, 1, 4),
+            (resample_channels_bf16_x2, bf16, 8, 2, 4),
+            (resample_channels_bf16_x4, bf16, 8, 4, 3),
+        }
+    };
+}

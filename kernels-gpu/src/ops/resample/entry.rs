@@ -1,7 +1,7 @@
-//! Resampling kernels: the rows of `resample_kernels!`, `resample_given_kernels!`, `resample_table_kernels!` and
-//! `resample_separable_kernels!`.
+//! Resampling kernels: the rows of `resample_kernels!`, `resample_given_kernels!`, `resample_table_kernels!`,
+//! `resample_channel_kernels!` and `resample_separable_kernels!`.
 
-use super::{given_tables, naive, separable, tables};
+use super::{channel_vectors, given_tables, naive, separable, tables};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::resample::{
@@ -38,6 +38,19 @@ macro_rules! table_entries {
 }
 
 kernel_abi::resample_table_kernels!(table_entries);
+
+macro_rules! channel_entries {
+    ($(($symbol:ident, $dtype:ident, $vec:literal, $neighbours:literal, $blocks:literal)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`, at multiples of 16.
+        #[kernel(threads = 256, min_blocks = $blocks)]
+        pub unsafe fn $symbol(params: ResampleTableParams) {
+            channel_vectors::gather::<$dtype, $vec, $neighbours, { channel_vectors::columns_at_once($neighbours) }>(&params)
+        }
+    )* };
+}
+
+kernel_abi::resample_channel_kernels!(channel_entries);
 
 macro_rules! separable_entries {
     ($(($symbol:ident, $dtype:ident, $vec:literal, $neighbours:literal, $blocks:literal)),* $(,)?) => { $(

@@ -1,5 +1,6 @@
 //! Resampling, formula in `kernel_abi::ops::resample`.
 
+mod channel_vectors;
 mod entry;
 mod given_tables;
 mod naive;
