@@ -11,6 +11,19 @@ pub const RUN_BLOCK: u32 = 512;
 /// Positions of a thread of it, of x and z; of x alone it has twice as many.
 pub const RUN: u32 = 2;
 
+/// The same backward, of x and dy.
+pub const GRADIENT_RUN: u32 = 2;
+
+/// Threads of a block that goes over runs of x and sums up, and positions of a thread of it in each run.
+pub const STATISTICS_BLOCK: u32 = 512;
+/// As above.
+pub const STATISTICS_RUN: u32 = 4;
+
+/// The same backward, of x and dy.
+pub const GRADIENT_SUM_BLOCK: u32 = 256;
+/// As above.
+pub const GRADIENT_SUM_RUN: u32 = 3;
+
 /// Places of the tensors of x's extents in [`ChannelwiseParams`].
 pub mod tensor {
     /// x.
@@ -65,20 +78,18 @@ pub struct Share {
     pub sweeping: u32,
     /// Positions that are left for a last round.
     pub rest: u32,
+    /// Positions of a block at a time.
+    pub rows: u32,
+    /// Whole runs of each part, where these are summed up one after another.
+    pub rounds: u32,
 }
 
 impl Share {
-    /// Positions of a block at a time.
-    #[inline(always)]
-    pub const fn rows(&self) -> u32 {
-        BLOCK >> self.lanes.trailing_zeros()
-    }
-
-    /// Elements of a part of one channel, where lanes are a power of two.
+    /// Elements of a part of one channel, where these are summed up.
     pub const fn part_elems(&self, part: u32) -> u32 {
         if self.sweeping != 0 {
-            let left = self.rest.saturating_sub(part * self.rows());
-            return self.part_positions + if left < self.rows() { left } else { self.rows() };
+            let left = self.rest.saturating_sub(part * self.rows);
+            return self.part_positions + if left < self.rows { left } else { self.rows };
         }
         let (of_images, chunk) = self.chunks.div_rem(part);
         let (first_image, first) = (of_images * self.part_images, chunk * self.part_positions);
@@ -121,10 +132,12 @@ crate::abi_struct! {
         pub running_mean: u64,
         /// running_var.
         pub running_var: u64,
-        /// Backward: Σ h / m of the rows.
+        /// Backward: Σ h / m of the rows. With a slope, what is added to dx.
         pub shift: u64,
-        /// Backward: Σ h x̂ / m of the rows.
+        /// Backward: Σ h x̂ / m of the rows. With a slope, the share of x in dx.
         pub tilt: u64,
+        /// Backward, where dx is written in runs: the share of dy in dx. Rows are channels.
+        pub slope: u64,
         /// Mean and sum of squared deviations, or Σ g and Σ g x̂: `[which][part][channel]`.
         pub partials: u64,
         /// Rows.

@@ -98,6 +98,13 @@ macro_rules! channelwise_entries {
 macro_rules! channelwise_entry {
     ($symbol:ident, statistics, $dtype:ident) => { channelwise_entry!(@ $symbol, statistics, $dtype, 3); };
     ($symbol:ident, apply, $dtype:ident) => { channelwise_entry!(@ $symbol, apply, $dtype, 3); };
+    ($symbol:ident, statistics_runs, $dtype:ident) => { channelwise_entry!(@ $symbol, statistics_runs, $dtype, 2, 512); };
+    ($symbol:ident, gradient_sums_runs, $dtype:ident) => {
+        channelwise_entry!(@ $symbol, gradient_sums_runs, $dtype, 3, 256);
+    };
+    ($symbol:ident, apply_gradients_runs, $dtype:ident) => {
+        channelwise_entry!(@ $symbol, apply_gradients_runs, $dtype, 2, 512);
+    };
     ($symbol:ident, apply_runs, $dtype:ident) => { channelwise_entry!(@ $symbol, apply_runs, $dtype, 2, 512); };
     ($symbol:ident, infer_runs, $dtype:ident) => { channelwise_entry!(@ $symbol, infer_runs, $dtype, 2, 512); };
     ($symbol:ident, $step:ident, $dtype:ident) => { channelwise_entry!(@ $symbol, $step, $dtype, 2); };

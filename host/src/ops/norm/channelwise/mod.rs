@@ -13,7 +13,7 @@ use crate::select::cost::{LAUNCH_US, blocks_us};
 use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, Error, Problem, Stream};
 use kernel_abi::ops::activation::ActivationMode;
-use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, Share, tensor};
+use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, tensor};
 pub(super) use share::{Layout, Shape};
 
 const KERNELS: &[KernelRow] = kernel_abi::norm_channelwise_kernels!(kernel_rows);
@@ -22,19 +22,10 @@ const KERNELS: &[KernelRow] = kernel_abi::norm_channelwise_kernels!(kernel_rows)
 const LANES: i64 = 32;
 /// Vectors of the workspace begin at multiples of this.
 const ALIGN: u64 = 256;
-/// Share of the memory's rate.
+/// Share of the memory's rate; forward and backward where sums and results are made in runs. What sums read last is partly
+/// found in the cache.
 const MEMORY_SHARE: f64 = 0.85;
-
-/// Steps of a pass, in their order; the last writes what is asked for.
-const FORWARD: &[&str] = &["statistics", "finish_statistics", "apply"];
-const FORWARD_IN_RUNS: &[&str] = &["statistics", "finish_statistics", "apply_runs"];
-const INFERENCE: &[&str] = &["infer"];
-const INFERENCE_IN_RUNS: &[&str] = &["infer_runs"];
-const BACKWARD: &[&str] = &["gradient_sums", "finish_gradients", "apply_gradients"];
-const WHOLE_FORWARD: &[&str] = &["whole_forward"];
-const WHOLE_BACKWARD: &[&str] = &["whole_backward"];
-const BACKWARD_ANEW: &[&str] =
-    &["statistics", "finish_statistics", "gradient_sums", "finish_gradients", "apply_gradients"];
+const RUNS_SHARE: [f64; 2] = [0.93, 1.0];
 
 /// Two reads of each input, one where statistics are given.
 pub(super) struct Channelwise;
@@ -71,7 +62,7 @@ impl Algorithm<NormProblem> for Channelwise {
     }
 
     fn workspace_bytes_on(&self, problem: &NormProblem, config: Config, context: &Context) -> u64 {
-        let own = Layout::of(problem, context).map_or(0, |layout| Room::new(problem, &layout.summing.single).total);
+        let own = Layout::of(problem, context).map_or(0, |layout| Room::new(problem, &layout).total);
         own.max(self.workspace_bytes(problem, config))
     }
 
@@ -88,7 +79,11 @@ impl Algorithm<NormProblem> for Channelwise {
             NormPass::Forward => x,
             NormPass::Inference | NormPass::Finalize => 0.0,
         };
-        let bytes = (problem.bytes() + again) / MEMORY_SHARE;
+        let memory_share = match layout.sum_threads.min(layout.run_threads) {
+            0 => MEMORY_SHARE,
+            _ => RUNS_SHARE[usize::from(problem.norm_pass() == NormPass::Backward)],
+        };
+        let bytes = (problem.bytes() + again) / memory_share;
         let (share, blocks) = layout.applying.at(0);
         let blocks = i64::from(blocks) * i64::from(share.n_parts);
         (n_steps - 1.0) * LAUNCH_US + blocks_us(bytes, blocks, context)
@@ -97,13 +92,14 @@ impl Algorithm<NormProblem> for Channelwise {
     fn prepare(&self, problem: &NormProblem, _: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let layout = Layout::of(problem, context).map_err(refused)?;
-        let steps = steps(problem, &layout);
         let dtype = problem.x().dtype();
         let mut kernels = Vec::new();
-        for step in steps {
+        for step in steps(problem, &layout) {
             let config = kernel_for(KERNELS, step, dtype, context).map_err(refused)?[0];
-            let kind = match *step {
-                "apply" | "apply_runs" | "apply_gradients" | "infer" | "infer_runs" => Kind::Applies,
+            let kind = match step {
+                "apply" | "apply_runs" | "apply_gradients" | "apply_gradients_runs" | "infer" | "infer_runs" => {
+                    Kind::Applies
+                }
                 "finish_statistics" | "finish_gradients" => Kind::Finishes,
                 _ => Kind::Sums,
             };
@@ -112,7 +108,7 @@ impl Algorithm<NormProblem> for Channelwise {
         Ok(Box::new(ChannelwiseLaunch {
             kernels,
             params: params(problem, &layout),
-            room: Room::new(problem, &layout.summing.single),
+            room: Room::new(problem, &layout),
             keeps_statistics: problem.operand("inv_std").is_none() && problem.norm_pass() != NormPass::Inference,
             early: Early::of(problem, layout.whole),
             layout,
@@ -120,35 +116,44 @@ impl Algorithm<NormProblem> for Channelwise {
     }
 }
 
-/// The kernels.
-fn steps(problem: &NormProblem, layout: &Layout) -> &'static [&'static str] {
+/// The kernels, in their order; the last writes what is asked for.
+fn steps(problem: &NormProblem, layout: &Layout) -> Vec<&'static str> {
+    let (writes_runs, sums_runs) = (layout.run_threads > 0, layout.sum_threads > 0);
+    let of_runs = |in_runs: bool, one: &'static str, other: &'static str| if in_runs { one } else { other };
+    let statistics = of_runs(sums_runs, "statistics_runs", "statistics");
+    let gradient_sums = of_runs(sums_runs, "gradient_sums_runs", "gradient_sums");
+    let apply_gradients = of_runs(writes_runs, "apply_gradients_runs", "apply_gradients");
     match problem.norm_pass() {
-        NormPass::Forward if layout.whole => WHOLE_FORWARD,
-        NormPass::Backward if layout.whole => WHOLE_BACKWARD,
-        NormPass::Forward if layout.run_threads > 0 => FORWARD_IN_RUNS,
-        NormPass::Forward => FORWARD,
-        NormPass::Backward if problem.operand("inv_std").is_some() => BACKWARD,
-        NormPass::Backward => BACKWARD_ANEW,
-        NormPass::Inference if layout.run_threads > 0 => INFERENCE_IN_RUNS,
-        NormPass::Inference | NormPass::Finalize => INFERENCE,
+        NormPass::Forward if layout.whole => vec!["whole_forward"],
+        NormPass::Backward if layout.whole => vec!["whole_backward"],
+        NormPass::Forward => vec![statistics, "finish_statistics", of_runs(writes_runs, "apply_runs", "apply")],
+        NormPass::Backward if problem.operand("inv_std").is_some() => {
+            vec![gradient_sums, "finish_gradients", apply_gradients]
+        }
+        NormPass::Backward => vec![statistics, "finish_statistics", gradient_sums, "finish_gradients", apply_gradients],
+        NormPass::Inference | NormPass::Finalize => vec![of_runs(writes_runs, "infer_runs", "infer")],
     }
 }
 
-/// The workspace: mean, inverse standard deviation, shift and tilt of the rows, and the parts of channels.
+/// The workspace: mean, inverse standard deviation, shift and tilt of the rows, slopes where dx is written in runs, and the
+/// parts of channels.
 struct Room {
     row_bytes: u64,
+    has_slopes: bool,
     total: u64,
 }
 
 impl Room {
-    fn new(problem: &NormProblem, share: &Share) -> Self {
-        let word = size_of::<f32>() as u64;
+    fn new(problem: &NormProblem, layout: &Layout) -> Self {
+        let (word, share) = (size_of::<f32>() as u64, &layout.summing.single);
         if problem.norm_pass() == NormPass::Inference {
-            return Room { row_bytes: 0, total: 0 };
+            return Room { row_bytes: 0, has_slopes: false, total: 0 };
         }
+        let has_slopes = problem.norm_pass() == NormPass::Backward && layout.run_threads > 0;
         let row_bytes = (word * problem.sharing().n_rows() as u64).next_multiple_of(ALIGN);
         let parts = 2 * word * u64::from(share.n_parts) * u64::from(share.channels);
-        Room { row_bytes, total: 4 * row_bytes + parts }
+        let n_vectors = if has_slopes { 5 } else { 4 };
+        Room { row_bytes, has_slopes, total: n_vectors * row_bytes + parts }
     }
 }
 
@@ -187,6 +192,7 @@ pub(super) fn params(problem: &NormProblem, layout: &Layout) -> ChannelwiseParam
         running_var: place(problem, "running_var"),
         shift: 0,
         tilt: 0,
+        slope: 0,
         partials: 0,
         n_rows: problem.sharing().n_rows() as u32,
         parameters_are_wide: parameters_are_wide(problem),
@@ -286,14 +292,21 @@ impl Launch for ChannelwiseLaunch {
             if self.keeps_statistics {
                 (p.mean, p.inv_std) = (rows(0), rows(1));
             }
-            (p.shift, p.tilt, p.partials) = (rows(2), rows(3), rows(4));
+            (p.shift, p.tilt, p.partials) = (rows(2), rows(3), rows(4 + u64::from(self.room.has_slopes)));
         }
         // Runs take what is known of channels 16 bytes at a time as well.
         let known = match self.layout.run_threads {
             0 => 0,
             _ => p.scale | p.bias | p.mean | p.inv_std | p.running_mean | p.running_var,
         };
-        let (summing, applying) = (self.layout.summing.at(all), self.layout.applying.at(all | known));
+        let known_to_sums = match self.layout.sum_threads {
+            0 => 0,
+            _ => p.mean | p.inv_std,
+        };
+        let (summing, applying) = (self.layout.summing.at(all | known_to_sums), self.layout.applying.at(all | known));
+        if self.room.has_slopes && applying.0.vectors != 0 {
+            p.slope = call.workspace_address() + 4 * self.room.row_bytes;
+        }
         (p.alpha, p.beta) = (call.alpha as f32, call.beta as f32);
         // Rows and parameters, where these are not the same.
         let channels = i64::from(summing.0.channels);
@@ -310,11 +323,15 @@ impl Launch for ChannelwiseLaunch {
                 linear_grid(items * LANES, BLOCK)
             } else {
                 // Single elements are left to blocks that sweep.
-                let run_threads = self.layout.run_threads;
-                let in_runs = run_threads > 0 && share.vectors != 0 && matches!(kind, Kind::Applies);
-                let (grid, threads) = match in_runs {
-                    true => ([share.n_parts, blocks, 1], run_threads),
-                    false => ([blocks, share.n_parts, 1], BLOCK),
+                let run_threads = match kind {
+                    _ if share.vectors == 0 => 0,
+                    Kind::Applies => self.layout.run_threads,
+                    _ => self.layout.sum_threads,
+                };
+                let (grid, threads) = match (run_threads, kind) {
+                    (0, _) => ([blocks, share.n_parts, 1], BLOCK),
+                    (threads, Kind::Applies) => ([share.n_parts, blocks, 1], threads),
+                    (threads, _) => ([blocks, share.n_parts, 1], threads),
                 };
                 LaunchConfig { grid, block: [threads, 1, 1], ..LaunchConfig::default() }
             };

@@ -2,7 +2,7 @@
 
 use super::forward::{FINISHED, PARTS, in_block, join_parts, pair, parts_of_row};
 use super::join::{SLOTS, join_block};
-use super::place::{LANES, Place, parameter, prefetch, set_parameter, store};
+use super::place::{LANES, Place, number, parameter, prefetch, set_parameter, store};
 use crate::math::element::Element;
 use crate::math::vector::{for_each, widened};
 use cuda_std::thread::{block_idx_x, grid_dim_x, grid_threads_1d, index_1d, lane_id, sync_threads, thread_idx_x};
@@ -31,14 +31,18 @@ pub unsafe fn gradient<T: Element<Acc = f32>, const V: usize, const N: usize>(
     g
 }
 
-/// Σ g and Σ g x̂ of a part: thread t has those of channel t of the block's. All threads of the block call it.
+/// Numbers of shared memory that sums are joined in.
+pub const SUM_SLOTS: usize = 2 * 8 * SLOTS;
+
+/// Σ g and Σ g x̂ of a part: thread t has those of channel t of the block's. All threads of the block call it, with
+/// [`SUM_SLOTS`] numbers of shared memory.
 #[inline(always)]
 unsafe fn part_sums<T: Element<Acc = f32>, const V: usize, const N: usize, const K: usize>(
     p: &ChannelwiseParams,
     place: &Place,
     tensors: [usize; N],
+    slots: *mut f32,
 ) -> [f32; 2] {
-    let slots = shared_array![f32; 2 * 8 * SLOTS];
     let mut sums = [[0.0f32; 2]; V];
     place.walk::<T, V, N, K, false, false, _>(
         p,
@@ -74,24 +78,50 @@ unsafe fn part_sums<T: Element<Acc = f32>, const V: usize, const N: usize, const
 
 /// With y where there is an activation.
 #[inline(always)]
-unsafe fn sums_of_part<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams, place: &Place) -> [f32; 2] {
+unsafe fn sums_of_part<T: Element<Acc = f32>, const V: usize>(
+    p: &ChannelwiseParams,
+    place: &Place,
+    slots: *mut f32,
+) -> [f32; 2] {
     if p.addresses[tensor::Y] == 0 {
-        part_sums::<T, V, 2, OF_PAIRS>(p, place, [tensor::X, tensor::DY])
+        part_sums::<T, V, 2, OF_PAIRS>(p, place, [tensor::X, tensor::DY], slots)
     } else {
-        part_sums::<T, V, 3, WITH_Y>(p, place, [tensor::X, tensor::DY, tensor::Y])
+        part_sums::<T, V, 3, WITH_Y>(p, place, [tensor::X, tensor::DY, tensor::Y], slots)
     }
 }
 
 /// Σ g and Σ g x̂ of every channel of a part.
 #[inline(always)]
 pub unsafe fn gradient_sums<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
+    gradient_sums_in::<T, V>(p, shared_array![f32; SUM_SLOTS]);
+}
+
+/// The same, joined in `slots`, [`SUM_SLOTS`] numbers of shared memory.
+#[inline(always)]
+pub unsafe fn gradient_sums_in<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams, slots: *mut f32) {
     let place = Place::new::<V, false>(p);
-    let [g, gx] = sums_of_part::<T, V>(p, &place);
+    let [g, gx] = sums_of_part::<T, V>(p, &place, slots);
     if let Some(channel) = place.channel_of_thread::<V>(p) {
         let to = (p.partials as *mut f32).add((place.part * p.share.channels + channel) as usize);
         *to = g;
         *to.add((p.share.n_parts * p.share.channels) as usize) = gx;
     }
+}
+
+/// Whether what is added to dx holds the mean: of types whose own rounding is far more than what that costs.
+#[inline(always)]
+pub const fn holds_mean<T>() -> bool {
+    size_of::<T>() <= 2
+}
+
+/// Leaves the slope of dx = slope · dy + tilt · (x - mean) + shift, of a channel that is a row, and gives shift and tilt, of
+/// Σ h / m and Σ h x̂ / m.
+#[inline(always)]
+unsafe fn leave_slope<T>(p: &ChannelwiseParams, channel: u32, scale: f32, shift: f32, tilt: f32) -> (f32, f32) {
+    let (mean, inv_std) = (number(p.mean, channel), number(p.inv_std, channel));
+    *(p.slope as *mut f32).add(channel as usize) = scale * inv_std;
+    let (shift, tilt) = (-shift * inv_std, -tilt * inv_std * inv_std);
+    (if holds_mean::<T>() { shift - tilt * mean } else { shift }, tilt)
 }
 
 /// The same where every channel is a row: a block some channels.
@@ -106,13 +136,21 @@ unsafe fn finish_gradients_of_channels<T: Element<Acc = f32>>(p: &ChannelwisePar
         let finishes = thread_idx_x() < FINISHED && channel < p.share.channels;
         if finishes {
             prefetch::<T>(p.scale, p.parameters_are_wide, p.parameter_strides[0], channel);
+            if p.slope != 0 {
+                prefetch::<T>(p.mean, 1, 1, channel);
+                prefetch::<T>(p.inv_std, 1, 1, channel);
+            }
         }
         let [g, gx] = join_parts::<2>(p, first, slots, |pair, _| pair, add);
         if finishes {
-            let share =
-                parameter::<T>(p.scale, p.parameters_are_wide, p.parameter_strides[0], channel, 1.0) * p.row_share;
-            *(p.shift as *mut f32).add(channel as usize) = share * g;
-            *(p.tilt as *mut f32).add(channel as usize) = share * gx;
+            let scale = parameter::<T>(p.scale, p.parameters_are_wide, p.parameter_strides[0], channel, 1.0);
+            let share = scale * p.row_share;
+            let (mut shift, mut tilt) = (share * g, share * gx);
+            if p.slope != 0 {
+                (shift, tilt) = leave_slope::<T>(p, channel, scale, shift, tilt);
+            }
+            *(p.shift as *mut f32).add(channel as usize) = shift;
+            *(p.tilt as *mut f32).add(channel as usize) = tilt;
             blend::<T>(p, p.dscale, p.parameter_strides[2], channel, gx);
             blend::<T>(p, p.dbias, p.parameter_strides[3], channel, g);
         }
@@ -211,7 +249,7 @@ pub unsafe fn whole_backward<T: Element<Acc = f32>, const V: usize>(p: &Channelw
     if let Some(channel) = place.channel_of_thread::<V>(p) {
         prefetch::<T>(p.scale, wide, strides[0], channel);
     }
-    let [g, gx] = sums_of_part::<T, V>(p, &place);
+    let [g, gx] = sums_of_part::<T, V>(p, &place, shared_array![f32; SUM_SLOTS]);
     if let Some(channel) = place.channel_of_thread::<V>(p) {
         blend::<T>(p, p.dscale, strides[2], channel, gx);
         blend::<T>(p, p.dbias, strides[3], channel, g);

@@ -34,10 +34,17 @@ const ALONE: usize = 4;
 const ONCE: usize = 3;
 const WITH_Z: usize = 2;
 
-/// The moments of a part: thread t has those of channel t of the block's. All threads of the block call it.
+/// Numbers of shared memory that moments are joined in.
+pub const MOMENT_SLOTS: usize = 3 * 8 * SLOTS;
+
+/// The moments of a part: thread t has those of channel t of the block's. All threads of the block call it, with
+/// [`MOMENT_SLOTS`] numbers of shared memory.
 #[inline(always)]
-unsafe fn part_moments<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams, place: &Place) -> Moments {
-    let slots = shared_array![f32; 3 * 8 * SLOTS];
+unsafe fn part_moments<T: Element<Acc = f32>, const V: usize>(
+    p: &ChannelwiseParams,
+    place: &Place,
+    slots: *mut f32,
+) -> Moments {
     // Sums of differences from the thread's first elements: squares of large numbers would lose the digits of small ones.
     let mut origin = [0.0f32; V];
     let mut sums = [0.0f32; V];
@@ -91,8 +98,14 @@ unsafe fn part_moments<T: Element<Acc = f32>, const V: usize>(p: &ChannelwisePar
 /// Mean and sum of squared deviations of every channel of a part.
 #[inline(always)]
 pub unsafe fn statistics<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
+    statistics_in::<T, V>(p, shared_array![f32; MOMENT_SLOTS]);
+}
+
+/// The same, joined in `slots`, [`MOMENT_SLOTS`] numbers of shared memory.
+#[inline(always)]
+pub unsafe fn statistics_in<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams, slots: *mut f32) {
     let place = Place::new::<V, false>(p);
-    let [_, mean, squares] = part_moments::<T, V>(p, &place);
+    let [_, mean, squares] = part_moments::<T, V>(p, &place, slots);
     if let Some(channel) = place.channel_of_thread::<V>(p) {
         let to = (p.partials as *mut f32).add((place.part * p.share.channels + channel) as usize);
         *to = mean;
@@ -266,7 +279,7 @@ pub unsafe fn whole_forward<T: Element<Acc = f32>, const V: usize>(p: &Channelwi
         prefetch::<T>(p.bias, p.parameters_are_wide, p.parameter_strides[1], channel);
         prefetch_running::<T>(p, place.images[0] * p.rows_per_image + channel);
     }
-    let moments = part_moments::<T, V>(p, &place);
+    let moments = part_moments::<T, V>(p, &place, shared_array![f32; MOMENT_SLOTS]);
     if let Some(channel) = place.channel_of_thread::<V>(p) {
         let [mean, inv_std] = finish_row::<T>(p, place.images[0] * p.rows_per_image + channel, moments);
         *rows.add(thread_idx_x() as usize) = mean;

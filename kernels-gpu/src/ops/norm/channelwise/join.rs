@@ -2,9 +2,9 @@
 
 use super::place::LANES;
 use crate::math::vector::for_each;
-use cuda_std::thread::{lane_id, sync_threads, thread_idx_x};
+use cuda_std::thread::{block_dim_x, block_idx_x, lane_id, sync_threads, thread_idx_x};
 use cuda_std::warp;
-use kernel_abi::ops::norm::channelwise::BLOCK;
+use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams};
 
 const WARPS: usize = (BLOCK / LANES) as usize;
 const HALF: usize = WARPS / 2;
@@ -119,4 +119,104 @@ pub unsafe fn join_block<const V: usize, const N: usize>(
         joined[0] = join(joined[0], joined[1]);
     }
     joined[0]
+}
+
+/// Shared memory that [`join_rows`] takes in blocks of so many threads, in numbers: two of up to eight channels of every
+/// thread, and two of every thread.
+pub const fn row_slots(threads: u32) -> usize {
+    (2 * 8 * (threads + LANES - 1) + 2 * threads) as usize
+}
+
+/// Numbers between those of neighbouring channels of a vector: all channels of a row stand beside one another in banks.
+#[inline(always)]
+pub fn row_pitch(p: &ChannelwiseParams) -> u32 {
+    block_dim_x() + (p.share.lanes & (LANES - 1))
+}
+
+/// Adds up two numbers of each channel over the rows of a block, in a fixed order, and calls `put` with each channel and its
+/// sums. With `RELATIVE`, the first numbers are differences from what the first row has, 0 for that row itself, and the
+/// reference that [`row_pitch`] says the place of is there in its stead, and given to `put`. All threads of the block, of
+/// any number of lanes, call it, once; `index` is a thread's row · lanes + lane.
+///
+/// # Safety
+/// `slots` are [`row_slots`] numbers of shared memory.
+#[inline(always)]
+pub unsafe fn join_rows<const V: usize, const RELATIVE: bool>(
+    p: &ChannelwiseParams,
+    slots: *mut f32,
+    there: bool,
+    index: u32,
+    [a, b]: [[f32; V]; 2],
+    put: impl Fn(u32, f32, [f32; 2]),
+) {
+    let (lanes, rows, threads) = (p.share.lanes, p.share.rows, block_dim_x());
+    let pitch = row_pitch(p);
+    let second = slots.add((V as u32 * pitch) as usize);
+    if there {
+        for_each!(I < V, {
+            let to = (I as u32 * pitch + index) as usize;
+            if !RELATIVE || index >= lanes {
+                *slots.add(to) = *a.get_unchecked(I);
+            }
+            *second.add(to) = *b.get_unchecked(I);
+        });
+    }
+    sync_threads();
+    let channels = V as u32 * lanes;
+    // Neighbouring threads have neighbouring lanes of one channel of their vectors; groups of threads have some rows each.
+    let groups = match core::intrinsics::unchecked_div(threads, channels) {
+        0 => 1,
+        groups => groups,
+    };
+    let of_groups = slots.add((2 * V as u32 * pitch) as usize);
+    let place = #[inline(always)]
+    |channel: u32| {
+        let (i, lane) = p.share.by_lanes.div_rem(channel);
+        (i * pitch + lane, (block_idx_x() * lanes + lane) * V as u32 + i)
+    };
+    let give = #[inline(always)]
+    |channel: u32, sums: [f32; 2]| {
+        let (at, channel) = place(channel);
+        if channel < p.share.channels {
+            put(channel, if RELATIVE { *slots.add(at as usize) } else { 0.0 }, sums);
+        }
+    };
+    let mut item = thread_idx_x();
+    while item < groups * channels {
+        let group = core::intrinsics::unchecked_div(item, channels);
+        let channel = item - group * channels;
+        let (from, _) = place(channel);
+        let mut sums = [0.0f32; 2];
+        let mut row = group;
+        while row < rows {
+            let at = (from + row * lanes) as usize;
+            if !RELATIVE || row > 0 {
+                sums[0] += *slots.add(at);
+            }
+            sums[1] += *second.add(at);
+            row += groups;
+        }
+        if groups == 1 {
+            give(channel, sums);
+        } else {
+            *of_groups.add(item as usize) = sums[0];
+            *of_groups.add((threads + item) as usize) = sums[1];
+        }
+        item += threads;
+    }
+    if groups == 1 {
+        return;
+    }
+    sync_threads();
+    let channel = thread_idx_x();
+    if channel < channels {
+        let mut sums = [0.0f32; 2];
+        let mut at = channel;
+        while at < groups * channels {
+            sums[0] += *of_groups.add(at as usize);
+            sums[1] += *of_groups.add((threads + at) as usize);
+            at += channels;
+        }
+        give(channel, sums);
+    }
 }

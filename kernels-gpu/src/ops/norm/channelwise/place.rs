@@ -97,13 +97,19 @@ impl Place {
 
     /// A lane along channels of one image, of any number of them; with its row, and how many there are.
     #[inline(always)]
-    fn of_lane<const V: usize>(p: &ChannelwiseParams, block: u32, part: u32, threads: u32) -> (Self, u32, u32) {
+    pub fn of_lane<const V: usize>(p: &ChannelwiseParams, block: u32, part: u32, threads: u32) -> (Self, u32, u32) {
         let s = &p.share;
         let thread = thread_idx_x();
         let ((row, lane), (rows, _)) = (s.by_lanes.div_rem(thread), s.by_lanes.div_rem(threads));
         let channel = (block * s.lanes + lane) * V as u32;
         let there = row < rows && channel < s.channels;
         (Place { channel, there, images: [0, 1, 1], positions: [0; 3], part, apart: s.lanes }, row, rows)
+    }
+
+    /// Its lane among those of a block along channels.
+    #[inline(always)]
+    pub fn lane<const V: usize>(&self, p: &ChannelwiseParams, block: u32) -> u32 {
+        self.channel / V as u32 - block * p.share.lanes
     }
 
     /// Loads the vectors of some tensors at the first `K` of the thread's places in its first image, and calls `consume`

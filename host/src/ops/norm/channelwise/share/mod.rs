@@ -6,7 +6,10 @@ use crate::select::Refusal;
 use crate::{Context, DType, TensorDesc};
 use kernel_abi::desc::collapse_dims;
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::norm::channelwise::{BLOCK, RUN, RUN_BLOCK, Share, tensor};
+use kernel_abi::ops::norm::channelwise::{
+    BLOCK, GRADIENT_RUN, GRADIENT_SUM_BLOCK, GRADIENT_SUM_RUN, RUN, RUN_BLOCK, STATISTICS_BLOCK, STATISTICS_RUN, Share,
+    tensor,
+};
 
 /// Bytes of an access.
 pub(super) const VECTOR_BYTES: i64 = 16;
@@ -17,6 +20,17 @@ const FORWARD_TOGETHER: i64 = 3;
 const TOGETHER: i64 = 2;
 /// Vectors of a multiprocessor up to which blocks with a run of positions each are small, so that all of them have some.
 const FEW_RUN_VECTORS: i64 = BLOCK as i64 * 2 * RUN as i64;
+/// Blocks of a multiprocessor that go over runs and sum up, forward and backward: as many as are there together.
+const STATISTICS_TOGETHER: i64 = 2;
+const GRADIENT_SUMS_TOGETHER: i64 = 3;
+/// Vectors of x from which blocks go over runs to sum up, for each of the threads that are there together: where they go
+/// over all positions together anyway, and where they would not.
+const SUM_RUN_VECTORS: i64 = 4;
+const MANY_SUM_RUN_VECTORS: i64 = 16;
+const SUM_RUN_THREADS: i64 = 1024;
+/// The share of a block's threads that must have channels there, if more blocks beside one another have them filled so.
+const SUM_RUN_FILLED: f64 = 0.95;
+const MAX_MORE_BLOCKS: i64 = 8;
 /// Vectors of a thread up to which blocks are no more than are there together: what each begins and ends with takes as
 /// long as some of them.
 const ONE_WAVE_VECTORS: i64 = 64;
@@ -83,6 +97,47 @@ pub(in crate::ops::norm) struct Layout {
     /// Threads of blocks that access 16 bytes at a time, have a run of positions each, and write them in one go; 0 where
     /// blocks stay.
     pub(super) run_threads: u32,
+    /// Threads of blocks that access 16 bytes at a time and go over runs of positions to sum up; 0 where they go over
+    /// positions of any number.
+    pub(super) sum_threads: u32,
+}
+
+/// Blocks that go over runs to sum up.
+#[derive(Clone, Copy)]
+struct SumRuns {
+    /// Their threads.
+    threads: u32,
+    /// Positions of a thread in a run.
+    run: u32,
+    /// Blocks of a multiprocessor.
+    together: i64,
+}
+
+impl SumRuns {
+    /// Those of a pass, where there are such.
+    fn of(problem: &NormProblem) -> Option<Self> {
+        match problem.norm_pass() {
+            NormPass::Forward => {
+                Some(SumRuns { threads: STATISTICS_BLOCK, run: STATISTICS_RUN, together: STATISTICS_TOGETHER })
+            }
+            NormPass::Backward if problem.operand("y").is_none() && problem.operand("inv_std").is_some() => {
+                Some(SumRuns { threads: GRADIENT_SUM_BLOCK, run: GRADIENT_SUM_RUN, together: GRADIENT_SUMS_TOGETHER })
+            }
+            _ => None,
+        }
+    }
+
+    /// Lanes along so many vectors: of the least blocks beside one another that leave few threads without, as even as
+    /// they can be.
+    fn lanes(self, vectors: i64) -> i64 {
+        let threads = i64::from(self.threads);
+        let least = div_ceil(vectors, threads);
+        let lanes = |blocks: i64| div_ceil(vectors, blocks);
+        let filled = |blocks: i64| (vectors * (threads / lanes(blocks))) as f64 / (blocks * threads) as f64;
+        let able = || least..=(least + MAX_MORE_BLOCKS).min(vectors);
+        let best = able().map(filled).fold(0.0, f64::max);
+        able().find(|&blocks| filled(blocks) >= SUM_RUN_FILLED * best).map_or(vectors, lanes)
+    }
 }
 
 /// Extents and distances.
@@ -111,43 +166,54 @@ impl Layout {
             let reason = format!("takes contiguous channels or positions, given {} and {}", problem.x(), problem.out());
             return Err(Refusal::new(reason));
         }
-        let sweeps = along_channels
-            && match problem.norm_pass() {
-                NormPass::Inference => shape.merge_images(),
-                pass => shape.images == 1 && !by_image && shape.is_worth_sweeping(run, pass, context),
-            };
+        let pass = problem.norm_pass();
+        let merges = along_channels && pass == NormPass::Inference && shape.merge_images();
         let whole = |axis: usize, extent: i64| extent == 1 || shape.strides.iter().all(|s| s[axis] % run == 0);
         let fits = if along_channels {
             shape.channels % run == 0 && whole(0, shape.images) && whole(1, shape.positions)
         } else {
             shape.positions % run == 0 && whole(0, shape.images) && whole(2, shape.channels)
         };
+        let best = if fits { run } else { 1 };
+        let rows_along_images = !along_channels && !by_image && shape.images > 1;
+        let one_channel_a_row = !matches!(mode, NormMode::Group { .. }) && shape.spread == 1;
+        let whole = one_channel_a_row
+            && match pass {
+                NormPass::Forward => true,
+                NormPass::Backward => !by_image && problem.operand("inv_std").is_some(),
+                _ => false,
+            }
+            && shape.steps(by_image, along_channels, rows_along_images, best) <= WHOLE_VECTORS;
         // Channels are along an axis of the grid that is short.
-        let in_runs = sweeps
-            && matches!(problem.norm_pass(), NormPass::Inference | NormPass::Forward)
-            && fits
-            && shape.spread == 1
-            && are_known_as_f32(problem)
-            && shape.channels <= MAX_PARTS * run;
+        let can_write_runs =
+            fits && shape.spread == 1 && is_of_few_tensors(problem) && shape.channels <= MAX_PARTS * run;
+        let of_thread = shape.vectors(run) / (SUM_RUN_THREADS * context.info().n_units as i64);
+        let sum_runs =
+            SumRuns::of(problem).filter(|_| fits && one_channel_a_row && !whole && of_thread >= SUM_RUN_VECTORS);
+        let many = sum_runs.is_some() && can_write_runs && of_thread >= MANY_SUM_RUN_VECTORS;
+        let sweeps = along_channels
+            && match pass {
+                NormPass::Inference => merges,
+                pass => shape.images == 1 && !by_image && (many || shape.is_worth_sweeping(run, pass, context)),
+            };
+        let sum_runs = sum_runs.filter(|_| sweeps);
+        let in_runs = sweeps && can_write_runs && !whole;
         let run_threads = match in_runs {
             true if shape.vectors(run) <= FEW_RUN_VECTORS * context.info().n_units as i64 => BLOCK,
             true => RUN_BLOCK,
             false => 0,
         };
         let writes_runs = |run: i64, sums: bool| in_runs && run > 1 && !sums;
-        let threads = |run: i64, sums: bool| if writes_runs(run, sums) { run_threads } else { BLOCK };
-        let rows_along_images = !along_channels && !by_image && shape.images > 1;
-        let one_channel_a_row = !matches!(mode, NormMode::Group { .. }) && shape.spread == 1;
-        let best = if fits { run } else { 1 };
-        let whole = one_channel_a_row
-            && match problem.norm_pass() {
-                NormPass::Forward => true,
-                NormPass::Backward => !by_image && problem.operand("inv_std").is_some(),
-                _ => false,
-            }
-            && shape.steps(by_image, along_channels, rows_along_images, best) <= WHOLE_VECTORS;
+        let sums_runs = |run: i64, sums: bool| sum_runs.filter(|_| run > 1 && sums);
+        let threads = |run: i64, sums: bool| match sums_runs(run, sums) {
+            Some(runs) => runs.threads,
+            None if writes_runs(run, sums) => run_threads,
+            None => BLOCK,
+        };
         let lanes = |run: i64, sums: bool| {
-            if sweeps && !sums {
+            if let Some(runs) = sums_runs(run, sums) {
+                runs.lanes(shape.channels / run)
+            } else if sweeps && !sums {
                 // As even as there are blocks beside one another.
                 let all = (shape.channels / run).max(1);
                 div_ceil(all, div_ceil(all, i64::from(threads(run, sums))))
@@ -171,9 +237,13 @@ impl Layout {
                 Cut::whole(&shape, by_image)
             } else if sweeps {
                 let units = context.info().n_units as i64;
-                let wave = units * together / blocks(best);
-                let step = i64::from(threads(best, sums)) / lanes(best, sums);
-                Cut::sweeping(&shape, div_ceil(shape.positions, step * PART_VECTORS).min(wave).max(1))
+                let rows = i64::from(threads(best, sums)) / lanes(best, sums);
+                // Blocks that go over runs have one at least.
+                let (together, most) = match sums_runs(best, sums) {
+                    Some(runs) => (runs.together, shape.positions / (rows * i64::from(runs.run))),
+                    None => (together, div_ceil(shape.positions, rows * PART_VECTORS)),
+                };
+                Cut::sweeping(&shape, most.min(units * together / blocks(best)).max(1))
             } else {
                 let wanted = parts_wanted(&shape, best, blocks(best), together, context);
                 Cut::new(&shape, by_image, rows_along_images, along_channels, lanes(best, sums), best, wanted)
@@ -182,6 +252,7 @@ impl Layout {
                 return Err(Refusal::new(format!("takes up to {MAX_PARTS} parts, given {}", cut.n_parts())));
             }
             let share = |run: i64| {
+                let rows = threads(run, sums) / lanes(run, sums) as u32;
                 let share = Share {
                     images: shape.images as u32,
                     positions: shape.positions as u32,
@@ -198,19 +269,22 @@ impl Layout {
                     vectors: u32::from(run > 1),
                     sweeping: u32::from(sweeps && !whole),
                     rest: 0,
+                    rows,
+                    rounds: 0,
                 };
                 if share.sweeping == 0 {
                     return share;
                 }
-                let rows = threads(run, sums) / share.lanes;
                 if writes_runs(run, sums) {
-                    let part_positions = rows * positions_of_run(problem.operand("z").is_some());
+                    let part_positions = rows * positions_of_run(problem);
                     let n_parts = share.positions.div_ceil(part_positions);
                     let chunks = Divisor::new(n_parts);
                     return Share { part_images: share.images, part_positions, chunks, n_parts, sweeping: 0, ..share };
                 }
                 let round = share.n_parts * rows;
-                Share { part_positions: share.positions / round * rows, rest: share.positions % round, ..share }
+                let rounds = sums_runs(run, sums).map_or(0, |runs| share.positions / (round * runs.run));
+                let part_positions = share.positions / round * rows;
+                Share { part_positions, rest: share.positions % round, rounds, ..share }
             };
             Ok(Shares {
                 vectors: fits.then(|| share(run)),
@@ -232,24 +306,34 @@ impl Layout {
             channels_per_parameter: Divisor::new(shape.spread as u32),
             whole,
             run_threads,
+            sum_threads: sum_runs.map_or(0, |runs| runs.threads),
         })
     }
 }
 
-/// Whether all that is known of channels is there, as neighbouring f32.
-fn are_known_as_f32(problem: &NormProblem) -> bool {
+/// Whether blocks that have a run of positions each write what is asked for: all that is known of channels is there, as
+/// neighbouring f32, and gradients are those of x alone, without an activation.
+fn is_of_few_tensors(problem: &NormProblem) -> bool {
     let names: &[&str] = match problem.norm_pass() {
         NormPass::Inference => &["scale", "bias", "running_mean", "running_var"],
-        _ => &["scale", "bias"],
+        NormPass::Forward => &["scale", "bias"],
+        NormPass::Backward if ["y", "dz"].iter().all(|name| problem.operand(name).is_none()) => &["scale"],
+        NormPass::Backward | NormPass::Finalize => return false,
     };
     names
         .iter()
         .all(|name| problem.operand(name).is_some_and(|(_, desc)| desc.dtype() == DType::F32 && desc.is_packed()))
 }
 
-/// Positions of a thread that has a run, of x alone or with z.
-fn positions_of_run(with_z: bool) -> u32 {
-    if with_z { RUN } else { 2 * RUN }
+/// Positions of a thread that has a run, of x alone, with z or with dy.
+fn positions_of_run(problem: &NormProblem) -> u32 {
+    if problem.norm_pass() == NormPass::Backward {
+        GRADIENT_RUN
+    } else if problem.operand("z").is_some() {
+        RUN
+    } else {
+        2 * RUN
+    }
 }
 
 /// Share of the places that so many lanes fill along so many vectors.

@@ -1,31 +1,46 @@
 //! Every element is met once, however tensors are shared out.
 
 use super::*;
+use crate::DeviceInfo;
 
 fn layout(text: &str) -> Result<Layout, Refusal> {
     let problem: NormProblem = text.parse().unwrap();
     Layout::of(&problem, &Context::cpu())
 }
 
+/// A device of two multiprocessors.
+fn small_device() -> Context {
+    Context::described(DeviceInfo { n_units: 2, ..DeviceInfo::h200() })
+}
+
 /// What all threads of all blocks visit, as the kernels do: every element once.
 fn covers(text: &str) {
+    covers_on(text, &Context::cpu());
+}
+
+fn covers_on(text: &str, context: &Context) {
     let problem: NormProblem = text.parse().unwrap();
-    let layout = layout(text).unwrap();
+    let layout = Layout::of(&problem, context).unwrap();
     let run = VECTOR_BYTES / problem.x().dtype().size_bytes() as i64;
     for shares in [&layout.summing, &layout.applying] {
         for (share, run, blocks) in
             shares.vectors.iter().map(|s| (s, run, shares.blocks[0])).chain([(&shares.single, 1, shares.blocks[1])])
         {
+            assert!(share.sweeping == 0 || share.rows > 0, "{text}");
             share_covers(&problem, &layout, share, run as u32, blocks);
         }
     }
 }
 
-/// Positions of a part, one of each vector where those lie along positions.
-fn positions_of(share: &Share, part: u32, run: u32) -> Vec<u32> {
+/// Positions of a part, one of each vector where those lie along positions; `k` of a thread in a run, if there are any.
+fn positions_of(share: &Share, part: u32, run: u32, k: u32) -> Vec<u32> {
     if share.sweeping != 0 {
-        let rows = BLOCK / share.lanes;
-        return (0..share.positions).filter(|at| at / rows % share.n_parts == part).collect();
+        // Whole runs, and a row at a time.
+        let of_run = share.rows * k;
+        let in_runs = share.rounds * share.n_parts * of_run;
+        let runs = (0..in_runs).filter(|at| at / of_run.max(1) % share.n_parts == part);
+        let left = (in_runs..share.positions).filter(|at| (at - in_runs) / share.rows % share.n_parts == part);
+        return runs.chain(left).collect();
     }
     let (_, chunk) = share.chunks.div_rem(part);
     let positions = chunk * share.part_positions..((chunk + 1) * share.part_positions).min(share.positions);
@@ -46,7 +61,7 @@ fn share_covers(problem: &NormProblem, layout: &Layout, share: &Share, run: u32,
         } else {
             of_images * share.part_images..((of_images + 1) * share.part_images).min(share.images)
         };
-        let positions = positions_of(share, part, run);
+        let positions = positions_of(share, part, run, SumRuns::of(problem).map_or(1, |runs| runs.run));
         if share.lanes.is_power_of_two() {
             elems += u64::from(share.part_elems(part));
             assert_eq!(u64::from(share.part_elems(part)), (images.len() * positions.len()) as u64, "{problem}");
@@ -85,7 +100,7 @@ fn runs_meet_every_element_once() {
         assert!(share.n_parts * share.part_positions >= share.positions);
         assert!((share.n_parts - 1) * share.part_positions < share.positions);
         let rows = BLOCK / share.lanes;
-        assert_eq!(share.part_positions, rows * positions_of_run(!z.is_empty()));
+        assert_eq!(share.part_positions, rows * positions_of_run(&text.parse().unwrap()));
     }
     for x in ["5x72x40x31:bf16:nhwc", "2x24x70x70:f16:nhwc", "3x4104x5x3:bf16:nhwc"] {
         let c = x.split('x').nth(1).unwrap();
@@ -104,6 +119,55 @@ fn runs_meet_every_element_once() {
     assert_eq!(threads("640x72x40x31:bf16:nhwc", "72:bf16"), 0);
     assert_eq!(threads("3x13x5x5:bf16:nhwc", "13:f32"), 0);
     assert_eq!(threads("3x16x8x8:bf16", "16:f32"), 0);
+}
+
+#[test]
+fn sums_in_runs_meet_every_element_once() {
+    let context = small_device();
+    for (x, c) in [
+        ("30x72x31x17:bf16:nhwc", 72),
+        ("45x8x31x33:bf16:nhwc", 8),
+        ("16x16x41x37:f16:nhwc", 16),
+        ("9x264x17x11:bf16:nhwc", 264),
+        ("16x36x31x17:f32:nhwc", 36),
+        ("5x2056x16x13:f16:nhwc", 2056),
+    ] {
+        let p = format!("{c}:f32");
+        for (text, block, run) in [
+            (format!("norm:forward mode=batch x={x} scale={p} bias={p}"), STATISTICS_BLOCK, STATISTICS_RUN),
+            (
+                format!("norm:backward mode=batch x={x} scale={p} mean={p} inv_std={p} dscale={p} dbias={p}"),
+                GRADIENT_SUM_BLOCK,
+                GRADIENT_SUM_RUN,
+            ),
+        ] {
+            let problem: NormProblem = text.parse().unwrap();
+            let layout = Layout::of(&problem, &context).unwrap();
+            let share = layout.summing.vectors.unwrap();
+            assert_eq!((layout.sum_threads, share.rows), (block, block / share.lanes), "{text}");
+            assert!(share.rounds > 0 && layout.run_threads > 0, "{text}");
+            let left = share.positions - share.rounds * share.n_parts * share.rows * run;
+            assert!(left < share.n_parts * share.rows * run, "{text}");
+            // Most threads have channels.
+            let blocks = layout.summing.blocks[0];
+            let vectors = share.channels / (VECTOR_BYTES / problem.x().dtype().size_bytes() as i64) as u32;
+            assert!(vectors * share.rows * 10 >= blocks * block * 8, "{text}: {share:?}");
+            covers_on(&text, &context);
+        }
+    }
+    let threads = |text: &str| Layout::of(&text.parse().unwrap(), &context).unwrap().sum_threads;
+    let x = "x=30x72x31x17:bf16:nhwc";
+    assert_eq!(threads(&format!("norm:forward mode=batch {x} z=30x72x31x17:bf16:nhwc")), STATISTICS_BLOCK);
+    for text in [
+        format!("norm:backward mode=batch {x}"),
+        format!("norm:backward mode=batch act=relu {x} y=30x72x31x17:bf16:nhwc mean=72:f32 inv_std=72:f32"),
+        format!("norm:forward mode=instance {x}"),
+        "norm:forward mode=batch x=30x72x31x17:bf16".to_owned(),
+        "norm:forward mode=batch x=30x73x31x17:bf16:nhwc".to_owned(),
+        "norm:forward mode=batch x=1x72x31x17:bf16:nhwc".to_owned(),
+    ] {
+        assert_eq!(threads(&text), 0, "{text}");
+    }
 }
 
 #[test]
