@@ -69,6 +69,32 @@ fn plans_run_after_others_of_their_kernel_were_made() {
     stream.synchronize().unwrap();
 }
 
+/// Rows whose ends lie amid pieces and lines, that others' elements or gaps lie between, and of all sizes of clusters.
+#[test]
+fn long_rows_match_the_reference() {
+    for rows in [
+        "9x8192:f16",
+        "9x8193:bf16",
+        "7x8199:f16",
+        "3x16387:bf16:s16400x1",
+        "3x8200:bf16:s8201x1",
+        "5x4097:f32",
+        "3x4100:f32:s4104x1",
+        "2x60001:bf16",
+        "1x110001:f16",
+        "1x220000:bf16",
+    ] {
+        for kind in SoftmaxKind::ALL {
+            let forward = format!("softmax:forward kind={kind} mode=channel x={rows} y={rows}");
+            let backward = format!("softmax:backward kind={kind} mode=channel y={rows} dy={rows} dx={rows}");
+            for text in [forward, backward] {
+                let problem: SoftmaxProblem = text.parse().unwrap();
+                check(&problem, 1).unwrap_or_else(|error| panic!("{text}: {error}"));
+            }
+        }
+    }
+}
+
 /// Rows with masks in all places, and with numbers that are not finite, through every algorithm.
 #[test]
 fn masked_rows_and_infinities() {

@@ -136,8 +136,9 @@ impl Row {
         u32::from(self.aligned && first >= 0 && first + T::LANES as i32 <= self.n)
     }
 
+    /// Where an element lies.
     #[inline(always)]
-    fn at<T: Vector>(&self, element: i32) -> u64 {
+    pub fn at<T: Vector>(&self, element: i32) -> u64 {
         (self.address as i64 + i64::from(element) * size_of::<T>() as i64) as u64
     }
 
@@ -166,8 +167,12 @@ impl Row {
         words
     }
 
+    /// A piece's elements one by one, `fill` for those that there are not.
+    ///
+    /// # Safety
+    /// As [`Row::load`].
     #[inline(always)]
-    unsafe fn load_elements<T: Vector>(&self, first: i32, fill: f32) -> Values {
+    pub unsafe fn load_elements<T: Vector>(&self, first: i32, fill: f32) -> Values {
         let mut values = [fill; MAX_LANES];
         let mut i = 0;
         while i < T::LANES {
@@ -178,6 +183,19 @@ impl Row {
             i += 1;
         }
         values
+    }
+
+    /// A piece, with `fill`, a word of it, for elements that are not the row's.
+    #[inline(always)]
+    pub fn only<T: Vector>(&self, words: Words, piece: u32, fill: u32) -> Words {
+        if self.whole::<T>(piece) != 0 {
+            return words;
+        }
+        let (first, nothing) = (self.first::<T>(piece), T::unpack([fill; 4])[0]);
+        T::pack(map::<T>(words, |value, i| {
+            let element = first + i as i32;
+            if element >= 0 && element < self.n { value } else { nothing }
+        }))
     }
 
     /// One piece, `fill` where nothing is. Without a branch, behind which another tensor's elements would wait for this
@@ -350,10 +368,12 @@ impl Online {
     #[inline(always)]
     pub fn push<T: Vector, const K: usize>(&mut self, pieces: &[Words; K], fixed: bool) {
         let max = if fixed { 0.0 } else { math::max_nan_f32(max_of::<T, K>(pieces), self.max) };
-        let shift = finite(max);
-        self.sum *= T::exp(self.max - shift);
+        let powers = Powers::new::<T>(max);
+        self.sum *= T::exp(self.max - finite(max));
         self.max = max;
-        for_each::<T, K>(pieces, |x| self.sum += T::exp(x - shift));
+        let mut sum = 0.0;
+        for_each::<T, K>(pieces, |x| sum += powers.of::<T>(x));
+        self.sum = math::fma_f32(sum, powers.undo, self.sum);
     }
 
     /// With what another one has seen.
@@ -373,6 +393,40 @@ impl Online {
         let max = reduce::<G>(self.max, slots, math::max_nan_f32);
         let scaled = self.sum * T::exp(self.max - finite(max));
         Online { max, sum: reduce::<G>(scaled, slots.add(32), |a, b| a + b) }
+    }
+}
+
+/// e^(x - max) of the elements of a row or a part of it, `undo` times [`Powers::of`]: for 16 bits with one fused operation
+/// before the power of two, where the difference and its product with log₂ e would take two.
+#[derive(Clone, Copy)]
+pub struct Powers {
+    max: f32,
+    slope: f32,
+    shift: f32,
+    pub undo: f32,
+}
+
+impl Powers {
+    /// Of a row whose largest element this is; of one without elements, whatever is not -∞ is left out.
+    #[inline(always)]
+    pub fn new<T: Vector>(max: f32) -> Self {
+        // Rounded, max · log₂ e lacks up to 8 below this; elements of 16 bits that are farther differ by so much that one
+        // power is as good as another: 1 of what is equal, 0 of all else.
+        const FAR: f32 = 134_217_728.0;
+        let max = finite(max);
+        let slope = if max > -FAR && max < FAR { core::f32::consts::LOG2_E } else { 1.0 };
+        let shift = max * slope;
+        let undo = if size_of::<T>() == 4 { 1.0 } else { math::exp2_approx(math::fma_f32(-max, slope, shift)) };
+        Powers { max, slope, shift, undo }
+    }
+
+    #[inline(always)]
+    pub fn of<T: Vector>(&self, x: f32) -> f32 {
+        if size_of::<T>() == 4 {
+            T::exp(x - self.max)
+        } else {
+            math::exp2_approx(math::fma_f32(x, self.slope, -self.shift))
+        }
     }
 }
 

@@ -53,6 +53,9 @@ pub fn tuned() -> impl Strategy<Value = SoftmaxProblem> {
         1 => (1500i64..4000, 65i64..257).prop_map(|(n, c)| vec![n, 8 * c]),
         // Of whole pieces, for clusters of any size.
         1 => (1i64..4, 2048i64..17_000).prop_map(|(n, c)| vec![n, 8 * c]),
+        // So many long ones that a cluster has several.
+        1 => (133i64..180, 4096i64..8500).prop_map(|(n, c)| vec![n, c]),
+        1 => (15i64..18, 40_000i64..110_000).prop_map(|(n, c)| vec![n, c]),
         3 => (1i64..4, 1i64..80, 1i64..100).prop_map(|(n, c, inner)| vec![n, c, inner]),
         // Few channels of an image.
         2 => (1i64..4, 1i64..26, 1i64..400).prop_map(|(n, c, inner)| vec![n, c, 2 * inner]),

@@ -6,7 +6,7 @@ use crate::launch::{LaunchConfig, div_ceil};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, check_gpu, cost};
 use crate::{Context, DType, Error, Problem};
-use kernel_abi::ops::crossentropy::CrossEntropyParams;
+use kernel_abi::ops::crossentropy::{CrossEntropyParams, LINES_FROM};
 
 /// A row of the kernel list.
 struct Kernel {
@@ -38,6 +38,8 @@ const KERNELS: &[Kernel] = kernel_abi::crossentropy_looped_kernels!(kernels);
 
 /// Bytes of a piece.
 const PIECE: i64 = 16;
+/// Bytes of a line of the cache.
+const LINE: i64 = 128;
 
 /// Blocks for each multiprocessor where each leaves a part of the sum of losses.
 const BLOCKS_PER_UNIT: i64 = 16;
@@ -180,7 +182,9 @@ fn reads_one(problem: &CrossEntropyProblem) -> bool {
 /// The most pieces of 16 bytes that a row has, wherever it begins.
 pub(super) fn max_pieces(problem: &CrossEntropyProblem) -> i64 {
     let lanes = PIECE / problem.x().dtype().size_bytes() as i64;
-    div_ceil(problem.n_classes() + lanes - 1, lanes)
+    // Long rows are cut at lines of the cache, with pieces without elements before a row's first.
+    let before = if problem.n_classes() < LINES_FROM { 0 } else { LINE / PIECE - 1 };
+    before + div_ceil(problem.n_classes() + lanes - 1, lanes)
 }
 
 /// Refuses what has no rows of contiguous classes, or what no tuned kernel takes.

@@ -1,8 +1,8 @@
 //! The ordered list of softmax algorithms.
 
 use super::{
-    SoftmaxProblem, cluster_rows, columns, cpu, lanes, looped_rows, naive, pairs, register_rows, split_rows,
-    streamed_rows,
+    SoftmaxProblem, cluster_rings, cluster_rows, columns, cpu, lanes, looped_rows, naive, pairs, register_rows,
+    split_rows, streamed_rows,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -22,6 +22,7 @@ impl Operation for SoftmaxProblem {
             &register_rows::RegisterRows,
             &cluster_rows::ClusterRows,
             &streamed_rows::StreamedRows,
+            &cluster_rings::ClusterRings,
             &looped_rows::LoopedRows,
             &split_rows::SplitRows,
             &pairs::Pairs,

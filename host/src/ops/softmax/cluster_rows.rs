@@ -156,8 +156,13 @@ pub(super) fn or_looped(
     problem: &SoftmaxProblem,
     context: &Context,
 ) -> Result<Box<dyn Launch>, Error> {
+    let general = looped(algorithm, problem, context)?;
+    Ok(Box::new(Aligned { fast: whole, align: PIECE as u64, general }))
+}
+
+/// What `looped_rows` launches, for runs that an algorithm's own kernel does not take.
+pub(super) fn looped(algorithm: &str, problem: &SoftmaxProblem, context: &Context) -> Result<Box<dyn Launch>, Error> {
     let refused = |refusal: Refusal| refusal.into_error(algorithm, problem);
     let config = LoopedRows.configs(problem, context).map_err(refused)?[0];
-    let general = LoopedRows.prepare(problem, config, context)?;
-    Ok(Box::new(Aligned { fast: whole, align: PIECE as u64, general }))
+    LoopedRows.prepare(problem, config, context)
 }

@@ -4,7 +4,7 @@ use super::register_rows::contiguous_rows;
 use super::{SoftmaxProblem, naive};
 use crate::driver::Function;
 use crate::launch::{KernelLaunch, LaunchConfig, div_ceil};
-use crate::plan::Launch;
+use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, cost};
 use crate::{Context, DType, Error, Problem};
 use kernel_abi::ops::softmax::{LANES_BLOCK, SoftmaxLanesParams, SoftmaxParams};
@@ -114,14 +114,17 @@ pub(super) fn launch(
             beta: 0.0,
             reserved: 0,
         },
-        bind: |params, call| {
-            let last = call.operands.len() - 1;
-            params.input = call.address(0);
-            params.dy = call.address(last - 1);
-            params.out = call.address(last);
-            (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
-        },
+        bind,
     }
+}
+
+/// The addresses and scalars of a call.
+pub(super) fn bind(params: &mut SoftmaxLanesParams, call: &Call) {
+    let last = call.operands.len() - 1;
+    params.input = call.address(0);
+    params.dy = call.address(last - 1);
+    params.out = call.address(last);
+    (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
 }
 
 fn kernel(config: Config) -> &'static Kernel {

@@ -1,6 +1,7 @@
 //! Softmax, forward and backward: formula, kinds and modes in [`kernel_abi::ops::softmax`].
 
 mod algorithms;
+mod cluster_rings;
 mod cluster_rows;
 mod columns;
 mod cpu;

@@ -68,6 +68,9 @@ pub enum LossReduction {
 
 crate::text_enum!(LossReduction { None = "none", Mean = "mean", Sum = "sum" });
 
+/// Classes from which rows are cut at lines of the cache, and not at the first multiple of 16 bytes.
+pub const LINES_FROM: i64 = 8192;
+
 /// Numbers for the kinds of target in launch parameters.
 pub mod target {
     /// A probability a class.

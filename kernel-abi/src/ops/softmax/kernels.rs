@@ -134,6 +134,21 @@ macro_rules! softmax_cluster_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel whose clusters pass rows through rings: symbol, pass, element type.
+#[macro_export]
+macro_rules! softmax_ring_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (softmax_forward_rings_f32, forward, f32),
+            (softmax_forward_rings_f16, forward, f16),
+            (softmax_forward_rings_bf16, forward, bf16),
+            (softmax_backward_rings_f32, backward, f32),
+            (softmax_backward_rings_f16, backward, f16),
+            (softmax_backward_rings_bf16, backward, bf16),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel whose blocks go on from row to row: symbol, pass, element type, threads a row,
 /// pieces of 16 bytes a thread, threads a block, blocks a multiprocessor.
 #[macro_export]

@@ -13,6 +13,7 @@
 //! else, or with a NaN, is NaN. Tensors have rank 2 to 8, dimension 0 being the batch and 1 the channels, any strides
 //! and one element type; computed in the accumulator type. Deterministic.
 
+pub mod cluster_rings;
 pub mod cluster_rows;
 mod kernels;
 mod params;
@@ -20,7 +21,7 @@ mod params;
 mod problem;
 pub mod streamed_rows;
 
-pub use params::{LANES_BLOCK, PAIR_ELEMS, SoftmaxLanesParams, SoftmaxParams};
+pub use params::{LANES_BLOCK, PAIR_ELEMS, SoftmaxLanesParams, SoftmaxParams, SoftmaxRingsParams};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{SoftmaxProblem, SoftmaxRows};
 

@@ -77,3 +77,20 @@ crate::abi_struct! {
         pub reserved: u32,
     }
 }
+
+crate::abi_struct! {
+    /// Launch parameters of the kernels whose clusters pass rows through rings.
+    pub struct SoftmaxRingsParams {
+        /// The tensors.
+        pub rows: SoftmaxLanesParams,
+        /// Pieces of a row that a warp has.
+        pub run_pieces: u32,
+        /// Rows that a ring holds.
+        pub n_slots: u32,
+        /// The bits of an address that rows are cut at multiples of: lines of the cache, or pieces where rows are whole
+        /// pieces.
+        pub cut: u32,
+        /// Nothing.
+        pub unused: u32,
+    }
+}

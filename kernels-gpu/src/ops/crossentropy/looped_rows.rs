@@ -8,11 +8,12 @@
 use super::naive::{Kind, Target, class_weight, finish_sum, row_gradient, smoothed, target_of};
 use crate::math::element::blend_sum;
 use crate::math::index::offsets;
-use crate::math::rows::{Online, Row, Vector, ln, map, reduce};
+use crate::math::rows::{MAX_LANES, Online, Powers, Row, Vector, ln, map, reduce};
+use crate::math::vector;
 use core::mem::size_of;
 use cuda_std::thread;
 use kernel_abi::TensorParam;
-use kernel_abi::ops::crossentropy::{CrossEntropyParams, LossReduction, target};
+use kernel_abi::ops::crossentropy::{CrossEntropyParams, LINES_FROM, LossReduction, target};
 
 /// A row, and where a thread stands in it.
 pub(super) struct Place {
@@ -39,7 +40,8 @@ impl Place {
         let address =
             |tensor: &TensorParam, offset: i64| (tensor.address as i64 + offset * size_of::<T>() as i64) as u64;
         let x_from = address(&p.x, x_at);
-        let skip = Row::skip_of::<T>(x_from);
+        // What a warp moves of long rows begins with a line of the cache; short ones would have pieces without elements.
+        let skip = if p.n_classes < LINES_FROM { Row::skip_of::<T>(x_from) } else { Row::skip_of_line::<T>(x_from) };
         Place {
             lane: thread::thread_idx_x() % G,
             there,
@@ -79,12 +81,6 @@ impl<'a> Coefficients<'a> {
         let is_target = i64::from(c) == self.target.class;
         let named = if self.target.kind == Kind::Probabilities { probability } else { f32::from(is_target as u8) };
         class_weight::<f32>(self.p, i64::from(c)) * smoothed(self.p, named)
-    }
-
-    /// a_c, where the target's class alone has one, of a row that counts: its class is one of 32 bits.
-    #[inline(always)]
-    fn of_single(&self, c: i32) -> f32 {
-        if c == self.target.class as i32 { self.target.weight } else { 0.0 }
     }
 }
 
@@ -288,6 +284,9 @@ pub unsafe fn backward<T: Vector, const G: u32, const K: usize>(p: &CrossEntropy
                 lse = *(p.lse.address as *const f32).offset(place.lse_at as isize);
             }
         }
+        let plain = p.log_probs == 0 && coefficients.single && counts;
+        let powers = Powers::new::<T>(lse);
+        let factor = p.alpha as f32 * g * (sum * powers.undo);
         let n_pieces = place.x.n_pieces::<T>();
         let end = if begin + p.part_pieces < n_pieces { begin + p.part_pieces } else { n_pieces };
         let mut piece = begin + place.lane;
@@ -303,16 +302,26 @@ pub unsafe fn backward<T: Vector, const G: u32, const K: usize>(p: &CrossEntropy
             while k < K {
                 let at = piece + k as u32 * G;
                 let first = place.x.first::<T>(at);
-                let named = T::unpack(*named.get_unchecked(k));
-                let result = |x: f32, coefficient: f32| {
-                    let share = if p.log_probs == 0 { T::exp(x - lse) * sum } else { 0.0 };
-                    // 0, or not a number, where the row does not count.
-                    if counts { g * (share - coefficient) } else { place.target.weight }
-                };
                 let words = *words.get_unchecked(k);
-                let dx = if coefficients.single {
-                    map::<T>(words, |x, i| result(x, coefficients.of_single(first + i as i32)))
+                let dx = if plain {
+                    // All classes alike, and then the target's: not each class looked at.
+                    let of_target = place.target.class as i32 - first;
+                    let mut dx = map::<T>(words, |x, _| powers.of::<T>(x) * factor);
+                    if of_target >= 0 && of_target < T::LANES as i32 {
+                        vector::for_each!(I < MAX_LANES, {
+                            let less =
+                                if I as i32 == of_target { p.alpha as f32 * g * place.target.weight } else { 0.0 };
+                            *dx.get_unchecked_mut(I) -= less;
+                        });
+                    }
+                    dx
                 } else {
+                    let named = T::unpack(*named.get_unchecked(k));
+                    let result = |x: f32, coefficient: f32| {
+                        let share = if p.log_probs == 0 { T::exp(x - lse) * sum } else { 0.0 };
+                        // 0, or not a number, where the row does not count.
+                        p.alpha as f32 * if counts { g * (share - coefficient) } else { place.target.weight }
+                    };
                     map::<T>(words, |x, i| {
                         let c = first + i as i32;
                         let there = c >= 0 && i64::from(c) < p.n_classes;
@@ -320,7 +329,7 @@ pub unsafe fn backward<T: Vector, const G: u32, const K: usize>(p: &CrossEntropy
                     })
                 };
                 if at < end {
-                    place.dx.store::<T>(at, dx, p.alpha as f32, p.beta as f32);
+                    place.dx.store::<T>(at, dx, 1.0, p.beta as f32);
                 }
                 k += 1;
             }

@@ -1,11 +1,13 @@
 //! Softmax kernels: the rows of the lists in `kernel_abi::ops::softmax`.
 
-use super::{cluster_rows, columns, lanes, looped_rows, naive, pairs, register_rows, split_rows, streamed_rows};
+use super::{
+    cluster_rings, cluster_rows, columns, lanes, looped_rows, naive, pairs, register_rows, split_rows, streamed_rows,
+};
 use crate::math::element::{bf16, f16};
 use crate::math::rows::Vector;
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::softmax::streamed_rows::MAX_SLOTS;
-use kernel_abi::ops::softmax::{SoftmaxLanesParams, SoftmaxParams as Params};
+use kernel_abi::ops::softmax::{SoftmaxLanesParams, SoftmaxParams as Params, SoftmaxRingsParams};
 
 kernel_abi::softmax_kernels!(naive_entries);
 
@@ -53,6 +55,24 @@ macro_rules! cluster_entries {
 }
 
 kernel_abi::softmax_cluster_kernels!(cluster_entries);
+
+macro_rules! ring_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the lengths and distances in `params`, whose rows lie to 16 bytes alike, runs
+        /// that make up a row at least, and dynamic shared memory for the rings.
+        #[kernel(arch = "sm_90a", threads = 512, min_blocks = 1, unroll = 20000)]
+        pub unsafe fn $symbol(params: SoftmaxRingsParams) {
+            let shared = cluster_rings::Shared {
+                barriers: shared_array![u64; cluster_rings::BARRIERS],
+                numbers: shared_array![f32; cluster_rings::NUMBERS],
+            };
+            cluster_rings::$pass::<$dtype>(&params, shared)
+        }
+    )* };
+}
+
+kernel_abi::softmax_ring_kernels!(ring_entries);
 
 macro_rules! streamed_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $threads:literal, $pieces:literal, $block:literal, $blocks:literal)),*

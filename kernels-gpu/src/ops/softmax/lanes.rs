@@ -60,7 +60,7 @@ pub unsafe fn forward<T: Vector, const G: u32>(p: &SoftmaxLanesParams) {
         max = reduce::<G>(x, null_mut(), math::max_nan_f32);
     }
     let sum = reduce::<G>(T::exp(x - max), null_mut(), |a, b| a + b);
-    place.store::<T>(p, Results::new(p.kind, max, sum).of_one::<T>(x));
+    place.store::<T>(p, Results::new::<T>(p.kind, max, sum).of_one::<T>(x));
 }
 
 /// dx from y and dy.

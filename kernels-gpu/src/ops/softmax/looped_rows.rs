@@ -89,7 +89,7 @@ pub(super) unsafe fn finish<T: Vector, const STAGED: bool>(
     end: u32,
     online: Online,
 ) {
-    let results = Results::new(p.kind, online.max, online.sum);
+    let results = Results::new::<T>(p.kind, online.max, online.sum);
     let mut piece = begin + thread::thread_idx_x();
     while piece < end {
         let mut words = [[0u32; 4]; UNDER_WAY];

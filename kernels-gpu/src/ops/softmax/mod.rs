@@ -1,5 +1,6 @@
 //! Softmax, formula in `kernel_abi::ops::softmax`.
 
+mod cluster_rings;
 mod cluster_rows;
 mod columns;
 mod entry;

@@ -3,7 +3,7 @@
 //! Grid: exact, one-dimensional. Block: as many rows as fit its threads, or one row. Shared memory: two slots a warp.
 
 use crate::math::index::row_offsets;
-use crate::math::rows::{Row, Values, Vector, Words, for_each, ln, map, reduce};
+use crate::math::rows::{Powers, Row, Values, Vector, Words, for_each, ln, map, reduce};
 use core::mem::size_of;
 use cuda_std::{math, schedule, thread};
 use kernel_abi::TensorParam;
@@ -62,10 +62,11 @@ pub unsafe fn forward<T: Vector, const G: u32, const K: usize>(p: &SoftmaxParams
         max = reduce::<G>(max, slots, math::max_nan_f32);
     }
     let mut sum = 0.0;
-    for_each::<T, K>(&x, |x| sum += T::exp(x - max));
-    sum = reduce::<G>(sum, slots.add(32), |a, b| a + b);
+    let powers = Powers::new::<T>(max);
+    for_each::<T, K>(&x, |x| sum += powers.of::<T>(x));
+    sum = reduce::<G>(sum * powers.undo, slots.add(32), |a, b| a + b);
     let y = Row::new::<T>(place.address::<T>(&p.out_row, 0), place.n, skip);
-    let results = Results::new(p.kind, max, sum);
+    let results = Results::new::<T>(p.kind, max, sum);
     let mut k = 0;
     while k < K {
         y.store::<T>(place.lane + k as u32 * G, results.of::<T>(*x.get_unchecked(k)), p.alpha as f32, p.beta as f32);
@@ -78,15 +79,16 @@ pub unsafe fn forward<T: Vector, const G: u32, const K: usize>(p: &SoftmaxParams
 pub(super) struct Results {
     log: bool,
     max: f32,
-    /// 1 / sum, or ln sum.
+    powers: Powers,
+    /// What powers are multiplied by, or ln sum.
     sum: f32,
 }
 
 impl Results {
     #[inline(always)]
-    pub(super) fn new(kind: u32, max: f32, sum: f32) -> Self {
-        let log = kind == SoftmaxKind::Log as u32;
-        Results { log, max, sum: if log { ln(sum) } else { 1.0 / sum } }
+    pub(super) fn new<T: Vector>(kind: u32, max: f32, sum: f32) -> Self {
+        let (log, powers) = (kind == SoftmaxKind::Log as u32, Powers::new::<T>(max));
+        Results { log, max, powers, sum: if log { ln(sum) } else { powers.undo / sum } }
     }
 
     #[inline(always)]
@@ -96,8 +98,7 @@ impl Results {
 
     #[inline(always)]
     pub(super) fn of_one<T: Vector>(&self, x: f32) -> f32 {
-        let centred = x - self.max;
-        if self.log { centred - self.sum } else { T::exp(centred) * self.sum }
+        if self.log { (x - self.max) - self.sum } else { self.powers.of::<T>(x) * self.sum }
     }
 }
 

@@ -11,7 +11,7 @@
 //! the ring in the dynamic area.
 
 use super::register_rows::{anew, gradients, sum_of};
-use crate::math::rows::{MAX_LANES, Online, Values, Vector, Words, finite, ln, map, max_of, reduce};
+use crate::math::rows::{MAX_LANES, Online, Powers, Values, Vector, Words, finite, ln, map, max_of, reduce};
 use core::mem::size_of;
 use core::ptr::null_mut;
 use cuda_std::{math, mbarrier, memory, schedule, shared, thread, tma, warp};
@@ -295,29 +295,29 @@ unsafe fn forward_of<T: Vector, const G: u32, const K: usize, const LOG: bool>(p
 
 /// Over the lanes of a warp that share a row of `G` threads.
 #[inline(always)]
-unsafe fn over_lanes<const G: u32>(value: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
+pub(super) unsafe fn over_lanes<const G: u32>(value: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
     if G < WARP { reduce::<G>(value, null_mut(), join) } else { reduce::<WARP>(value, null_mut(), join) }
 }
 
-/// Of a warp, or of the lanes that share a row of `G` threads: maximum, sum, and eˣ⁻ᵐ of each element, which are not computed
-/// again once the row's maximum is known.
+/// Of a warp, or of the lanes that share a row of `G` threads: maximum, sum, and the [`Powers`] of each element, which are
+/// not computed again once the row's maximum is known.
 #[inline(always)]
 pub(super) unsafe fn powers_of_warp<T: Vector, const G: u32, const K: usize>(
     x: &[Words; K],
     fast: bool,
 ) -> (Online, [Values; K]) {
     let max = if fast { 0.0 } else { over_lanes::<G>(max_of::<T, K>(x), math::max_nan_f32) };
-    let (shift, mut sum, mut powers) = (finite(max), 0.0, [[0.0; MAX_LANES]; K]);
+    let (of_max, mut sum, mut powers) = (Powers::new::<T>(max), 0.0, [[0.0; MAX_LANES]; K]);
     let mut k = 0;
     while k < K {
         *powers.get_unchecked_mut(k) = map::<T>(*x.get_unchecked(k), |x, _| {
-            let power = T::exp(x - shift);
+            let power = of_max.of::<T>(x);
             sum += power;
             power
         });
         k += 1;
     }
-    (Online { max, sum: over_lanes::<G>(sum, |a, b| a + b) }, powers)
+    (Online { max, sum: over_lanes::<G>(sum * of_max.undo, |a, b| a + b) }, powers)
 }
 
 /// From a warp's powers to results, which alpha is in.
@@ -336,7 +336,7 @@ impl Finish {
         if LOG {
             Finish { alpha, max: of_row.max, rest: -alpha * ln(of_row.sum), factor: 0.0 }
         } else {
-            let weight = T::exp(of_warp.max - of_row.max);
+            let weight = Powers::new::<T>(of_warp.max).undo * T::exp(of_warp.max - of_row.max);
             Finish { alpha, max: 0.0, rest: 0.0, factor: alpha * math::divide_full(weight, of_row.sum) }
         }
     }
