@@ -125,6 +125,8 @@ channelwise | norm:forward mode=batch eps=0.00001 x=3x72x40x31:bf16:nhwc
 channelwise | norm:backward mode=batch eps=0.00001 x=3x72x40x31:bf16:nhwc
 channelwise | norm:forward mode=batch eps=0.00001 x=20x72x40x31:bf16:nhwc scale=72:f32 bias=72:f32
 channelwise | norm:inference mode=batch eps=0.00001 x=3x72x40x31:bf16:nhwc scale=72:f32 bias=72:f32 running_mean=72:f32 running_var=72:f32
+norm_channelwise_apply_runs_bf16 | norm:forward mode=batch eps=0.00001 x=55x72x40x31:bf16:nhwc scale=72:f32 bias=72:f32 mean=72:f32 inv_std=72:f32
+norm_channelwise_apply_gradients_runs_bf16 | norm:backward mode=batch eps=0.00001 x=55x72x40x31:bf16:nhwc scale=72:f32 mean=72:f32 inv_std=72:f32 dscale=72:f32 dbias=72:f32
 norm_forward_resident_channels_bf16_l8 | norm:forward mode=batch eps=0.00001 factor=0.1 x=40x128x28x28:bf16:nhwc scale=128:f32 running_mean=128:f32
 norm_forward_resident_channels_bf16_l16 | norm:forward mode=batch eps=0.00001 act=relu x=3x72x40x31:bf16:nhwc z=3x72x40x31:bf16:nhwc
 norm_forward_resident_channels_f32_l8 | norm:forward mode=batch eps=0.00001 x=134x32x56x56:f32:nhwc
@@ -145,8 +147,21 @@ split_rows | softmax:forward kind=accurate mode=channel x=2x300000:bf16
 streamed_rows | softmax:forward kind=accurate mode=channel x=1300x512:bf16
 streamed_rows | softmax:backward kind=log mode=channel y=700x4096:bf16
 cluster_rows | softmax:forward kind=accurate mode=channel x=37x16384:bf16
+cluster_rings | softmax:forward kind=accurate mode=channel x=300x8201:bf16
+softmax_forward_rings_bf16+cluster2 | softmax:forward kind=accurate mode=channel x=150x60001:bf16
+softmax_forward_rings_f32+cluster4 | softmax:forward kind=log mode=channel x=31x60000:f32
+softmax_backward_rings_f16+cluster2 | softmax:backward kind=accurate mode=channel y=140x32768:f16
+softmax_backward_rings_bf16+cluster8 | softmax:backward kind=log mode=channel y=15x120001:bf16
 columns | softmax:forward kind=accurate mode=channel x=2x21x64x64:bf16
 rows | pad:forward mode=reflect before=0x0x1x1 x=2x3x9x9:bf16 y=2x3x11x11:bf16
+rows | pad:forward mode=reflect before=0x0x1x1 x=8x64x30x28:bf16:nhwc y=8x64x32x30:bf16:nhwc
+packed | pad:forward mode=reflect before=0x0x2x3 x=2x40x30x27:bf16 y=2x40x35x33:bf16
+packed | pad:forward mode=constant before=0x300 x=5x9001:i8 y=5x9500:i8
+packed_gradient | pad:backward mode=reflect before=0x0x2x3 dy=2x40x35x33:bf16 dx=2x40x30x27:bf16
+gradient | pad:backward mode=edge before=0x0x1x1 dy=8x64x32x30:bf16:nhwc dx=8x64x30x28:bf16:nhwc
+channel_vectors | resample:forward mode=nearest coords=half_pixel x=2x16x9x9:bf16:nhwc y=2x16x18x18:bf16:nhwc
+channel_vectors | resample:forward mode=linear coords=half_pixel x=2x24x33x35:bf16:nhwc y=2x24x66x70:bf16:nhwc
+channel_vectors | resample:backward mode=linear coords=half_pixel dy=2x24x66x70:f16:nhwc dx=2x24x33x35:f16:nhwc
 tables | resample:forward mode=linear coords=half_pixel x=2x16x9x9:bf16:nhwc y=2x16x18x18:bf16:nhwc
 register_windows | lrn:forward n=5 x=2x32x9x9:bf16
 END
