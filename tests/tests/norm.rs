@@ -179,7 +179,7 @@ fn channels_summed_in_runs() {
     let vectors = 4096 * gpu.info().n_units as i64;
     for (i, (positions, c, dtype)) in [
         (vectors / 9 + 77, 72, "bf16"),
-        (vectors / 33 + 130, 264, "bf16"),
+        (vectors / 33 + 1300, 264, "bf16"),
         (vectors / 5 + 3, 20, "f32"),
         // A vector a position: by so many that blocks go over them together.
         (4 * vectors + 1029, 8, "f16"),
