@@ -1,16 +1,14 @@
 //! Resampling of channels that lie together in whole 16 bytes: several columns of a tile a thread, all neighbours under way at
 //! once.
 
-use super::tables::{ends, most, neighbours};
-use super::{ResamplePass, ResampleProblem, naive};
-use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig, div_ceil};
+use super::tables::{BLOCK, Tile, ends, launch, most, neighbours};
+use super::{ResamplePass, ResampleProblem};
+use crate::launch::ChannelLayout;
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, check_gpu};
 use crate::{Context, DType, Error, Problem, TensorDesc};
-use kernel_abi::division::Divisor;
 use kernel_abi::ops::resample::{Coordinates, ResampleTableParams, TILE_COLUMNS, TILE_ROWS};
 
-const BLOCK: u32 = 256;
 /// Accesses to what is written that a block makes, where there are enough for all multiprocessors: a tile's neighbours are
 /// found in f64, which few of them would not be worth.
 const BLOCK_ITEMS: i64 = 4096;
@@ -62,16 +60,7 @@ impl Algorithm<ResampleProblem> for ChannelVectors {
     fn prepare(&self, problem: &ResampleProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let unsupported = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let Geometry { layout, params, blocks, .. } = Geometry::of(problem).map_err(unsupported)?;
-        let fast = KernelLaunch {
-            function: context.function(config.0)?,
-            config: LaunchConfig { grid: [blocks, 1, 1], block: [BLOCK, 1, 1], ..LaunchConfig::default() },
-            params,
-            bind: |params, call| {
-                (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
-                (params.from.address, params.to.address) = (call.address(0), call.address(1));
-            },
-        };
-        Ok(Box::new(Aligned { fast, align: layout.align(), general: naive::launch(problem, context)? }))
+        launch(config, layout, params, blocks, problem, context)
     }
 }
 
@@ -119,36 +108,14 @@ impl Geometry {
         let units = shape.c / layout.vec;
         // Fewer a block where there are few in all; a table still serves some.
         let share = (shape.n * units * height * width / BUSY_BLOCKS).clamp(i64::from(BLOCK), BLOCK_ITEMS);
-        // As few tiles as may be, of equal size.
-        let even = |extent: i64, most: i64| div_ceil(extent, div_ceil(extent, most));
-        let tile_columns = even(width, (share / (4 * units)).clamp(1, TILE_COLUMNS));
-        let tile_rows = even(height, (share / (units * tile_columns)).clamp(1, TILE_ROWS));
-        let (along, down) = (div_ceil(width, tile_columns), div_ceil(height, tile_rows));
-        let blocks = shape.n * down * along;
-        if blocks > i64::from(i32::MAX) || units * tile_columns * tile_rows > i64::from(i32::MAX / 2) {
-            return Err(Refusal::new(format!(
-                "counts to 2^31 - 1 blocks, and to half of it in a block, given {blocks}"
-            )));
+        let columns = Tile::even(width, (share / (4 * units)).clamp(1, TILE_COLUMNS));
+        let rows = Tile::even(height, (share / (units * columns)).clamp(1, TILE_ROWS));
+        let items = units * columns * rows;
+        if items > i64::from(i32::MAX / 2) {
+            return Err(Refusal::new(format!("counts to half of 2^31 in a block, given {items}")));
         }
-        let divisor = |number: i64| Divisor::new(number as u32);
-        let params = ResampleTableParams {
-            axes: shape.axes,
-            filter: shape.filter,
-            backward: u32::from(backward),
-            channels: units as u32,
-            tiles_along: divisor(along),
-            tiles_down: divisor(down),
-            planes: divisor(1),
-            groups: divisor(1),
-            group: divisor(units),
-            tile_columns: divisor(tile_columns),
-            tile_rows: divisor(tile_rows),
-            candidates: divisor(candidates),
-            alpha: 1.0,
-            beta: 0.0,
-            from: layout.tensor(from),
-            to: layout.tensor(to),
-        };
-        Ok(Geometry { layout, row, params, blocks: blocks as u32 })
+        let (params, blocks) =
+            Tile { group: units, rows, columns }.params(problem, &layout, units, units, candidates)?;
+        Ok(Geometry { layout, row, params, blocks })
     }
 }

@@ -13,7 +13,7 @@ use kernel_abi::ops::resample::{
 };
 use std::ops::Range;
 
-const BLOCK: u32 = 256;
+pub(super) const BLOCK: u32 = 256;
 /// Columns of a tile where channels lie together: several of them fill a block.
 const CHANNEL_TILE_COLUMNS: i64 = 16;
 /// The most vectors of channels of a block: enough that a tile's table is little work beside them.
@@ -71,16 +71,7 @@ impl Algorithm<ResampleProblem> for Tables {
     fn prepare(&self, problem: &ResampleProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let unsupported = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let Geometry { layout, params, blocks, .. } = Geometry::of(problem).map_err(unsupported)?;
-        let fast = KernelLaunch {
-            function: context.function(config.0)?,
-            config: LaunchConfig { grid: [blocks, 1, 1], block: [BLOCK, 1, 1], ..LaunchConfig::default() },
-            params,
-            bind: |params, call| {
-                (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
-                (params.from.address, params.to.address) = (call.address(0), call.address(1));
-            },
-        };
-        Ok(Box::new(Aligned { fast, align: layout.align(), general: naive::launch(problem, context)? }))
+        launch(config, layout, params, blocks, problem, context)
     }
 }
 
@@ -130,6 +121,83 @@ pub(super) fn layout(tensors: &[&TensorDesc]) -> Result<ChannelLayout, Refusal> 
     })
 }
 
+/// The launch of a kernel of tiles, with the naive one for addresses that are no multiples of what it accesses.
+pub(super) fn launch(
+    config: Config,
+    layout: ChannelLayout,
+    params: ResampleTableParams,
+    blocks: u32,
+    problem: &ResampleProblem,
+    context: &Context,
+) -> Result<Box<dyn Launch>, Error> {
+    let fast = KernelLaunch {
+        function: context.function(config.0)?,
+        config: LaunchConfig { grid: [blocks, 1, 1], block: [BLOCK, 1, 1], ..LaunchConfig::default() },
+        params,
+        bind: |params, call| {
+            (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
+            (params.from.address, params.to.address) = (call.address(0), call.address(1));
+        },
+    };
+    Ok(Box::new(Aligned { fast, align: layout.align(), general: naive::launch(problem, context)? }))
+}
+
+/// Sizes of a tile.
+pub(super) struct Tile {
+    /// Units of channels.
+    pub(super) group: i64,
+    pub(super) rows: i64,
+    pub(super) columns: i64,
+}
+
+impl Tile {
+    /// As few parts of an extent as may be, of equal size.
+    pub(super) fn even(extent: i64, most: i64) -> i64 {
+        div_ceil(extent, div_ceil(extent, most.max(1)))
+    }
+
+    /// The launch parameters but for addresses and scalars, and the blocks: a tile each of so many units of channels, of
+    /// which there are `channels` accesses.
+    pub(super) fn params(
+        &self,
+        problem: &ResampleProblem,
+        layout: &ChannelLayout,
+        channels: i64,
+        units: i64,
+        candidates: i64,
+    ) -> Result<(ResampleTableParams, u32), Refusal> {
+        let (from, to) = ends(problem);
+        let (shape, backward) = (problem.shape(), problem.resample_pass() == ResamplePass::Backward);
+        let [depth, height, width] = shape.axes.map(|axis| if backward { axis.image } else { axis.output });
+        let groups = div_ceil(units, self.group);
+        let (along, down) = (div_ceil(width, self.columns), div_ceil(height, self.rows));
+        let blocks = shape.n * groups * depth * down * along;
+        let Some(blocks) = u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32) else {
+            return Err(Refusal::new(format!("counts to 2^31 - 1 blocks, given {blocks}")));
+        };
+        let divisor = |number: i64| Divisor::new(number as u32);
+        let params = ResampleTableParams {
+            axes: shape.axes,
+            filter: shape.filter,
+            backward: u32::from(backward),
+            channels: channels as u32,
+            tiles_along: divisor(along),
+            tiles_down: divisor(down),
+            planes: divisor(depth),
+            groups: divisor(groups),
+            group: divisor(self.group),
+            tile_columns: divisor(self.columns),
+            tile_rows: divisor(self.rows),
+            candidates: divisor(candidates),
+            alpha: 1.0,
+            beta: 0.0,
+            from: layout.tensor(from),
+            to: layout.tensor(to),
+        };
+        Ok((params, blocks))
+    }
+}
+
 struct Geometry {
     layout: ChannelLayout,
     row: &'static Row,
@@ -177,42 +245,18 @@ impl Geometry {
         // Fewer a block where there are few in all; a table still serves some.
         let share = (items / BUSY_BLOCKS).clamp(i64::from(BLOCK), BLOCK_ITEMS);
         // As few tiles as may be, of equal size.
-        let even = |extent: i64, most: i64| div_ceil(extent, div_ceil(extent, most.max(1)));
-        let (group, tile_columns, tile_rows);
+        let even = Tile::even;
+        let (group, columns, rows);
         if by_channels {
             group = even(units, MAX_GROUP);
-            tile_columns = even(width, CHANNEL_TILE_COLUMNS);
-            tile_rows = even(height, (share / (group * tile_columns)).clamp(1, TILE_ROWS));
+            columns = even(width, CHANNEL_TILE_COLUMNS);
+            rows = even(height, (share / (group * columns)).clamp(1, TILE_ROWS));
         } else {
-            tile_columns = even(width, TILE_COLUMNS);
-            tile_rows = even(height, (share / tile_columns).clamp(1, TILE_ROWS));
-            group = even(units, share / (tile_columns * tile_rows));
+            columns = even(width, TILE_COLUMNS);
+            rows = even(height, (share / columns).clamp(1, TILE_ROWS));
+            group = even(units, share / (columns * rows));
         }
-        let groups = div_ceil(units, group);
-        let (along, down) = (div_ceil(width, tile_columns), div_ceil(height, tile_rows));
-        let blocks = shape.n * groups * depth * down * along;
-        let Some(blocks) = u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32) else {
-            return Err(Refusal::new(format!("counts to 2^31 - 1 blocks, given {blocks}")));
-        };
-        let divisor = |number: i64| Divisor::new(number as u32);
-        let params = ResampleTableParams {
-            axes: shape.axes,
-            filter: shape.filter,
-            backward: u32::from(backward),
-            channels: channels as u32,
-            tiles_along: divisor(along),
-            tiles_down: divisor(down),
-            planes: divisor(depth),
-            groups: divisor(groups),
-            group: divisor(group),
-            tile_columns: divisor(tile_columns),
-            tile_rows: divisor(tile_rows),
-            candidates: divisor(candidates),
-            alpha: 1.0,
-            beta: 0.0,
-            from: layout.tensor(from),
-            to: layout.tensor(to),
-        };
+        let (params, blocks) = Tile { group, rows, columns }.params(problem, &layout, channels, units, candidates)?;
         Ok(Geometry { layout, row, params, blocks, neighbours })
     }
 }
