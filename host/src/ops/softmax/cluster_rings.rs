@@ -1,6 +1,6 @@
 //! Long rows that pass through rings in the shared memory of a cluster's blocks.
 
-use super::cluster_rows::{lanes, looped};
+use super::cluster_rows::{cluster_names, lanes, looped, named};
 use super::lanes::{at_one_distance, bind, launch};
 use super::looped_rows::max_pieces;
 use super::register_rows::contiguous_rows;
@@ -27,12 +27,7 @@ macro_rules! kernels {
     ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => {
         &[$(Kernel {
             symbol: stringify!($symbol),
-            names: [
-                stringify!($symbol),
-                concat!(stringify!($symbol), "+cluster2"),
-                concat!(stringify!($symbol), "+cluster4"),
-                concat!(stringify!($symbol), "+cluster8"),
-            ],
+            names: cluster_names!($symbol),
             pass: stringify!($pass),
             dtype: kernel_abi::dtype_of!($dtype),
         }),*]
@@ -212,6 +207,5 @@ impl Launch for RingsOrLooped {
 }
 
 fn kernel(config: Config) -> (&'static Kernel, usize) {
-    let place = |kernel: &'static Kernel| Some((kernel, kernel.names.iter().position(|name| *name == config.0)?));
-    KERNELS.iter().find_map(place).unwrap_or((&KERNELS[0], 0))
+    named(KERNELS, |kernel| &kernel.names, config)
 }

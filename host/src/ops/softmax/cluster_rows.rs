@@ -23,16 +23,24 @@ struct Kernel {
     pieces: u32,
 }
 
+/// What a kernel is called with clusters of 1, 2, 4 and 8 blocks.
+macro_rules! cluster_names {
+    ($symbol:ident) => {
+        [
+            stringify!($symbol),
+            concat!(stringify!($symbol), "+cluster2"),
+            concat!(stringify!($symbol), "+cluster4"),
+            concat!(stringify!($symbol), "+cluster8"),
+        ]
+    };
+}
+pub(super) use cluster_names;
+
 macro_rules! kernels {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $pieces:literal, $blocks:literal)),* $(,)?) => {
         &[$(Kernel {
             symbol: stringify!($symbol),
-            names: [
-                stringify!($symbol),
-                concat!(stringify!($symbol), "+cluster2"),
-                concat!(stringify!($symbol), "+cluster4"),
-                concat!(stringify!($symbol), "+cluster8"),
-            ],
+            names: cluster_names!($symbol),
             pass: stringify!($pass),
             dtype: kernel_abi::dtype_of!($dtype),
             pieces: $pieces,
@@ -145,8 +153,17 @@ fn blocks(kernel: &Kernel, pieces: i64) -> Option<usize> {
 }
 
 fn kernel(config: Config) -> (&'static Kernel, usize) {
-    let place = |kernel: &'static Kernel| Some((kernel, kernel.names.iter().position(|name| *name == config.0)?));
-    KERNELS.iter().find_map(place).unwrap_or((&KERNELS[0], 0))
+    named(KERNELS, |kernel| &kernel.names, config)
+}
+
+/// The kernel that is called so, and which of its names that is.
+pub(super) fn named<K>(
+    kernels: &'static [K],
+    names: impl Fn(&K) -> &[&'static str],
+    config: Config,
+) -> (&'static K, usize) {
+    let place = |kernel: &'static K| Some((kernel, names(kernel).iter().position(|name| *name == config.0)?));
+    kernels.iter().find_map(place).unwrap_or((&kernels[0], 0))
 }
 
 /// A launch for addresses at multiples of 16 bytes, with what `looped_rows` launches for others.

@@ -1,6 +1,6 @@
 //! Rows of whole pieces that blocks take one after the other from a ring in shared memory.
 
-use super::cluster_rows::{lanes, not_held, or_looped, whole_pieces};
+use super::cluster_rows::{lanes, named, not_held, or_looped, whole_pieces};
 use super::lanes::launch;
 use super::{SoftmaxProblem, naive};
 use crate::launch::{LaunchConfig, div_ceil};
@@ -121,8 +121,7 @@ impl Algorithm<SoftmaxProblem> for StreamedRows {
 }
 
 fn kernel(config: Config) -> (&'static Kernel, usize) {
-    let place = |kernel: &'static Kernel| Some((kernel, kernel.names.iter().position(|name| *name == config.0)?));
-    KERNELS.iter().find_map(place).unwrap_or((&KERNELS[0], 0))
+    named(KERNELS, |kernel| &kernel.names, config)
 }
 
 /// How many times a block's place on a multiprocessor is taken anew. Multiprocessors are not equally far from memory: the
