@@ -225,11 +225,9 @@ pub(super) fn place_addresses(p: &mut ChannelwiseParams, call: &Call<'_>) -> u64
 }
 
 /// Up to so many bytes of x, only the kernel for rows and channels is launched beside the one that it waits for: with all
-/// of them, batch norm of 0.8 MB took 9 to 30 % longer (H200).
+/// of them, batch norm of 0.8 MB took 9 to 30 % longer (H200). Of more, all kernels are, which saves one to two microseconds:
+/// 5 to 10 % at 5 to 25 MB, 0.5 to 1 % at 50 to 115.
 const FINISHING_BYTES: u64 = 4 << 20;
-/// Up to so many, all kernels are, which saves one to two microseconds, 5 to 10 % at 5 to 25 MB (H200). Of 50 MB and more
-/// it saved no more than times scatter.
-const ALL_BYTES: u64 = 40 << 20;
 
 /// Which kernels are launched beside those that they wait for.
 #[derive(Clone, Copy, PartialEq)]
@@ -248,10 +246,8 @@ impl Early {
             Early::All
         } else if bytes <= FINISHING_BYTES {
             Early::Finishing
-        } else if bytes <= ALL_BYTES {
-            Early::All
         } else {
-            Early::Nothing
+            Early::All
         }
     }
 
