@@ -165,6 +165,7 @@ impl<'a> Shape<'a> {
             n_groups: n_groups as u32,
             group: group as u32,
             steps: steps as u32,
+            ahead: 1,
             tiles: divisor(tiles),
             strips: divisor(strips),
             planes: divisor(i64::from(d.image)),

@@ -54,7 +54,7 @@ pub use axis::{PoolAxis, first_place, place};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use desc::PoolDesc;
 pub use params::PoolParams;
-pub use planes::{COLUMN_THREADS, PLANE_THREADS, PoolPlaneParams, plane_halo};
+pub use planes::{COLUMN_THREADS, PLANE_THREADS, POOL_MAX_AHEAD, PoolPlaneParams, plane_halo};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{PoolProblem, PoolShape};
 pub use rows_mma::{

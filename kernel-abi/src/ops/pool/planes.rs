@@ -10,6 +10,9 @@ pub const PLANE_THREADS: u32 = 256;
 /// Threads of a block of `columns`.
 pub const COLUMN_THREADS: u32 = 128;
 
+/// Rows of windows that threads of `columns` read ahead, at most.
+pub const POOL_MAX_AHEAD: u32 = 2;
+
 /// The windows before one, along an axis, that meet elements which it is the last to meet.
 pub const fn plane_halo(side: u32, stride: u32) -> u32 {
     (side - 1) / stride
@@ -27,6 +30,8 @@ crate::abi_struct! {
         pub group: u32,
         /// Rows of windows whose elements a group writes.
         pub steps: u32,
+        /// `columns`: rows of windows that are read ahead, 1 or [`POOL_MAX_AHEAD`]; others read in their own way.
+        pub ahead: u32,
         /// Groups beside one another.
         pub tiles: Divisor,
         /// Groups above one another.

@@ -13,12 +13,26 @@ macro_rules! vectorized_entries {
         #[cuda_std::kernel(threads = 256, min_blocks = 3)]
         pub unsafe fn $symbol(params: Params) {
             const BYTES: usize = size_of::<$dtype>();
-            vectorized::$pass::<$dtype, { 16 / BYTES }, { BYTES / 2 }, { if BYTES == 2 { 2 } else { 1 } }>(&params)
+            vectorized::$pass::<$dtype, { 16 / BYTES }, { BYTES / 2 }, { if BYTES == 2 { 2 } else { 1 } }, false>(&params)
         }
     )* };
 }
 
 kernel_abi::dropout_vectorized_kernels!(vectorized_entries);
+
+macro_rules! once_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// As above; some thread for every round.
+        #[cuda_std::kernel(threads = 256, min_blocks = 4)]
+        pub unsafe fn $symbol(params: Params) {
+            const BYTES: usize = size_of::<$dtype>();
+            vectorized::$pass::<$dtype, { 16 / BYTES }, { BYTES / 2 }, 1, true>(&params)
+        }
+    )* };
+}
+
+kernel_abi::dropout_once_kernels!(once_entries);
 
 macro_rules! next_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(

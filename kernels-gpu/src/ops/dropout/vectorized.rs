@@ -4,7 +4,8 @@
 //!
 //! Grid: any number of blocks, one-dimensional; their threads go on in steps of the grid. `V` elements are 16 bytes, `N`
 //! times as many a round's. Drawing takes about as long as the memory does, so that the next `ROUNDS` of a thread are under
-//! way while it draws for the ones before, and the keys of the draws, which are the same for all, are made once.
+//! way while it draws for the ones before, and the keys of the draws, which are the same for all, are made once. `ONCE` is
+//! for tensors with a thread for every round, which take fewer registers so.
 
 use super::naive::{give_next, state};
 use crate::math::element::{Accumulator, Element};
@@ -18,12 +19,14 @@ const ELEMS: usize = 8;
 
 /// y from x and state.
 #[inline(always)]
-pub unsafe fn forward<T: Element, const V: usize, const N: usize, const ROUNDS: usize>(p: &DropoutParams) {
+pub unsafe fn forward<T: Element, const V: usize, const N: usize, const ROUNDS: usize, const ONCE: bool>(
+    p: &DropoutParams,
+) {
     // A threshold is at most 2³²; below one of 0 there is nothing.
     let (all, below) = (p.threshold == 0, p.threshold.wrapping_sub(1) as u32);
     let is_kept = #[inline(always)]
     |draw: u32| draw > below || all;
-    for_each_round::<T, V, N, ROUNDS, _>(p, is_kept, || {
+    for_each_round::<T, V, N, ROUNDS, ONCE, _>(p, is_kept, || {
         let (seed, offset) = state(p);
         // As of another lane: else the compiler adds them up again for every draw.
         let keys = philox::keys_of(seed).map(|key| key.map(warp::uniform));
@@ -48,13 +51,15 @@ pub unsafe fn forward<T: Element, const V: usize, const N: usize, const ROUNDS: 
 
 /// dx from dy and mask or state.
 #[inline(always)]
-pub unsafe fn backward<T: Element, const V: usize, const N: usize, const ROUNDS: usize>(p: &DropoutParams) {
+pub unsafe fn backward<T: Element, const V: usize, const N: usize, const ROUNDS: usize, const ONCE: bool>(
+    p: &DropoutParams,
+) {
     if p.mask == 0 {
-        return forward::<T, V, N, ROUNDS>(p);
+        return forward::<T, V, N, ROUNDS, ONCE>(p);
     }
     let is_kept = #[inline(always)]
     |draw: u32| draw != 0;
-    for_each_round::<T, V, N, ROUNDS, _>(p, is_kept, || {
+    for_each_round::<T, V, N, ROUNDS, ONCE, _>(p, is_kept, || {
         |round: u32, _: u32| {
             let bits = u32::from(*(p.mask as *const u8).offset(round as isize));
             let mut draws = [0; ELEMS];
@@ -70,7 +75,7 @@ pub unsafe fn backward<T: Element, const V: usize, const N: usize, const ROUNDS:
 /// its elements that there are, and writes what becomes of them: `is_kept` says it of each draw, where it is used, since
 /// there are more of them than predicates. The last rounds, which fill a word of the mask, may have no elements.
 #[inline(always)]
-unsafe fn for_each_round<T: Element, const V: usize, const N: usize, const ROUNDS: usize, D>(
+unsafe fn for_each_round<T: Element, const V: usize, const N: usize, const ROUNDS: usize, const ONCE: bool, D>(
     p: &DropoutParams,
     is_kept: impl Fn(u32) -> bool,
     draws: impl FnOnce() -> D,
@@ -100,7 +105,9 @@ unsafe fn for_each_round<T: Element, const V: usize, const N: usize, const ROUND
     let scale = T::Acc::from_f64(p.scale);
     while first < n_whole {
         let x = next;
-        next = load(first + ROUNDS as u32 * step);
+        if !ONCE {
+            next = load(first + ROUNDS as u32 * step);
+        }
         for_each!(R < ROUNDS, {
             let round = first + R as u32 * step;
             if round < n_whole {
@@ -118,6 +125,9 @@ unsafe fn for_each_round<T: Element, const V: usize, const N: usize, const ROUND
                 });
             }
         });
+        if ONCE {
+            break;
+        }
         first += ROUNDS as u32 * step;
     }
     let n_rounds = ((p.n_elems + 31) / 32 * 4) as u32;

@@ -1,10 +1,14 @@
 //! dx of maxima where channels lie together: a thread goes down a column of windows of 16 bytes of channels and keeps
-//! all in registers.
+//! maxima and sums in registers.
+//!
+//! What the next step or two read is copied to shared memory meanwhile, by each thread the columns of x that its window has and
+//! the next one has not, so that nothing is read twice; those of a group's last windows that belong to the next group's
+//! are copied by its last threads.
 //!
 //! Each row's maximum is found and compared with its elements a word at a time, two of 16 bits at once, and each window's
 //! with those of its rows; the first that is equal is numbered by its place. Then each element that no later window meets adds dy of those windows that
 //! have their maximum there: sums of rows that later windows meet go on, windows to the left come by shuffles. Sums are
-//! in a fixed order. What the next step needs is loaded before.
+//! in a fixed order.
 //!
 //! Grid: exact, one-dimensional. Block: 128 threads. A warp has as many neighbouring columns of windows as a group, with
 //! some neighbouring vectors of channels each. The first columns of a group, and the first rows of windows of a strip,
@@ -14,13 +18,20 @@ use super::planes::{for_each, is_ahead};
 use crate::math::element::{Element, bf16, f16};
 use crate::math::vector::{self, element};
 use crate::math::words::{load_words, store};
-use cuda_std::{guarded, math, thread, warp};
-use kernel_abi::ops::pool::{PoolPlaneParams, plane_halo};
+use cuda_std::memory::X4;
+use cuda_std::{cp_async, guarded, math, shared, thread, warp};
+use kernel_abi::ops::pool::{COLUMN_THREADS, POOL_MAX_AHEAD, PoolPlaneParams, plane_halo};
 
 /// Words of a vector.
 const WORDS: usize = 4;
 /// Elements of a word, at most.
 const PAIR: usize = 2;
+const WARP: usize = 32;
+/// Vectors of channels of a group, at most.
+const MAX_LANES: usize = 4;
+/// Steps that are read ahead, at most.
+const MAX_STAGES: usize = POOL_MAX_AHEAD as usize;
+const VECTOR_BYTES: u32 = 16;
 
 /// Elements that are compared as words.
 pub trait Words: Element<Acc = f32> {
@@ -89,13 +100,6 @@ impl Words for f32 {
     }
 }
 
-/// What a step reads: the rows of x that the windows before have not met, and dy.
-#[derive(Clone, Copy)]
-struct Loaded<const SIDE: usize, const STRIDE: usize> {
-    rows: [[[u32; WORDS]; SIDE]; STRIDE],
-    dy: [u32; WORDS],
-}
-
 /// A thread's column of windows.
 struct Column {
     x: i64,
@@ -120,14 +124,18 @@ struct Column {
     repeated: i32,
 }
 
-/// dx from x and dy, for windows of `SIDE` × `SIDE`, `STRIDE` apart.
+/// dx from x and dy, for windows of `SIDE` × `SIDE`, `STRIDE` apart. `slots` are [`ring_vectors`] of shared memory.
 #[inline(always)]
-pub unsafe fn backward<T: Words, const V: usize, const SIDE: usize, const STRIDE: usize>(p: &PoolPlaneParams) {
+pub unsafe fn backward<T: Words, const V: usize, const SIDE: usize, const STRIDE: usize>(
+    p: &PoolPlaneParams,
+    slots: *mut X4<u32>,
+) {
     match (p.ignore_nan != 0, p.beta != 0.0) {
-        (false, false) => go_down::<T, V, SIDE, STRIDE, false, false>(p),
-        (false, true) => go_down::<T, V, SIDE, STRIDE, false, true>(p),
-        (true, false) => go_down::<T, V, SIDE, STRIDE, true, false>(p),
-        (true, true) => go_down::<T, V, SIDE, STRIDE, true, true>(p),
+        (false, false) if p.ahead > 1 => go_down::<T, V, SIDE, STRIDE, MAX_STAGES, false, false>(p, slots),
+        (false, false) => go_down::<T, V, SIDE, STRIDE, 1, false, false>(p, slots),
+        (false, true) => go_down::<T, V, SIDE, STRIDE, 1, false, true>(p, slots),
+        (true, false) => go_down::<T, V, SIDE, STRIDE, 1, true, false>(p, slots),
+        (true, true) => go_down::<T, V, SIDE, STRIDE, 1, true, true>(p, slots),
     }
 }
 
@@ -189,21 +197,147 @@ unsafe fn load_row<T: Words, const V: usize, const SIDE: usize>(
     row
 }
 
+/// Vectors between those of neighbouring columns or rows of x in a stage: a warp's own, and what is its neighbour's.
+const fn ring_pitch(side: usize, stride: usize) -> usize {
+    WARP + plane_halo(side as u32, stride as u32) as usize * MAX_LANES
+}
+
+/// Vectors of a warp's stage: of `stride` rows of x as many columns, and of dy.
+const fn stage_vectors(side: usize, stride: usize) -> usize {
+    stride * stride * ring_pitch(side, stride) + WARP
+}
+
+/// Vectors of shared memory that a block takes.
+pub const fn ring_vectors(side: usize, stride: usize) -> usize {
+    COLUMN_THREADS as usize / WARP * MAX_STAGES * stage_vectors(side, stride)
+}
+
+/// What a warp's next `STAGES` steps read.
+struct Ring<const SIDE: usize, const STRIDE: usize, const STAGES: usize> {
+    /// Shared-window address of this thread's first vector of the stage at hand, and of the next stage to fill.
+    at: u32,
+    to: u32,
+    /// Of the last stage.
+    last: u32,
+    /// The next step's vectors of x and dy in global memory, and its first row and row of windows.
+    x: u64,
+    dy: u64,
+    h: i32,
+    output: i32,
+    /// How many steps are to come.
+    left: i32,
+}
+
+impl<const SIDE: usize, const STRIDE: usize, const STAGES: usize> Ring<SIDE, STRIDE, STAGES> {
+    const PITCH: u32 = ring_pitch(SIDE, STRIDE) as u32 * VECTOR_BYTES;
+    const STAGE: u32 = stage_vectors(SIDE, STRIDE) as u32 * VECTOR_BYTES;
+
+    #[inline(always)]
+    unsafe fn new<T: Words>(p: &PoolPlaneParams, at: &Column, slots: *mut X4<u32>) -> Self {
+        let own = thread::thread_idx_x() / WARP as u32 * STAGES as u32 * Self::STAGE + thread::lane_id() * VECTOR_BYTES;
+        let first = shared::address(slots) + own;
+        let h = at.first * STRIDE as i32 - p.axes[0].padding + (SIDE - STRIDE) as i32;
+        let place = |address: u64, offset: i64| address.wrapping_add((offset * size_of::<T>() as i64) as u64);
+        let x = at.x + i64::from(h) * p.x.strides[3] + i64::from(at.w) * p.x.strides[4];
+        let dy = at.dy + i64::from(at.first) * p.dy.strides[3] + i64::from(at.output) * p.dy.strides[4];
+        Ring {
+            at: first,
+            to: first,
+            last: first + (STAGES as u32 - 1) * Self::STAGE,
+            x: place(p.x.address, x),
+            dy: place(p.dy.address, dy),
+            h,
+            output: at.first,
+            left: at.steps,
+        }
+    }
+
+    /// The stage behind one.
+    #[inline(always)]
+    fn after(&self, stage: u32) -> u32 {
+        if stage == self.last { stage - (STAGES as u32 - 1) * Self::STAGE } else { stage + Self::STAGE }
+    }
+
+    /// Has what the next step reads copied, if there is one, as one group.
+    #[inline(always)]
+    unsafe fn bring<T: Words>(&mut self, p: &PoolPlaneParams, at: &Column) {
+        if self.left > 0 {
+            let halo = plane_halo(SIDE as u32, STRIDE as u32);
+            let row_bytes = (p.x.strides[3] * size_of::<T>() as i64) as u64;
+            let column_bytes = (p.x.strides[4] * size_of::<T>() as i64) as u64;
+            for_each!(I < STRIDE, {
+                let in_row = at.exists && in_image(p, 0, self.h + I as i32);
+                let from = self.x.wrapping_add((I as u64).wrapping_mul(row_bytes));
+                let to = self.to + (I * STRIDE) as u32 * Self::PITCH;
+                for_each!(J < STRIDE, {
+                    let inside = in_row && in_image(p, 1, at.w + J as i32);
+                    let from = from.wrapping_add((J as u64).wrapping_mul(column_bytes));
+                    put(to + J as u32 * Self::PITCH, from, inside, p.fill);
+                });
+                // What follows the group's last columns.
+                if at.place + halo >= p.group {
+                    let columns = halo as usize * STRIDE;
+                    let to = to + halo * at.lanes * VECTOR_BYTES;
+                    for_each!(J < STRIDE, {
+                        let behind = (at.place + halo - p.group) as usize * STRIDE + J;
+                        if J < SIDE - STRIDE && behind < SIDE - STRIDE {
+                            let inside = in_row && in_image(p, 1, at.w + (columns + J) as i32);
+                            let from = from.wrapping_add(((columns + J) as u64).wrapping_mul(column_bytes));
+                            put(to + J as u32 * Self::PITCH, from, inside, p.fill);
+                        }
+                    });
+                }
+            });
+            let there = is_window(p, at, self.output);
+            let from = if there { self.dy } else { p.dy.address };
+            let to = self.to + (STRIDE * STRIDE) as u32 * Self::PITCH;
+            cp_async::copy_x4(to, from as *const u8, if there { VECTOR_BYTES } else { 0 });
+            self.x = self.x.wrapping_add((STRIDE as u64).wrapping_mul(row_bytes));
+            self.dy = self.dy.wrapping_add((p.dy.strides[3] * size_of::<T>() as i64) as u64);
+            self.h += STRIDE as i32;
+            self.output += 1;
+            self.left -= 1;
+        }
+        cp_async::commit_group();
+        self.to = self.after(self.to);
+    }
+
+    /// Waits until this thread's copies of the step at hand are done.
+    #[inline(always)]
+    fn wait(&self) {
+        if STAGES == MAX_STAGES {
+            cp_async::wait_group::<{ POOL_MAX_AHEAD - 1 }>();
+        } else {
+            cp_async::wait_all();
+        }
+    }
+
+    /// The columns of the window in row `i` of the stage at hand.
+    #[inline(always)]
+    unsafe fn row(&self, at: &Column, i: usize) -> [[u32; WORDS]; SIDE] {
+        let mut row = [[0; WORDS]; SIDE];
+        for_each!(J < SIDE, {
+            let windows = (J / STRIDE) as u32 * at.lanes * VECTOR_BYTES;
+            row[J] = shared::load_x4(self.at + (i * STRIDE + J % STRIDE) as u32 * Self::PITCH + windows);
+        });
+        row
+    }
+
+    /// The window's dy.
+    #[inline(always)]
+    unsafe fn dy(&self) -> [u32; WORDS] {
+        shared::load_x4(self.at + (STRIDE * STRIDE) as u32 * Self::PITCH)
+    }
+}
+
+/// Has a vector of x copied, or puts there what stands for one beside the image.
 #[inline(always)]
-unsafe fn load_step<T: Words, const V: usize, const SIDE: usize, const STRIDE: usize>(
-    p: &PoolPlaneParams,
-    at: &Column,
-    step: i32,
-) -> Loaded<SIDE, STRIDE> {
-    let output = at.first + step;
-    let h = output * STRIDE as i32 - p.axes[0].padding + (SIDE - STRIDE) as i32;
-    let there = step < at.steps;
-    let mut rows = [[[0; WORDS]; SIDE]; STRIDE];
-    for_each!(I < STRIDE, {
-        rows[I] = load_row::<T, V, SIDE>(p, at, if there { h + I as i32 } else { -1 });
-    });
-    let offset = at.dy + i64::from(output) * p.dy.strides[3] + i64::from(at.output) * p.dy.strides[4];
-    Loaded { rows, dy: load_words::<T, V>(p.dy.address, offset, there && is_window(p, at, output), 0) }
+unsafe fn put(to: u32, from: u64, inside: bool, fill: u32) {
+    if inside {
+        cp_async::copy_x4(to, from as *const u8, VECTOR_BYTES);
+    } else {
+        shared::store_x4(to, [fill; WORDS]);
+    }
 }
 
 #[inline(always)]
@@ -321,14 +455,21 @@ unsafe fn go_down<
     const V: usize,
     const SIDE: usize,
     const STRIDE: usize,
+    const STAGES: usize,
     const IGNORE_NAN: bool,
     const HAS_PRIOR: bool,
 >(
     p: &PoolPlaneParams,
+    slots: *mut X4<u32>,
 ) {
-    // A prior value, were it read under a condition, would be waited for by all, with what is loaded ahead.
+    // A prior value that is read under a condition takes half as long again.
     let beta = if HAS_PRIOR { p.beta } else { 0.0 };
     let at = column::<SIDE, STRIDE>(p);
+    let mut ring = Ring::<SIDE, STRIDE, STAGES>::new::<T>(p, &at, slots);
+    for_each!(S < STAGES, {
+        let _ = S;
+        ring.bring::<T>(p, &at);
+    });
     let mut rows = [RowMost { most: [0; WORDS], column: [0; WORDS] }; SIDE];
     let mut h = at.first * STRIDE as i32 - p.axes[0].padding;
     for_each!(I < SIDE, {
@@ -336,24 +477,25 @@ unsafe fn go_down<
             rows[I + STRIDE] = RowMost::of::<T, SIDE, IGNORE_NAN>(&load_row::<T, V, SIDE>(p, &at, h + I as i32));
         }
     });
-    let mut ahead = load_step::<T, V, SIDE, STRIDE>(p, &at, 0);
     let mut sums = [[[0.0f32; V]; STRIDE]; SIDE];
     let mut step = 0;
     while step < at.steps {
-        let loaded = ahead;
+        ring.wait();
+        // Other lanes' copies are there as well.
+        warp::sync_warp();
         // Rows that windows share, then new ones.
         for_each!(I < SIDE, {
             rows[I] = if I + STRIDE < SIDE {
                 rows[I + STRIDE]
             } else {
-                RowMost::of::<T, SIDE, IGNORE_NAN>(&loaded.rows[I + STRIDE - SIDE])
+                RowMost::of::<T, SIDE, IGNORE_NAN>(&ring.row(&at, I + STRIDE - SIDE))
             };
         });
+        let own_dy = ring.dy();
+        warp::sync_warp();
+        ring.bring::<T>(p, &at);
+        ring.at = ring.after(ring.at);
         let (mut found, sure) = places::<T, SIDE, IGNORE_NAN>(&rows);
-        // Who waits for a load waits for those behind it too, so the next ones begin when all that came is used: they need
-        // the votes, of which nothing is left here, for a group is no odd number.
-        let votes = warp::ballot(sure);
-        ahead = load_step::<T, V, SIDE, STRIDE>(p, &at, step + 1 + (votes & p.group & 1) as i32);
         if !sure && is_window(p, &at, at.first + step) {
             found = places_of_any::<T, SIDE, IGNORE_NAN>(p, &at, h);
         }
@@ -361,16 +503,19 @@ unsafe fn go_down<
         let mut beside = [found; SIDE];
         let mut dy = [[0.0; V]; SIDE];
         for_each!(B < SIDE, {
-            if B == 0 {
-                dy[B] = vector::widened::<T, V>(&loaded.dy);
-            } else if B * STRIDE < SIDE {
-                let mut words = [0; WORDS];
-                vector::for_each!(W < WORDS, {
-                    beside[B][W] = warp::shuffle_up(found[W], B as u32 * at.lanes);
-                    let other = warp::shuffle_up(loaded.dy[W], B as u32 * at.lanes);
-                    words[W] = if at.place >= B as u32 { other } else { 0 };
-                });
+            if B * STRIDE < SIDE {
+                let mut words = own_dy;
+                if B > 0 {
+                    vector::for_each!(W < WORDS, {
+                        beside[B][W] = warp::shuffle_up(found[W], B as u32 * at.lanes);
+                        let other = warp::shuffle_up(own_dy[W], B as u32 * at.lanes);
+                        words[W] = if at.place >= B as u32 { other } else { 0 };
+                    });
+                }
                 dy[B] = vector::widened::<T, V>(&words);
+                vector::for_each!(E < V, {
+                    dy[B][E] *= p.alpha;
+                });
             }
         });
         let is_written = at.writes && step >= at.repeated;
@@ -388,7 +533,7 @@ unsafe fn go_down<
                     let (h, w) = (h + I as i32, at.w + J as i32);
                     if is_written && in_image(p, 0, h) && in_image(p, 1, w) {
                         let offset = at.dx + i64::from(h) * p.dx.strides[3] + i64::from(w) * p.dx.strides[4];
-                        store::<T, V>(p.dx.address, offset, sum, p.alpha, beta);
+                        store::<T, V>(p.dx.address, offset, sum, 1.0, beta);
                     }
                 }
             });

@@ -2,6 +2,7 @@
 
 use super::{columns, naive, planes, rows_mma, strips, tiles, whole};
 use crate::math::element::{bf16, f16};
+use cuda_std::memory::X4;
 use cuda_std::{kernel, param_tensor_map, shared_array};
 use kernel_abi::ops::pool::{
     PoolParams as Params, PoolPlaneParams, PoolRowsMmaParams, PoolStripParams, PoolTileParams, PoolWholeParams,
@@ -73,7 +74,8 @@ macro_rules! column_entries {
         /// The host passes live tensors of the extents and strides in `params`, at multiples of 16.
         #[kernel(threads = 128, min_blocks = 4)]
         pub unsafe fn $symbol(params: PoolPlaneParams) {
-            columns::backward::<$dtype, $vec, $side, $stride>(&params)
+            let slots = shared_array![X4<u32>; columns::ring_vectors($side, $stride)];
+            columns::backward::<$dtype, $vec, $side, $stride>(&params, slots)
         }
     )* };
 }
