@@ -19,6 +19,7 @@ pub fn run(root: &Path) -> Result<()> {
         check_file(path, &text, &mut faults);
     }
     check_operators(root, &mut faults)?;
+    check_layouts(root, &files, &mut faults)?;
     if faults.is_empty() {
         println!("tidy: {} Rust files, no fault", files.len());
         return Ok(());
@@ -153,6 +154,26 @@ fn check_operators(root: &Path, faults: &mut Vec<String>) -> Result<()> {
         for stem in host.symmetric_difference(&device).filter(|stem| !COMPOSED.contains(&(op.as_str(), stem.as_str())))
         {
             faults.push(format!("ops/{op}/{stem}.rs: stands in only one of host and kernels-gpu"));
+        }
+    }
+    Ok(())
+}
+
+/// Every launch-parameter struct is part of the fingerprint by which the host knows PTX of other layouts.
+fn check_layouts(root: &Path, files: &[PathBuf], faults: &mut Vec<String>) -> Result<()> {
+    const LIST: &str = "kernel-abi/src/ops/mod.rs";
+    let read = |path: &Path| std::fs::read_to_string(root.join(path)).with_context(|| path.display().to_string());
+    let list = read(Path::new(LIST))?;
+    // The macro's own file declares some to try it out.
+    let declares = |path: &&PathBuf| path.starts_with("kernel-abi/src") && !path.ends_with("kernel-abi/src/layout.rs");
+    for path in files.iter().filter(declares) {
+        let text = read(path)?;
+        for declaration in text.split("abi_struct! {").skip(1) {
+            let name = declaration.split("pub struct ").nth(1).and_then(|rest| rest.split_whitespace().next());
+            let name = name.with_context(|| format!("expected a struct in {}", path.display()))?;
+            if !list.contains(&format!("::{name}::LAYOUT_HASH")) {
+                faults.push(format!("{}: {name} is missing in LAYOUT_HASHES of {LIST}", path.display()));
+            }
         }
     }
     Ok(())
