@@ -74,7 +74,8 @@ loads! {
     /// As there.
     load_x4_streaming [a, b, c, d; 4] =
         "ld.global.nc.L1::no_allocate.L2::256B.v4.b32", "{{{a}, {b}, {c}, {d}}}", options(readonly, nostack);
-    /// [`load_x4`] of what this thread may write behind it: `@p ld.global.v4.b32`.
+    /// [`load_x4`] of what this thread may write behind it, or what is to be under way beside others, since this one is not
+    /// `pure`: `@p ld.global.v4.b32`.
     ///
     /// # Safety
     /// Unless `condition` is 0, `from` is a multiple of 16 and points to 16 readable bytes of global memory that no other

@@ -139,7 +139,7 @@ unsafe fn rows<T: Element<Acc = f32>, const V: usize, const KIND: u32>(p: &PoolW
         vector::for_each!(I < AHEAD, {
             let piece = first + I as u32 * p.lanes;
             let condition = piece < n_pieces && is_within(piece);
-            *loaded.get_unchecked_mut(I) = guarded::load_x4_streaming(address(piece), condition as u32);
+            *loaded.get_unchecked_mut(I) = guarded::load_x4_own(address(piece), condition as u32);
         });
         vector::for_each!(I < AHEAD, {
             let piece = first + I as u32 * p.lanes;

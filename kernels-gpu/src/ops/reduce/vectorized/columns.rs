@@ -45,7 +45,7 @@ unsafe fn over_items<T: Element, const V: usize, const OP: u32>(
                 let words = words.get_unchecked_mut(K);
                 *words = if V > 1 {
                     let at = from + (offset * size_of::<T>() as i64) as u64;
-                    let loaded = guarded::load_x4_streaming(at, u32::from(item < end));
+                    let loaded = guarded::load_x4_own(at, u32::from(item < end));
                     if item < end { loaded } else { fill }
                 } else {
                     load_words::<T, V>(from, offset, item < end, fill[0])

@@ -61,7 +61,7 @@ impl<const V: usize, const WHOLE: bool> Row<'_, V, WHOLE> {
             let item = item + K as u32 * self.p.lanes;
             let (at, _) = self.place::<T>(item);
             let inside = item < self.end && (WHOLE || is_within(self.p, at));
-            *words.get_unchecked_mut(K) = guarded::load_x4_streaming(at, u32::from(inside));
+            *words.get_unchecked_mut(K) = guarded::load_x4_own(at, u32::from(inside));
         });
         words
     }
@@ -170,7 +170,7 @@ unsafe fn of_row<T: Element, const V: usize, const OP: u32, const N: usize, cons
         let mut words = round[0];
         if p.items > step {
             let at = row.place::<T>(best_item).0;
-            words = guarded::load_x4_streaming(at, u32::from(WHOLE || is_within(p, at)));
+            words = guarded::load_x4_own(at, u32::from(WHOLE || is_within(p, at)));
         } else {
             for_each!(K < N, {
                 if best_item == lane + K as u32 * p.lanes {

@@ -52,7 +52,7 @@ unsafe fn load_round<T: Element, const WHOLE: bool>(p: &ReducePartsParams, from:
         let (at, first) = place::<T, WHOLE>(p, from, item);
         let inside = WHOLE || is_within(p, at);
         *round.places.get_unchecked_mut(K) = (at, first);
-        *round.words.get_unchecked_mut(K) = guarded::load_x4_streaming(at, u32::from(item < end && inside));
+        *round.words.get_unchecked_mut(K) = guarded::load_x4_own(at, u32::from(item < end && inside));
     });
     round
 }

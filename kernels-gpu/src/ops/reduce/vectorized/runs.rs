@@ -67,7 +67,7 @@ unsafe fn over_runs<T: Element, S: State<T::Acc>, const V: usize>(
             let run = run + K as u32 * step;
             let at = place(run);
             let there = run < end && is_within(p, at);
-            let loaded = guarded::load_x4_streaming(at, u32::from(there));
+            let loaded = guarded::load_x4_own(at, u32::from(there));
             if there {
                 *words.get_unchecked_mut(K) = loaded;
             }
