@@ -111,6 +111,10 @@ vectorized | reduce:max x=30x1003:bf16 y=30x1:bf16 indices=30x1:i64
 vectorized | reduce:log_sum_exp x=30x1003:bf16 y=30x1:bf16
 planes | pool:backward mode=max window=3x3 pad=1x1 stride=2x2 x=2x5x29x31:bf16 dy=2x5x15x16:bf16
 columns | pool:backward mode=max window=3x3 pad=1x1 stride=2x2 x=2x16x29x31:bf16:nhwc dy=2x16x15x16:bf16:nhwc
+columns | pool:backward mode=max window=3x3 pad=1x1 stride=1x1 x=2x40x29x31:bf16:nhwc dy=2x40x29x31:bf16:nhwc
+columns | pool:backward mode=max window=2x2 pad=0x0 stride=2x2 x=2x24x30x32:f32:nhwc dy=2x24x15x16:f32:nhwc
+vectorized | dropout:forward p=0.1 order=row_major x=37x515:bf16 state=4:i32 y=37x515:bf16
+vectorized | dropout:backward p=0.1 order=row_major dy=37x515:f32 state=4:i32 dx=37x515:f32
 rows_mma | pool:backward mode=max window=3x3 pad=1x1 stride=1x1 x=3x72x6x30:bf16:nhwc
 rows_mma | pool:backward mode=max window=3x3 pad=1x1 stride=1x1 x=9x24x5x7:f16:nhwc
 rows_mma | pool:backward mode=max window=3x3 pad=1x1 stride=1x1 x=3x8x4x57:bf16:nhwc
