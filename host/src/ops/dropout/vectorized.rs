@@ -41,6 +41,12 @@ fn is_once(problem: &DropoutProblem, context: &Context) -> bool {
     all_blocks(problem) <= ONCE_BLOCKS_PER_UNIT * context.info().n_units as i64
 }
 
+/// Blocks that are launched.
+fn blocks(problem: &DropoutProblem, context: &Context) -> i64 {
+    let most = if is_once(problem, context) { ONCE_BLOCKS_PER_UNIT } else { BLOCKS_PER_UNIT };
+    all_blocks(problem).min(most * context.info().n_units as i64)
+}
+
 impl Algorithm<DropoutProblem> for Vectorized {
     fn name(&self) -> &'static str {
         "vectorized"
@@ -83,12 +89,11 @@ impl Algorithm<DropoutProblem> for Vectorized {
     }
 
     fn prepare(&self, problem: &DropoutProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let mut blocks = all_blocks(problem);
-        if !is_once(problem, context) {
-            blocks = blocks.min(BLOCKS_PER_UNIT * context.info().n_units as i64);
-        }
-        let config_of =
-            LaunchConfig { grid: [blocks as u32, 1, 1], block: [BLOCK as u32, 1, 1], ..LaunchConfig::default() };
+        let config_of = LaunchConfig {
+            grid: [blocks(problem, context) as u32, 1, 1],
+            block: [BLOCK as u32, 1, 1],
+            ..LaunchConfig::default()
+        };
         Ok(Box::new(DropoutLaunch::new(problem, context.function(config.0)?, config_of, params(problem), context)?))
     }
 }

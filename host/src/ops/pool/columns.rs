@@ -1,5 +1,5 @@
 //! The gradient of maxima of small windows where channels lie together: a thread a column of windows of 16 bytes of
-//! channels, all in registers.
+//! channels, whose next steps are copied to shared memory.
 
 use super::planes::{Shape, bind};
 use super::{PoolProblem, naive};

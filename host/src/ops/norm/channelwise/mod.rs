@@ -242,9 +242,7 @@ impl Early {
         let bytes = problem.x().data_bytes();
         if problem.norm_pass() == NormPass::Inference {
             Early::Nothing
-        } else if whole {
-            Early::All
-        } else if bytes <= FINISHING_BYTES {
+        } else if !whole && bytes <= FINISHING_BYTES {
             Early::Finishing
         } else {
             Early::All
