@@ -70,6 +70,15 @@ pub fn uniform(value: u32) -> u32 {
     shuffle(value, 0)
 }
 
+/// A value that is the same in all lanes, in a uniform register: `redux.sync.or`.
+///
+/// What [`uniform`] gives stays in a register of every thread. Where it meets a uniform one, as in what a loop carries,
+/// both stay there, and all that is computed of them is computed by every thread.
+#[inline(always)]
+pub fn uniform_register(value: u32) -> u32 {
+    or_u32(value)
+}
+
 /// Bit n says whether lane n's `predicate` holds: `vote.sync.ballot`.
 #[inline(always)]
 pub fn ballot(predicate: bool) -> u32 {

@@ -193,6 +193,13 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=1x1 stride=1x1 x=2x4x13x17:T w=64x4x3x3:T y=2x64x13x17:T:nhwc",
     "pad=0x1 stride=2x3 dil=2x1 x=3x1x20x31:T:nhwc w=16x1x5x6:T:nhwc",
     "pad=1x1 stride=2x2 x=2x13x14x15:T:nhwc w=64x13x3x3:T y=2x64x7x8:T:nhwc",
+    // Columns that are written four at a time: blocks that reach over the last row, or over the end of a row.
+    "pad=3x3 stride=2x2 x=2x3x30x32:T:nhwc w=64x3x7x7:T:nhwc",
+    "pad=1x1 stride=1x1 x=2x4x13x18:T:nhwc w=48x4x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 x=3x3x14x20:T:nhwc w=64x3x3x3:T:nhwc",
+    // Several tiles for each of the consumers that take turns.
+    "pad=1x1 stride=1x1 x=150x8x9x31:T:nhwc w=24x8x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 x=70x8x23x23:T:nhwc w=136x8x3x3:T:nhwc",
     // Sums that a cluster shares: tails of rows, columns and panels, strides of which some classes have fewer panels than
     // there are blocks, groups.
     "pad=1x1 stride=1x1 x=1x128x5x7:T:nhwc w=72x128x3x3:T:nhwc",

@@ -35,6 +35,8 @@ pub const fn position_bytes(depth: u32) -> u32 {
 
 /// Bytes through which the results of one consumer leave: 64 positions of 64 channels, or 32 of f32.
 pub const OUT_BYTES: u32 = 64 * 128;
+/// See `stores_whole` of [`ConvHaloParams`].
+pub const STORES_QUADS: u32 = 4;
 /// Warpgroups that compute.
 const CONSUMERS: u32 = 2;
 /// What the shared buffers are aligned to: the period of the 128-byte swizzle.
@@ -175,8 +177,11 @@ crate::abi_struct! {
         pub spread: [Divisor; 3],
         /// H and W of the tensor that is written, in positions of its own.
         pub spread_extents: [u32; 2],
-        /// 16 or 8 where columns are neighbouring channels that may be written by as many bytes; else 0.
+        /// 16 or 8 where columns are neighbouring channels that may be written by as many bytes; [`STORES_QUADS`] where
+        /// they are blocks of positions, of whose rows four elements may be written by 8 bytes; else 0.
         pub stores_whole: u32,
+        /// Columns of a row of a block of positions, in fours.
+        pub run: Divisor,
         /// The tensor that is written.
         pub out: u64,
         /// Distances in it between images, along D, H and W, and between channels, in elements.

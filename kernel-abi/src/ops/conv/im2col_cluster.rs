@@ -7,8 +7,8 @@
 
 use super::im2col_wgmma::{ConvTile, GEMM_K};
 
-/// Threads of a block: a warpgroup that computes, and a warp that loads.
-pub const THREADS: u32 = WARPGROUP + 32;
+/// Threads of a block: a warpgroup that computes, and two warps that load.
+pub const THREADS: u32 = WARPGROUP + 64;
 /// Threads that compute.
 pub const WARPGROUP: u32 = 128;
 /// The most blocks of a cluster, a power of two as all counts are: what every device of the architecture can run.

@@ -32,7 +32,7 @@ unsafe fn run<P: Product<R>, const R: usize>(p: &ConvKMajorParams, at: Address, 
             class += 1;
         }
     }
-    ring.start();
+    ring.start(1);
     let warpgroup = warpgroup();
     if warpgroup == 0 {
         schedule::release_registers::<PRODUCER_REGISTERS>();

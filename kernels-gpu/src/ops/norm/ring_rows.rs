@@ -3,8 +3,8 @@
 //!
 //! A thread asks for each vector of the next row when it has added up that of this row. With whole rows asked for at once,
 //! two ahead, so much was under way that the memory was slower: 4096 rows of 6144 to 8192 took 5 % longer, shorter or fewer
-//! ones up to 13 %. Without what is computed twice below, 8192 rows of 8192 took 8 % longer, for the same reason: blocks
-//! came to ask all at the same time (H200, bf16).
+//! ones up to 13 %. Without what is computed twice below, 8192 rows of 8192 took 8 % longer, perhaps since blocks then ask all
+//! at the same time (H200, bf16).
 //!
 //! Block: x has as many threads as hold a row, a team, `VECTORS` vectors of 16 bytes each, thread t those at t, t + threads,
 //! …; y has the teams. A thread copies its vectors to places of the ring that no other one reads, so that sums alone take

@@ -462,7 +462,7 @@ unsafe fn go_down<
     p: &PoolPlaneParams,
     slots: *mut X4<u32>,
 ) {
-    // A prior value that is read under a condition takes half as long again.
+    // A kernel of its own has prior values: no condition stands around their loads.
     let beta = if HAS_PRIOR { p.beta } else { 0.0 };
     let at = column::<SIDE, STRIDE>(p);
     let mut ring = Ring::<SIDE, STRIDE, STAGES>::new::<T>(p, &at, slots);

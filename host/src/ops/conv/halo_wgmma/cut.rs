@@ -118,6 +118,11 @@ impl View {
         best
     }
 
+    /// Those of the best cut, unless none fits shared memory.
+    pub(in crate::ops::conv) fn least_cycles(&self, form: Form) -> Option<f64> {
+        self.cut(form).map(|cut| self.cycles(&cut, form))
+    }
+
     /// Cycles of a multiprocessor for the tiles of a group: those of products, and those in which positions are loaded.
     pub(super) fn cycles(&self, cut: &Cut, form: Form) -> f64 {
         /// For a position, and for each of its bytes: of 64 channels, what the second-level cache was seen to deliver.

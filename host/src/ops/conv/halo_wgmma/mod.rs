@@ -25,7 +25,7 @@ use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
 use cut::Cut;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::halo_wgmma::{
-    ConvHaloParams, FEW_POSITIONS, MAX_SHARED_BYTES, THREADS, TILE_M, position_bytes,
+    ConvHaloParams, FEW_POSITIONS, MAX_SHARED_BYTES, STORES_QUADS, THREADS, TILE_M, position_bytes,
 };
 
 /// A row of the kernel list.
@@ -52,6 +52,11 @@ pub(super) struct Form {
 }
 
 impl Form {
+    /// Columns of a tile.
+    pub(super) fn gemm_n(self) -> u32 {
+        self.gemm_n
+    }
+
     /// Cycles of a multiprocessor for one tap and `depth` channels of a tile.
     fn product_cycles(self) -> f64 {
         /// Multiply-adds of its tensor cores in a cycle.
@@ -312,8 +317,18 @@ impl View {
         let axes = self.class.axes;
         let [row, column, channel] = self.spread.strides;
         let all = [self.strides[0], self.strides[1], row, column].iter().fold(self.columns, |all, stride| all | stride);
+        let [_, block_w, channels] = self.spread.counts;
+        let run = block_w * channels;
+        let is_block = self.spread.counts[..2] != [1, 1];
+        let takes_blocks = form.gemm_n == PANEL;
+        // Rows of a block whose fours of elements are four elements of a row of what is written, and all inside or outside.
+        let fours = [self.strides[0], self.strides[1], row, run, self.spread.extents[1] * channels];
         let whole = match all {
-            _ if self.spread.counts[..2] != [1, 1] || channel != 1 => 0,
+            _ if channel != 1 => 0,
+            _ if is_block => match takes_blocks && column == channels && fours.iter().all(|value| value % 4 == 0) {
+                true => STORES_QUADS,
+                false => 0,
+            },
             all if all % 8 == 0 => 16,
             all if all % 4 == 0 => 8,
             _ => 0,
@@ -357,6 +372,7 @@ impl View {
             spread: self.spread.counts.map(divisor),
             spread_extents: self.spread.extents.map(|extent| extent as u32),
             stores_whole: whole,
+            run: divisor(run / 4),
             out: 0,
             strides: [self.strides[0], self.strides[1], row, column, channel],
             alpha: 1.0,
@@ -442,9 +458,12 @@ impl Product {
         params.a_map = self.view.read_map(context, read, &self.cut, depth)?;
         params.b_map = self.view.filter.map(context, self.view.data_type, filter, rows, columns)?;
         params.out = written;
-        while params.stores_whole != 0 && !written.is_multiple_of(params.stores_whole.into()) {
-            params.stores_whole = if params.stores_whole == 16 { 8 } else { 0 };
-        }
+        params.stores_whole = match params.stores_whole {
+            whole if written.is_multiple_of(16) => whole,
+            16 if written.is_multiple_of(8) => 8,
+            whole if written.is_multiple_of(8) => whole,
+            _ => 0,
+        };
         (params.alpha, params.beta) = (alpha as f32, beta as f32);
         launch(&self.function, &self.config, stream, &params)
     }

@@ -91,7 +91,7 @@ tiles! {
     /// The same for one block.
     GATHER_256X128 = [256 x 128, panel_k 64, stages 4, cluster 1, out_panels 2, in_turns false];
     /// For short sums and fewer positions.
-    GATHER_128X128 = [128 x 128, panel_k 64, stages 5, cluster 1, out_panels 4, in_turns true];
+    GATHER_128X128 = [128 x 128, panel_k 64, stages 6, cluster 1, out_panels 2, in_turns true];
     /// For 64 channels.
     GATHER_256X64 = [256 x 64, panel_k 64, stages 4, cluster 1, out_panels 2, in_turns false];
     /// For 64 channels and short sums.
@@ -141,11 +141,6 @@ impl ConvTile {
     /// Consumers that read a stage.
     pub const fn sharers(self) -> u32 {
         if self.in_turns { 1 } else { CONSUMERS }
-    }
-
-    /// Stages that hold `panels` panels of the sum.
-    pub const fn stages_of(self, panels: u32) -> u32 {
-        panels.div_ceil(self.k_panels())
     }
 
     /// Whether each consumer computes some of the columns of all rows, instead of all columns of some of the rows.

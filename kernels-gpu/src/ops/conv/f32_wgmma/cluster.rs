@@ -50,7 +50,7 @@ pub(super) unsafe fn share<P: PartsProduct<R>, const R: usize>(
     if thread_idx_x() == 0 {
         tma::prefetch_map(maps.dy);
     }
-    ring.start();
+    ring.start(1);
     // Tiles of a part stand behind those of the one before.
     let work = Work { at: cluster::rank() * p.tiles() + cluster::cluster_idx_x(), step: p.tiles() * p.splits };
     let warpgroup = warpgroup();

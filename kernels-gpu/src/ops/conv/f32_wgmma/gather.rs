@@ -37,7 +37,7 @@ pub(super) unsafe fn run<P: PartsProduct<R>, const R: usize, const S: usize>(p: 
             class += 1;
         }
     }
-    ring.start();
+    ring.start(1);
     let warpgroup = warpgroup();
     if warpgroup == 0 {
         schedule::release_registers::<PRODUCER_REGISTERS>();

@@ -46,7 +46,7 @@ pub(super) unsafe fn run<P: PartsProduct<R>, const R: usize>(p: &ConvWgradParams
         tma::prefetch_map(maps.dy);
         tma::prefetch_map(maps.x);
     }
-    ring.start();
+    ring.start(1);
     let warpgroup = warpgroup();
     if warpgroup == 0 {
         schedule::release_registers::<LOADER_REGISTERS>();

@@ -7,8 +7,9 @@
 //!
 //! One warp loads positions into a ring of buffers and the other one the filter, tap after tap, into a ring of its own.
 //! Where consumers share tiles, each computes half of the positions, of the channels or of the taps. Where the filter is
-//! resident, each consumer has its own tiles, whose buffers alternate in the ring. All threads of a loading warp compute
-//! where, so that addresses are computed once for all of them, and one queues the copies.
+//! resident, each consumer has its own tiles, whose buffers alternate in the ring, and they multiply in turns, a buffer
+//! each: left to themselves both come to multiply at the same time, and to write at the same time. All threads of a
+//! loading warp compute where, so that addresses are computed once for all of them, and one queues the copies.
 //!
 //! The product's rows are channels that are written, its columns positions: an instruction of 64 × 256 reads 10 KB from
 //! shared memory where four of 64 × 64 with the roles exchanged read 16, and reading is what limits them. For up to 16
@@ -19,9 +20,9 @@
 mod entry;
 mod store;
 
-use super::im2col_wgmma::Half;
+use super::im2col_wgmma::{CONSUMER_REGISTERS, Half, PRODUCER_REGISTERS};
 use crate::math::ring::Ring;
-use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
+use cuda_std::barrier::{arrive_named, fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
@@ -128,14 +129,18 @@ unsafe fn run<P: Product<R, S>, E: Half, const R: usize, const S: usize>(p: &Con
     let warpgroup = warp::uniform(thread_idx_x() / WARPGROUP);
     let warp = warp::uniform(thread_idx_x() / 32);
     if warpgroup > 0 {
+        schedule::acquire_registers::<CONSUMER_REGISTERS>();
         consume::<P, E, R, S>(p, base, halo, filter, warpgroup - 1);
-    } else if warp == 0 {
-        load_positions::<P, R, S>(p, maps[0], halo);
-    } else if warp == 1 {
-        if P::RESIDENT && warp::elect() {
-            mbarrier::arrive_expect_bytes(filter.full(), p.shared.stages * p.shared.stage_bytes);
+    } else {
+        schedule::release_registers::<PRODUCER_REGISTERS>();
+        if warp == 0 {
+            load_positions::<P, R, S>(p, maps[0], halo);
+        } else if warp == 1 {
+            if P::RESIDENT && warp::elect() {
+                mbarrier::arrive_expect_bytes(filter.full(), p.shared.stages * p.shared.stage_bytes);
+            }
+            load_filter::<P, R, S>(p, maps[1], filter);
         }
-        load_filter::<P, R, S>(p, maps[1], filter);
     }
 }
 
@@ -154,7 +159,10 @@ impl Tiles {
         if P::RESIDENT {
             let (share, group) = p.groups.div_rem(block_idx_x());
             let (shares, _) = p.groups.div_rem(grid_dim_x());
-            Tiles { index: share * CONSUMERS + consumer, step: shares * CONSUMERS, group }
+            // The assembler takes a quotient for one that differs between threads, and with it the loop over tiles, whose
+            // addresses are then computed by every thread.
+            let index = warp::uniform_register(share * CONSUMERS + consumer);
+            Tiles { index, step: warp::uniform_register(shares * CONSUMERS), group: warp::uniform_register(group) }
         } else {
             Tiles { index: block_idx_x(), step: grid_dim_x(), group: 0 }
         }
@@ -431,6 +439,8 @@ impl Buffers {
 /// The named barriers at which sums of taps change hands, behind those of the consumers' own.
 const SUMS_MAY_COME: u32 = 3;
 const SUMS_ARE_THERE: u32 = 4;
+/// Where the first consumer waits for its turn, if they take turns; the second waits at the next.
+const TURN: u32 = 5;
 
 /// Computes tile after tile.
 ///
@@ -456,12 +466,16 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
     let between = if P::SHARES_TAPS { CONSUMERS } else { 1 };
     let mut halo = Buffers::new::<P, R, S>(p, halo, consumer);
     if P::RESIDENT {
+        if consumer > 0 {
+            // The first consumer begins.
+            arrive_named(TURN, CONSUMERS * WARPGROUP);
+        }
         mbarrier::wait(filter.full(), 0);
     }
     let mut tiles = Tiles::new::<P, R, S>(p, consumer);
     while let Some(place) = tiles.next::<P, R, S>(p) {
         let (first_row, first) = p.pitch.div_rem(place.m);
-        let first_position = (first + own) * bytes;
+        let first_position = warp::uniform_register((first + own) * bytes);
         let mut d: [[f32; R]; S] = core::mem::zeroed();
         let mut walk = Walk::new(p);
         let mut used_filter = filter.empty();
@@ -483,6 +497,9 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
                     walk.leaves = false;
                 }
                 halo.wait::<P, R, S>();
+                if P::RESIDENT {
+                    sync_named(TURN + consumer, CONSUMERS * WARPGROUP);
+                }
                 walk.is_new = false;
             }
             if !P::RESIDENT {
@@ -516,6 +533,10 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
                 filter.advance();
                 (taps, product) = (taps + 1, product + 1);
             }
+            if P::RESIDENT && walk.leaves {
+                // The other one's products may queue behind ours.
+                arrive_named(TURN + 1 - consumer, CONSUMERS * WARPGROUP);
+            }
         }
         P::finish(&mut d);
         if lane == 0 {
@@ -548,7 +569,7 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
         let rows = Rows { place, first_row, first: first + own };
         if S == 1 {
             let out = Out { at: out, barrier: 1 + consumer, warp: thread / 32, column: place.n + own_channel };
-            store_transposed::<E, R>(p, d.get_unchecked(0), &rows, &out);
+            store_transposed::<E, R>(p, d.get_unchecked(0), &rows, &out, P::CHANNELS == PANEL);
         } else {
             let rows = rows.behind(thread / 32 * 16);
             each_element::<E, R>(p, d.get_unchecked(0), &rows);
@@ -564,6 +585,8 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
         let mut buffers = p.taps[0] * p.panels * p.parts[0] * p.parts[1];
         while buffers > 0 {
             halo.wait::<P, R, S>();
+            sync_named(TURN + consumer, CONSUMERS * WARPGROUP);
+            arrive_named(TURN + 1 - consumer, CONSUMERS * WARPGROUP);
             if lane == 0 {
                 mbarrier::arrive(halo.ring.empty());
             }

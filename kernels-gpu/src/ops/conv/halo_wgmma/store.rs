@@ -5,7 +5,7 @@ use crate::ops::conv::im2col_wgmma::Half;
 use cuda_std::barrier::sync_named;
 use cuda_std::thread::thread_idx_x;
 use cuda_std::{ldmatrix, memory, shared};
-use kernel_abi::ops::conv::halo_wgmma::{ConvHaloParams, HaloPlace};
+use kernel_abi::ops::conv::halo_wgmma::{ConvHaloParams, HaloPlace, STORES_QUADS};
 
 /// Positions from `first` on, counted from the begin of `first_row`.
 #[derive(Clone, Copy)]
@@ -58,7 +58,8 @@ pub(super) struct Out {
     pub column: u32,
 }
 
-/// Scales sums whose rows are 64 channels and sends them out, positions as rows.
+/// Scales sums whose rows are 64 channels and sends them out, positions as rows; `spreads` tells whether the channels may
+/// be blocks of positions.
 ///
 /// # Safety
 /// As [`consume`](super::consume).
@@ -68,7 +69,19 @@ pub(super) unsafe fn store_transposed<E: Half, const R: usize>(
     d: &[f32; R],
     rows: &Rows,
     out: &Out,
+    spreads: bool,
 ) {
+    if spreads && p.stores_whole == STORES_QUADS && p.beta == 0.0 {
+        quads::<E, R, 0>(p, d, rows, out);
+        if R > 32 {
+            quads::<E, R, 1>(p, d, rows, out);
+        }
+        if R > 64 {
+            quads::<E, R, 2>(p, d, rows, out);
+            quads::<E, R, 3>(p, d, rows, out);
+        }
+        return;
+    }
     if p.stores_whole == 0 || p.beta != 0.0 {
         each_sum::<E, R, 0>(p, d, rows, out);
         each_sum::<E, R, 1>(p, d, rows, out);
@@ -101,6 +114,79 @@ pub(super) unsafe fn store_transposed<E: Half, const R: usize>(
 #[inline(always)]
 unsafe fn group<E: Half, const R: usize, const G: usize>(p: &ConvHaloParams, d: &[f32; R], rows: &Rows, out: &Out) {
     let lane = thread_idx_x() % 32;
+    turn::<E, R, G>(p, d, out, lane);
+    // Eight lanes write a position; each warp 16 of them, four at a time.
+    let own = lane % 8;
+    let column = out.column + own * 8;
+    if column >= p.gemm_n {
+        return;
+    }
+    let first = out.warp * 16 + lane / 8;
+    let value = |i: u32| {
+        let row = first + AT_ONCE * i;
+        shared::load_x4(out.at + row * 128 + ((own ^ (row % 8)) * 16))
+    };
+    if p.images == 1 && p.pitch.divisor >= AT_ONCE {
+        // From one to the next it is a step along a row, or to the next one: found anew, they took as long as the products
+        // of 64 channels.
+        let [step, next_row] = [p.strides[3], p.strides[2] - i64::from(p.pitch.divisor) * p.strides[3]];
+        let (row, mut w) = p.pitch.div_rem(rows.first + G as u32 * SUBTILE + first);
+        let mut h = rows.first_row + row;
+        let of_plane = i64::from(h) * p.strides[2] + i64::from(rows.place.strip + w) * p.strides[3] + i64::from(column);
+        let mut to = p.out as i64 + 2 * (rows.plane_offset(p, rows.place.image) + of_plane);
+        let left = p.extents[2] - rows.place.strip;
+        let columns = if left < p.strip_w { left } else { p.strip_w };
+        let mut i = 0;
+        while i < 4 {
+            if w < columns && h < p.extents[1] {
+                store_whole(p, to, column, value(i));
+            }
+            w += AT_ONCE;
+            to += 2 * AT_ONCE as i64 * step;
+            if w >= p.pitch.divisor {
+                w -= p.pitch.divisor;
+                h += 1;
+                to += 2 * next_row;
+            }
+            i += 1;
+        }
+        return;
+    }
+    let mut i = 0;
+    while i < 4 {
+        if let Some(Position { image, h, w }) = rows.position(p, G as u32 * SUBTILE + first + AT_ONCE * i) {
+            let of_plane = i64::from(h) * p.strides[2] + i64::from(w) * p.strides[3] + i64::from(column);
+            store_whole(p, p.out as i64 + 2 * (rows.plane_offset(p, image) + of_plane), column, value(i));
+        }
+        i += 1;
+    }
+}
+
+/// Positions that a warp writes at once.
+const AT_ONCE: u32 = 4;
+
+/// Writes eight channels of a position, from `column` on, by 16 bytes or twice 8.
+///
+/// # Safety
+/// As [`store_transposed`].
+#[inline(always)]
+unsafe fn store_whole(p: &ConvHaloParams, to: i64, column: u32, v: [u32; 4]) {
+    if p.stores_whole == 16 {
+        memory::store_x4(to as *mut u32, v);
+        return;
+    }
+    memory::store_x2(to as *mut u32, [v[0], v[1]]);
+    if column + 4 < p.gemm_n {
+        memory::store_x2((to + 8) as *mut u32, [v[2], v[3]]);
+    }
+}
+
+/// Positions `64 G` to `64 G + 63` into shared memory, a row of 128 bytes each.
+///
+/// # Safety
+/// As [`store_transposed`].
+#[inline(always)]
+unsafe fn turn<E: Half, const R: usize, const G: usize>(p: &ConvHaloParams, d: &[f32; R], out: &Out, lane: u32) {
     // Nobody reads the group before any more.
     sync_named(out.barrier, WARPGROUP);
     chunk::<E, R, G, 0>(p, d, out, lane);
@@ -108,28 +194,44 @@ unsafe fn group<E: Half, const R: usize, const G: usize>(p: &ConvHaloParams, d: 
     chunk::<E, R, G, 2>(p, d, out, lane);
     chunk::<E, R, G, 3>(p, d, out, lane);
     sync_named(out.barrier, WARPGROUP);
-    // Eight lanes write a position; each warp 16 of them.
-    let own = lane % 8;
-    let column = out.column + own * 8;
-    if column < p.gemm_n {
-        let mut i = 0;
-        while i < 4 {
-            let row = out.warp * 16 + 4 * i + lane / 8;
-            if let Some(Position { image, h, w }) = rows.position(p, G as u32 * SUBTILE + row) {
-                let v = shared::load_x4(out.at + row * 128 + ((own ^ (row % 8)) * 16));
-                let offset = i64::from(h) * p.strides[2] + i64::from(w) * p.strides[3] + i64::from(column);
-                let to = p.out as i64 + 2 * (rows.plane_offset(p, image) + offset);
-                if p.stores_whole == 16 {
-                    memory::store_x4(to as *mut u32, v);
-                } else {
-                    memory::store_x2(to as *mut u32, [v[0], v[1]]);
-                    if column + 4 < p.gemm_n {
-                        memory::store_x2((to + 8) as *mut u32, [v[2], v[3]]);
-                    }
-                }
+}
+
+/// Elements of a run that are written at once.
+const QUAD: u32 = 4;
+
+/// Positions `64 G` to `64 G + 63`, whose columns are neighbouring positions: neighbouring threads write neighbouring
+/// [`QUAD`]s of a row of the result, one row of a block after the other.
+///
+/// # Safety
+/// As [`store_transposed`].
+#[inline(always)]
+unsafe fn quads<E: Half, const R: usize, const G: usize>(p: &ConvHaloParams, d: &[f32; R], rows: &Rows, out: &Out) {
+    turn::<E, R, G>(p, d, out, thread_idx_x() % 32);
+    let run = p.run.divisor * QUAD;
+    let row_elements = p.spread_extents[1] * p.spread[2].divisor;
+    let mut quad = thread_idx_x() % WARPGROUP;
+    while quad < SUBTILE * p.run.divisor {
+        let (row, of_run) = p.run.div_rem(quad);
+        if let Some(Position { image, h, w }) = rows.position(p, G as u32 * SUBTILE + row) {
+            let of_row = w * run + of_run * QUAD;
+            let first_h = h * p.spread[0].divisor;
+            let offset = rows.plane_offset(p, image) + i64::from(first_h) * p.strides[2] + i64::from(of_row);
+            let mut to = p.out as i64 + 2 * offset;
+            let left = p.spread_extents[0] - first_h;
+            let of_block = if left < p.spread[0].divisor { left } else { p.spread[0].divisor };
+            // Of a run that reaches over the row's end, whole quads do.
+            let of_block = if of_row < row_elements { of_block } else { 0 };
+            let mut column = of_run * QUAD;
+            let mut i = 0;
+            while i < of_block {
+                let at = out.at + row * 128 + ((column / 8 ^ row % 8) * 16) + column / QUAD % 2 * 8;
+                memory::store_x2(to as *mut u32, shared::load_x2(at));
+                column += run;
+                to += 2 * p.strides[2];
+                i += 1;
             }
-            i += 1;
         }
+        quad += WARPGROUP;
     }
 }
 

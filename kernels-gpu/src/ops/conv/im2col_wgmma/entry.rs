@@ -102,7 +102,7 @@ macro_rules! cluster_gather_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $tile:ident)),* $(,)?) => { $(
         /// # Safety
         /// The host passes maps and extents of live tensors in `params`.
-        #[kernel(arch = "sm_90a", threads = 160, min_blocks = 3, tensor_maps = 17)]
+        #[kernel(arch = "sm_90a", threads = 192, min_blocks = 2, tensor_maps = 17)]
         pub unsafe fn $symbol(params: ConvGatherParams) {
             struct This;
             product!(This, $pass, $dtype, $tile);
@@ -121,7 +121,7 @@ macro_rules! cluster_wgrad_entries {
     ($(($symbol:ident, $dtype:ident, $tile:ident)),* $(,)?) => { $(
         /// # Safety
         /// The host passes maps and extents of live tensors in `params`.
-        #[kernel(arch = "sm_90a", threads = 160, min_blocks = 3, tensor_maps = 2)]
+        #[kernel(arch = "sm_90a", threads = 192, min_blocks = 2, tensor_maps = 2)]
         pub unsafe fn $symbol(params: ConvWgradParams) {
             struct This;
             product!(This, wgrad, $dtype, $tile);

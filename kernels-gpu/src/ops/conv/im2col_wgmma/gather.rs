@@ -5,7 +5,8 @@
 
 use super::epilogue::{Out, subtile};
 use super::{
-    CONSUMER_REGISTERS, Half, PRODUCER_REGISTERS, Product, Ring, SWIZZLE_PERIOD, WARPGROUP, warp_of_block, warpgroup,
+    CONSUMER_REGISTERS, Half, LOADERS, PRODUCER_REGISTERS, Product, Ring, SWIZZLE_PERIOD, WARPGROUP, warp_of_block,
+    warpgroup,
 };
 use core::mem::offset_of;
 use cuda_std::barrier::{arrive_named, sync_named};
@@ -73,12 +74,15 @@ pub(super) unsafe fn run<F: Form, P: Product<R, S>, E: Half, const R: usize, con
             class += 1;
         }
     }
-    ring.start();
+    ring.start(LOADERS);
     let warpgroup = warpgroup();
     if warpgroup == 0 {
         schedule::release_registers::<PRODUCER_REGISTERS>();
-        if warp_of_block() == 0 {
-            produce::<F, P, R, S>(form, at, ring);
+        let warp = warp_of_block();
+        if warp == 0 {
+            load_positions::<F, P, R, S>(form, at, ring);
+        } else if warp == 1 {
+            load_filter::<F, P, R, S>(form, at, ring);
         }
     } else {
         schedule::acquire_registers::<CONSUMER_REGISTERS>();
@@ -118,6 +122,9 @@ pub(super) trait Form {
         at: Address,
         tile: ConvTile,
     ) -> (GatherPlace, &'a ConvClass, Panels);
+
+    /// Leaves the next `n` tiles to the other consumer.
+    fn pass_over(&self, left: &mut Self::Left, tile: ConvTile, n: u32);
 
     /// The first row of the next tile, or one behind all rows, where there is one class.
     ///
@@ -171,6 +178,11 @@ impl Form for ConvGatherParams {
     unsafe fn next<'a>(&self, left: &mut Tiles, at: Address, tile: ConvTile) -> (GatherPlace, &'a ConvClass, Panels) {
         let (place, class) = left.next(self, at, tile);
         (place, class, Panels { tile: 0, begin: 0, end: k_panels(self, class, tile) })
+    }
+
+    #[inline(always)]
+    fn pass_over(&self, left: &mut Tiles, tile: ConvTile, n: u32) {
+        left.index += n * (grid_dim_x() / tile.cluster);
     }
 
     #[inline(always)]
@@ -286,6 +298,12 @@ impl Panel {
         Panel { channel: channels * panel_k, tap, linear_tap }
     }
 
+    /// The first of some.
+    #[inline(always)]
+    fn first_of(class: &ConvClass, panels: Panels, tile: ConvTile) -> Self {
+        if panels.begin == 0 { Panel::first(class) } else { Panel::at(class, panels.begin, tile.panel_k) }
+    }
+
     #[inline(always)]
     pub(in crate::ops::conv) fn advance(&mut self, class: &ConvClass, panel_k: u32) {
         self.tap[2] += 1;
@@ -308,39 +326,39 @@ impl Panel {
     }
 }
 
-/// Loads stage after stage, of tile after tile.
+/// Loads the positions of stage after stage, of tile after tile.
 ///
 /// All threads of a warp compute where, so that addresses are computed once for all of them, and one queues the copies.
 ///
 /// # Safety
 /// As [`run`]; all threads of one warp.
 #[inline(always)]
-unsafe fn produce<F: Form, P: Product<R, S>, const R: usize, const S: usize>(form: &F, at: Address, mut ring: Ring) {
+unsafe fn load_positions<F: Form, P: Product<R, S>, const R: usize, const S: usize>(
+    form: &F,
+    at: Address,
+    mut ring: Ring,
+) {
     let (p, tile) = (form.params(), P::TILE);
-    let part = rank(tile);
     let mut left = form.work(tile);
     while form.is_left(&left) {
         let (place, class, panels) = form.next(&mut left, at, tile);
         // By value: what is read through a pointer would be read again after every copy.
         let class = *class;
-        let a_map = at.a_map(place.class);
+        let map = at.a_map(place.class);
         let (n, first) = position(place.m, class.extents);
         let base = |axis: usize| (first[axis] * p.step[axis]) as i32 + class.base[axis];
         let (d, h, w) = (base(0), base(1), base(2));
         let first_channel = place.group * p.channels;
-        let first_k = place.group * p.group_k;
-        let col = place.n + part * tile.b_part();
         let is_ahead = reads_ahead(tile) && p.channels == 64 && p.a_access == access::LINEAR;
         let following_row = if is_ahead { form.following_row(&left, at, tile) } else { 0 };
-        let mut panel =
-            if panels.begin == 0 { Panel::first(&class) } else { Panel::at(&class, panels.begin, tile.panel_k) };
+        let mut panel = Panel::first_of(&class, panels, tile);
         let mut i = panels.begin;
         while i < panels.end {
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
             let leads = warp::elect();
             let bar = ring.full();
             if leads {
-                mbarrier::arrive_expect_bytes(bar, tile.stage_bytes());
+                mbarrier::arrive_expect_bytes(bar, tile.a_bytes());
             }
             let mut k = 0;
             while k < tile.k_panels() {
@@ -351,20 +369,19 @@ unsafe fn produce<F: Form, P: Product<R, S>, const R: usize, const S: usize>(for
                 if leads {
                     match p.a_access {
                         access::LINEAR => {
-                            tma::load_2d(to, a_map, bar, [c, place.m as i32]);
+                            tma::load_2d(to, map, bar, [c, place.m as i32]);
                             if is_ahead {
-                                tma::prefetch_2d(a_map, [c, following_row as i32]);
+                                tma::prefetch_2d(map, [c, following_row as i32]);
                             }
                         }
                         access::IM2COL_2D => {
-                            tma::load_im2col_4d(to, a_map, bar, [c, w, h, n as i32], [offset(2), offset(1)])
+                            tma::load_im2col_4d(to, map, bar, [c, w, h, n as i32], [offset(2), offset(1)])
                         }
                         _ => {
                             let offsets = [offset(2), offset(1), offset(0)];
-                            tma::load_im2col_5d(to, a_map, bar, [c, w, h, d, n as i32], offsets)
+                            tma::load_im2col_5d(to, map, bar, [c, w, h, d, n as i32], offsets)
                         }
                     }
-                    load_filter::<P, R, S>(&ring, at.b_map(), &panel, part, col, first_k, k);
                 }
                 panel.advance(&class, tile.panel_k);
                 k += 1;
@@ -375,42 +392,62 @@ unsafe fn produce<F: Form, P: Product<R, S>, const R: usize, const S: usize>(for
     }
 }
 
-/// Loads panel `k` of the filter's tile into this block, or this block's part of it into all of the cluster.
+/// Loads the filter's part of stage after stage into this block, or this block's share of it into all of the cluster.
 ///
 /// # Safety
-/// As [`run`].
+/// As [`load_positions`].
 #[inline(always)]
-unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
-    ring: &Ring,
-    map: MapAddress,
-    panel: &Panel,
-    part: u32,
-    col: u32,
-    first_k: u32,
-    k: u32,
+unsafe fn load_filter<F: Form, P: Product<R, S>, const R: usize, const S: usize>(
+    form: &F,
+    at: Address,
+    mut ring: Ring,
 ) {
-    let tile = P::TILE;
-    let bar = ring.full();
-    let load = |to: u32, at: [i32; 3]| {
-        if tile.cluster > 1 {
-            tma::load_3d_multicast(to, map, bar, (1 << tile.cluster) - 1, at);
-        } else {
-            tma::load_3d(to, map, bar, at);
+    let (p, tile, map) = (form.params(), P::TILE, at.b_map());
+    let part = rank(tile);
+    let mut left = form.work(tile);
+    while form.is_left(&left) {
+        let (place, class, panels) = form.next(&mut left, at, tile);
+        let class = *class;
+        let first_k = place.group * p.group_k;
+        let col = place.n + part * tile.b_part();
+        let mut panel = Panel::first_of(&class, panels, tile);
+        let mut i = panels.begin;
+        while i < panels.end {
+            mbarrier::wait(ring.empty(), ring.parity ^ 1);
+            let leads = warp::elect();
+            let bar = ring.full();
+            if leads {
+                mbarrier::arrive_expect_bytes(bar, tile.b_bytes());
+            }
+            let load = |to: u32, at: [i32; 3]| {
+                if tile.cluster > 1 {
+                    tma::load_3d_multicast(to, map, bar, (1 << tile.cluster) - 1, at);
+                } else {
+                    tma::load_3d(to, map, bar, at);
+                }
+            };
+            let mut k = 0;
+            while k < tile.k_panels() {
+                if leads && P::B_IS_MN_MAJOR {
+                    let mut i = 0;
+                    while i < tile.b_part() / PANEL {
+                        let number = part * (tile.b_part() / PANEL) + i;
+                        // A panel of columns holds all 64 rows of the sum.
+                        let to = ring.b() + number * PANEL_BYTES + k * (tile.panel_k * 128);
+                        load(to, [(col + i * PANEL) as i32, panel.linear_tap, (first_k + panel.channel) as i32]);
+                        i += 1;
+                    }
+                } else if leads {
+                    let panel_bytes = tile.b_bytes() / tile.k_panels();
+                    let to = ring.b() + k * panel_bytes + part * (panel_bytes / tile.cluster);
+                    load(to, [panel.channel as i32, panel.linear_tap, (first_k + col) as i32]);
+                }
+                panel.advance(&class, tile.panel_k);
+                k += 1;
+            }
+            ring.advance();
+            i += tile.k_panels();
         }
-    };
-    if P::B_IS_MN_MAJOR {
-        let mut i = 0;
-        while i < tile.b_part() / PANEL {
-            let number = part * (tile.b_part() / PANEL) + i;
-            // A panel of columns holds all 64 rows of the sum.
-            let to = ring.b() + number * PANEL_BYTES + k * (tile.panel_k * 128);
-            load(to, [(col + i * PANEL) as i32, panel.linear_tap, (first_k + panel.channel) as i32]);
-            i += 1;
-        }
-    } else {
-        let panel_bytes = tile.b_bytes() / tile.k_panels();
-        let to = ring.b() + k * panel_bytes + part * (panel_bytes / tile.cluster);
-        load(to, [panel.channel as i32, panel.linear_tap, (first_k + col) as i32]);
     }
 }
 
@@ -426,26 +463,45 @@ unsafe fn consume<F: Form, P: Product<R, S>, E: Half, const R: usize, const S: u
     consumer: u32,
 ) {
     let tile = P::TILE;
-    let mut turn = 0;
-    if tile.in_turns && consumer > 0 {
-        // The first consumer begins.
-        arrive_named(TURN, 2 * WARPGROUP);
-    }
     let mut left = form.work(tile);
+    if tile.in_turns {
+        if consumer > 0 {
+            // The first consumer begins.
+            arrive_named(TURN, 2 * WARPGROUP);
+        }
+        let (_, _, first) = form.next(&mut form.work(tile), at, tile);
+        pass_over(&mut ring, first, consumer);
+        form.pass_over(&mut left, tile, consumer);
+    }
     while form.is_left(&left) {
         let (place, class, panels) = form.next(&mut left, at, tile);
-        let panels = Panels { end: warp::uniform(panels.end), ..panels };
-        if tile.in_turns && turn != consumer {
-            ring.skip(tile.stages_of(panels.end - panels.begin));
-        } else {
-            let buffers = ring.base + tile.panels_at() + consumer * tile.out_panels * PANEL_BYTES;
-            let out = Out::new(at, class, place, consumer, buffers);
-            compute::<F, P, E, R, S>(form, &out, &mut ring, consumer, panels);
+        let [begin, end] = [panels.begin, panels.end].map(warp::uniform_register);
+        let panels = Panels { begin, end, ..panels };
+        let buffers = ring.base + tile.panels_at() + consumer * tile.out_panels * PANEL_BYTES;
+        let out = Out::new(at, class, place, consumer, buffers);
+        compute::<F, P, E, R, S>(form, &out, &mut ring, consumer, panels);
+        if tile.in_turns {
+            // The other one's, or behind the last.
+            let (_, _, panels) = form.next(&mut left, at, tile);
+            pass_over(&mut ring, panels, 1);
         }
-        turn ^= 1;
     }
     // Another kernel's blocks take the shared memory over as soon as this block ends.
     tma::wait_group_read::<0>();
+}
+
+/// Leaves the stages of some panels, `times` over, to the other consumer.
+///
+/// Stage by stage, and without a condition: where the place in the ring is found by a division, or under a condition, the
+/// assembler takes it for one that differs between threads, and each of them computes all addresses, which takes as long
+/// as the products.
+#[inline(always)]
+fn pass_over(ring: &mut Ring, panels: Panels, times: u32) {
+    let (mut panel, end) = (0, warp::uniform_register((panels.end - panels.begin) * times));
+    while panel < end {
+        ring.advance();
+        panel += ring.tile.k_panels();
+    }
 }
 
 /// Computes panels of one tile.

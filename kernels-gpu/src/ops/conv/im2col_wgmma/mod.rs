@@ -1,9 +1,9 @@
 //! Tensor-core convolution for Hopper: an implicit matrix product, warp-specialized and persistent.
 //!
-//! Grid: any number of clusters, which share the tiles round-robin. Block: 384 threads. Warpgroup 0 is the producer: one
-//! of its warps loads tiles of both operands into a ring of stages, running ahead into the next tile. Warpgroups 1
-//! and 2 compute. Shared memory: dynamic, `ConvTile::smem_bytes`: the stages, panels of the result on their way out,
-//! and a full and an empty barrier a stage.
+//! Grid: any number of clusters, which share the tiles round-robin. Block: 384 threads. Warpgroup 0 is the producer: two
+//! of its warps load tiles of one operand each into a ring of stages, running ahead into the next tile; where one warp
+//! loaded both, it was what stages of 128 x 128 waited for. Warpgroups 1 and 2 compute. Shared memory: dynamic,
+//! `ConvTile::smem_bytes`: the stages, panels of the result on their way out, and a full and an empty barrier a stage.
 //!
 //! The copy engine gathers: a tile's rows are a run of positions that may begin and end anywhere in an image and go on
 //! into the next one; where a tap meets the padding it delivers zeros.
@@ -86,9 +86,11 @@ impl Half for F16 {
 /// The roles part where the registers are shared out and do not meet again before the end: otherwise the assembler
 /// finds the producer short of the registers that the consumers' code needs, and leaves all of them as they were.
 pub(super) const PRODUCER_REGISTERS: u32 = 56;
-const CONSUMER_REGISTERS: u32 = 224;
+pub(super) const CONSUMER_REGISTERS: u32 = 224;
 /// Threads of a warpgroup.
 pub(super) const WARPGROUP: u32 = 128;
+/// Warps that load a stage: one for each operand.
+const LOADERS: u32 = 2;
 /// Bytes of eight rows of 128: the period of the swizzle.
 pub(super) const SWIZZLE_PERIOD: u32 = 1024;
 
@@ -142,15 +144,6 @@ impl Ring {
         }
     }
 
-    /// Leaves `n` stages to another role.
-    #[inline(always)]
-    fn skip(&mut self, n: u32) {
-        let stage = self.stage + n;
-        let rounds = stage / self.tile.stages;
-        self.stage = stage - rounds * self.tile.stages;
-        self.parity ^= rounds & 1;
-    }
-
     /// The barrier that counts who has written the parts of buffer `i`.
     #[inline(always)]
     pub(super) fn parts_full(&self, i: u32) -> u32 {
@@ -169,17 +162,17 @@ impl Ring {
         4 * tile.sharers() * tile.cluster + if tile.converted > 0 && tile.parts > 0 { 4 } else { 0 }
     }
 
-    /// Makes the barriers ready, and waits for the kernels before.
+    /// Makes the barriers ready, and waits for the kernels before. So many warps load each stage.
     ///
     /// # Safety
     /// All threads of the cluster call it, before any uses a barrier.
     #[inline(always)]
-    pub(super) unsafe fn start(self) {
+    pub(super) unsafe fn start(self, loaders: u32) {
         schedule::launch_dependents();
         if thread_idx_x() == 0 {
             let mut each = self;
             while each.parity == 0 {
-                mbarrier::init(each.full(), 1);
+                mbarrier::init(each.full(), loaders);
                 mbarrier::init(each.empty(), Ring::releases(self.tile));
                 each.advance();
             }

@@ -23,7 +23,7 @@ impl Form for ConvStreamKParams {
     #[inline(always)]
     fn work(&self, tile: ConvTile) -> StreamKWork {
         let StreamKWork { tile, step, at, end } = ConvStreamKParams::work(self, worker(tile), workers(tile));
-        let [tile, at, end] = [tile, at, end].map(warp::uniform);
+        let [tile, at, end] = [tile, at, end].map(warp::uniform_register);
         StreamKWork { tile, step, at, end }
     }
 
@@ -40,12 +40,16 @@ impl Form for ConvStreamKParams {
         tile: ConvTile,
     ) -> (GatherPlace, &'a ConvClass, Panels) {
         let part = ConvStreamKParams::next(self, left);
-        let [begin, end] = [part.begin, part.end].map(warp::uniform);
-        [left.tile, left.at] = [left.tile, left.at].map(warp::uniform);
+        let [begin, end] = [part.begin, part.end].map(warp::uniform_register);
+        [left.tile, left.at] = [left.tile, left.at].map(warp::uniform_register);
         let mut place = GatherPlace::new(&self.gather, tile, 0, part.tile);
         place.m += rank(tile) * tile.gemm_m;
         (place, at.class(0), Panels { tile: part.tile, begin, end })
     }
+
+    /// Consumers share each tile.
+    #[inline(always)]
+    fn pass_over(&self, _: &mut StreamKWork, _: ConvTile, _: u32) {}
 
     /// Only of tiles that are never brought ahead.
     #[inline(always)]

@@ -12,7 +12,8 @@
 
 use super::quads::store_quad;
 use super::{
-    CONSUMER_REGISTERS, Half, PRODUCER_REGISTERS, Product, Ring, SWIZZLE_PERIOD, WARPGROUP, warp_of_block, warpgroup,
+    CONSUMER_REGISTERS, Half, LOADERS, PRODUCER_REGISTERS, Product, Ring, SWIZZLE_PERIOD, WARPGROUP, warp_of_block,
+    warpgroup,
 };
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
@@ -83,12 +84,15 @@ pub(super) unsafe fn run<F: Form, P: Product<R, 1>, E: Half, const R: usize>(for
         tma::prefetch_map(maps.dy);
         tma::prefetch_map(maps.x);
     }
-    ring.start();
+    ring.start(LOADERS);
     let warpgroup = warpgroup();
     if warpgroup == 0 {
         schedule::release_registers::<PRODUCER_REGISTERS>();
-        if warp_of_block() == 0 {
-            produce::<F, P, R>(form, &maps, ring);
+        let warp = warp_of_block();
+        if warp == 0 {
+            load_dy::<F, P, R>(form, maps.dy, ring);
+        } else if warp == 1 {
+            load_x::<F, P, R>(form, maps.x, ring);
         }
     } else {
         schedule::acquire_registers::<CONSUMER_REGISTERS>();
@@ -167,7 +171,7 @@ impl Panel {
     }
 
     /// # Safety
-    /// As [`produce`].
+    /// As [`load_x`].
     #[inline(always)]
     pub(super) unsafe fn load(&self, p: &ConvWgradParams, map: MapAddress, to: u32, bar: u32, window: &Window) {
         let (c, [d, h, w], [od, oh, ow]) = (self.channel, window.base, self.offset);
@@ -181,7 +185,7 @@ impl Panel {
     /// [`Panel::load`] into all blocks of a cluster.
     ///
     /// # Safety
-    /// As [`produce`].
+    /// As [`load_x`].
     #[inline(always)]
     unsafe fn load_for_all(&self, p: &ConvWgradParams, map: MapAddress, to: u32, bar: u32, window: &Window, all: u16) {
         let (c, [d, h, w], [od, oh, ow]) = (self.channel, window.base, self.offset);
@@ -193,54 +197,79 @@ impl Panel {
     }
 }
 
-/// Loads stage after stage, of tile after tile.
+/// Loads dy's part of stage after stage, of tile after tile.
 ///
 /// All threads of a warp compute where, so that addresses are computed once for all of them, and one queues the copies.
 ///
 /// # Safety
 /// As [`run`]; all threads of one warp.
 #[inline(always)]
-unsafe fn produce<F: Form, P: Product<R, 1>, const R: usize>(form: &F, maps: &Maps, mut ring: Ring) {
-    const { assert!(P::TILE.gemm_m <= 2 * PANEL && P::TILE.gemm_n <= 4 * PANEL) };
+unsafe fn load_dy<F: Form, P: Product<R, 1>, const R: usize>(form: &F, map: MapAddress, mut ring: Ring) {
+    const { assert!(P::TILE.gemm_m <= 2 * PANEL) };
+    let (p, tile) = (form.params(), P::TILE);
+    let mut work = work(form, tile);
+    while work.at < work.end {
+        let (WgradPart { place, begin, end, .. }, step) = part(p, tile, work);
+        // Rows behind the last panel are never stored, so they need not be loaded: the copy engine is slower with a box of
+        // nothing but zeros than with one from memory. Each load stands behind a test of its own: loops of unknown length
+        // cost the producer more.
+        let rows = p.group_k.saturating_sub(place.m).div_ceil(PANEL);
+        let panels = if rows < tile.gemm_m / PANEL { rows } else { tile.gemm_m / PANEL };
+        let first_k = (place.group * p.group_k + place.m) as i32;
+        let mut block = begin;
+        while block < end {
+            mbarrier::wait(ring.empty(), ring.parity ^ 1);
+            if warp::elect() {
+                let bar = ring.full();
+                mbarrier::arrive_expect_bytes(bar, panels * PANEL_BYTES);
+                let load = |i: u32| {
+                    let k = first_k + (i * PANEL) as i32;
+                    tma::load_2d(ring.a() + i * PANEL_BYTES, map, bar, [k, (block * GEMM_K) as i32]);
+                };
+                if panels > 0 {
+                    load(0);
+                }
+                if panels > 1 {
+                    load(1);
+                }
+            }
+            ring.advance();
+            block += 1;
+        }
+        work.at += step;
+    }
+}
+
+/// Loads x's part of them.
+///
+/// # Safety
+/// As [`load_dy`].
+#[inline(always)]
+unsafe fn load_x<F: Form, P: Product<R, 1>, const R: usize>(form: &F, map: MapAddress, mut ring: Ring) {
+    const { assert!(P::TILE.gemm_n <= 4 * PANEL) };
     let (p, tile) = (form.params(), P::TILE);
     let rank = rank(tile);
     let mut work = work(form, tile);
     while work.at < work.end {
         let (WgradPart { place, begin, end, .. }, step) = part(p, tile, work);
+        // As the rows of dy.
         let left = p.n_panels - place.panel;
-        // Rows and columns behind the last panel are never stored, so they need not be loaded: the copy engine is slower
-        // with a box of nothing but zeros than with one from memory. Each load stands behind a test of its own: loops of
-        // unknown length cost the producer more.
         let n_panels = if left < tile.gemm_n / PANEL { left } else { tile.gemm_n / PANEL };
-        let rows = p.group_k.saturating_sub(place.m).div_ceil(PANEL);
-        let m_panels = if rows < tile.gemm_m / PANEL { rows } else { tile.gemm_m / PANEL };
         let panels = [0, 1, 2, 3].map(|i| Panel::new(p, place.group, place.panel + i).here());
-        let first_k = (place.group * p.group_k + place.m) as i32;
         let mut block = begin;
         while block < end {
-            let first = block * GEMM_K;
-            let window = Window::new(p, first);
+            let window = Window::new(p, block * GEMM_K);
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
             if warp::elect() {
                 let bar = ring.full();
-                mbarrier::arrive_expect_bytes(bar, (m_panels + n_panels) * PANEL_BYTES);
-                let row_panel = |i: u32| {
-                    let k = first_k + (i * PANEL) as i32;
-                    tma::load_2d(ring.a() + i * PANEL_BYTES, maps.dy, bar, [k, first as i32]);
-                };
-                if m_panels > 0 {
-                    row_panel(0);
-                }
-                if m_panels > 1 {
-                    row_panel(1);
-                }
+                mbarrier::arrive_expect_bytes(bar, n_panels * PANEL_BYTES);
                 // The blocks of a cluster take the panels in turn.
                 let load = |i: u32, panel: &Panel| {
                     let to = ring.b() + i * PANEL_BYTES;
                     if tile.cluster == 1 {
-                        panel.load(p, maps.x, to, bar, &window);
+                        panel.load(p, map, to, bar, &window);
                     } else if i % tile.cluster == rank {
-                        panel.load_for_all(p, maps.x, to, bar, &window, (1 << tile.cluster) - 1);
+                        panel.load_for_all(p, map, to, bar, &window, (1 << tile.cluster) - 1);
                     }
                 };
                 let [panel0, panel1, panel2, panel3] = &panels;

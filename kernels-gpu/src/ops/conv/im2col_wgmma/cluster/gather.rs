@@ -3,7 +3,7 @@
 use super::super::gather::{Address, k_panels};
 use super::super::{Half, Product};
 use super::exchange::Target;
-use super::{LOADER, Ring, Share, consume};
+use super::{LOADERS, Ring, Share, consume};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::{cluster, mbarrier, schedule, warp};
@@ -44,8 +44,11 @@ pub(in super::super) unsafe fn run<P: Product<R, S>, E: Half, const R: usize, co
     let (begin, end) = share.of(k_panels(p, &class, P::TILE));
     let filter = FilterTiles { map: at.b_map(), first_k: place.group * p.group_k, n: place.n };
     if warp::uniform(thread_idx_x() / WARPGROUP) == 1 {
-        if thread_idx_x() == LOADER {
-            produce::<P, R, S>(p, at, &class, place, &filter, ring, begin, end);
+        let panels = [begin, end].map(warp::uniform_register);
+        if warp::uniform(thread_idx_x() / 32) == LOADERS[0] {
+            load_positions::<P, R, S>(p, at, &class, place, ring, panels);
+        } else {
+            load_filter::<P, R, S>(&class, &filter, ring, panels);
         }
         if share.shift > 0 {
             cluster::wait();
@@ -139,24 +142,23 @@ impl Panel {
     }
 }
 
-/// Loads stage after stage.
+/// Loads the positions of stage after stage, those of panels `begin` to `end`.
+///
+/// All threads of a warp compute where, so that addresses are computed once for all of them, and one queues the copies.
 ///
 /// # Safety
-/// As [`run`]; one thread.
+/// As [`run`]; all threads of one warp.
 #[inline(always)]
-#[allow(clippy::too_many_arguments)]
-unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(
+unsafe fn load_positions<P: Product<R, S>, const R: usize, const S: usize>(
     p: &ConvGatherParams,
     at: Address,
     class: &ConvClass,
     place: GatherPlace,
-    filter: &FilterTiles,
     mut ring: Ring,
-    begin: u32,
-    end: u32,
+    [begin, end]: [u32; 2],
 ) {
     let tile = P::TILE;
-    let a_map = at.a_map(place.class);
+    let map = at.a_map(place.class);
     let (n, first) = position(place.m, class.extents);
     // Opaque, so that it is computed before the wait.
     let base = |axis: usize| schedule::opaque(first[axis] * p.step[axis] + class.base[axis] as u32) as i32;
@@ -167,18 +169,46 @@ unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(
     let mut i = begin;
     while i < end {
         mbarrier::wait(ring.empty(), ring.parity ^ 1);
-        mbarrier::arrive_expect_bytes(ring.full(), tile.stage_bytes());
-        let (to, bar) = (ring.a(), ring.full());
         // Behind the last panel there are only zeros.
         let c = (first_channel + panel.channel) as i32;
         let offset = |axis: usize| (panel.tap[axis] * class.tap_offset[axis]) as u16;
-        match p.a_access {
-            access::LINEAR => tma::load_2d(to, a_map, bar, [c, place.m as i32]),
-            access::IM2COL_2D => tma::load_im2col_4d(to, a_map, bar, [c, w, h, n as i32], [offset(2), offset(1)]),
-            _ => tma::load_im2col_5d(to, a_map, bar, [c, w, h, d, n as i32], [offset(2), offset(1), offset(0)]),
+        if warp::elect() {
+            let (to, bar) = (ring.a(), ring.full());
+            mbarrier::arrive_expect_bytes(bar, tile.a_bytes());
+            match p.a_access {
+                access::LINEAR => tma::load_2d(to, map, bar, [c, place.m as i32]),
+                access::IM2COL_2D => tma::load_im2col_4d(to, map, bar, [c, w, h, n as i32], [offset(2), offset(1)]),
+                _ => tma::load_im2col_5d(to, map, bar, [c, w, h, d, n as i32], [offset(2), offset(1), offset(0)]),
+            }
         }
-        filter.load::<P, R, S>(class, &panel, ring.b(), bar);
         panel.advance(class, tile);
+        ring.advance();
+        i += 1;
+    }
+}
+
+/// Loads the filter's part of them.
+///
+/// # Safety
+/// As [`load_positions`].
+#[inline(always)]
+unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
+    class: &ConvClass,
+    filter: &FilterTiles,
+    mut ring: Ring,
+    [begin, end]: [u32; 2],
+) {
+    let mut panel = Panel::new(class, P::TILE, begin);
+    schedule::wait_for_predecessors();
+    let mut i = begin;
+    while i < end {
+        mbarrier::wait(ring.empty(), ring.parity ^ 1);
+        if warp::elect() {
+            let bar = ring.full();
+            mbarrier::arrive_expect_bytes(bar, P::TILE.b_bytes());
+            filter.load::<P, R, S>(class, &panel, ring.b(), bar);
+        }
+        panel.advance(class, P::TILE);
         ring.advance();
         i += 1;
     }

@@ -1,8 +1,8 @@
 //! Convolution where tiles are few: the blocks of a cluster share the sum of one tile, see
 //! [`kernel_abi::ops::conv::im2col_cluster`].
 //!
-//! Grid: a cluster of 1, 2, 4 or 8 blocks for every tile. Block: 160 threads, a warpgroup that computes and a warp of
-//! which one thread loads. Shared memory: dynamic, `ConvTile::cluster_smem_bytes`.
+//! Grid: a cluster of 1, 2, 4 or 8 blocks for every tile. Block: 192 threads, a warpgroup that computes and a warp for each
+//! operand that loads. Shared memory: dynamic, `ConvTile::cluster_smem_bytes`.
 //!
 //! Such a kernel is a chain of latencies, so everything that does not need the operands stands before the wait for the
 //! kernels before, and the next kernel may start at once: it fits beside this one.
@@ -14,13 +14,15 @@ pub(super) mod wgrad;
 use super::{Half, Product, SWIZZLE_PERIOD};
 use cuda_std::thread::{block_idx_x, sync_threads, thread_idx_x};
 use cuda_std::wgmma::{Swizzle, descriptor};
-use cuda_std::{cluster, mbarrier, schedule, shared};
+use cuda_std::{cluster, mbarrier, schedule, shared, warp};
 use exchange::{Exchange, Target};
 use kernel_abi::ops::conv::im2col_cluster::{WARPGROUP, share};
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, PANEL, PANEL_BYTES};
 
-/// The thread that loads.
-const LOADER: u32 = WARPGROUP;
+/// The thread that makes barriers ready: of a warp that loads.
+const STARTER: u32 = WARPGROUP;
+/// The warps that load the first and the second operand.
+const LOADERS: [u32; 2] = [WARPGROUP / 32, WARPGROUP / 32 + 1];
 
 /// A ring of stages in shared memory, and where one role stands in it.
 #[derive(Clone, Copy)]
@@ -89,10 +91,10 @@ impl Ring {
     /// All threads call it once, before any uses a barrier.
     #[inline(always)]
     unsafe fn start(self, share: Share) {
-        if thread_idx_x() == LOADER {
+        if thread_idx_x() == STARTER {
             let mut each = self;
             while each.parity == 0 {
-                mbarrier::init(each.full(), 1);
+                mbarrier::init(each.full(), LOADERS.len() as u32);
                 mbarrier::init(each.empty(), WARPGROUP / 32);
                 each.advance();
             }
@@ -148,7 +150,9 @@ unsafe fn consume<P: Product<R, S>, E: Half, T: Target, const R: usize, const S:
     n_panels: u32,
     target: &T,
 ) {
-    match share.shift {
+    // Else the assembler takes the loop for one that threads leave at different times, and each computes all addresses.
+    let n_panels = warp::uniform_register(n_panels);
+    match warp::uniform_register(share.shift) {
         0 => consume_of::<P, E, T, R, S, 1>(ring, share, n_panels, target),
         1 => consume_of::<P, E, T, R, S, 2>(ring, share, n_panels, target),
         2 => consume_of::<P, E, T, R, S, 4>(ring, share, n_panels, target),

@@ -3,9 +3,10 @@
 use super::super::wgrad::{Maps, Panel, Window};
 use super::super::{Half, Product};
 use super::exchange::Target;
-use super::{LOADER, Ring, Share, consume};
+use super::{LOADERS, Ring, Share, consume};
 use cuda_std::thread::thread_idx_x;
-use cuda_std::{cluster, mbarrier, schedule, tma, warp};
+use cuda_std::tma::{self, MapAddress};
+use cuda_std::{cluster, mbarrier, schedule, warp};
 use kernel_abi::ops::conv::im2col_cluster::WARPGROUP;
 use kernel_abi::ops::conv::im2col_wgmma::{ConvWgradParams, GEMM_K, PANEL, PANEL_BYTES, WgradPlace};
 
@@ -27,8 +28,11 @@ pub(in super::super) unsafe fn run<P: Product<R, 1>, E: Half, const R: usize>(p:
     let place = p.place(P::TILE, share.tile());
     let (begin, end) = share.of(p.k_blocks);
     if warp::uniform(thread_idx_x() / WARPGROUP) == 1 {
-        if thread_idx_x() == LOADER {
-            produce::<P, R>(p, &maps, place, ring, begin, end);
+        let blocks = [begin, end].map(warp::uniform_register);
+        if warp::uniform(thread_idx_x() / 32) == LOADERS[0] {
+            load_dy::<P, R>(p, maps.dy, place, ring, blocks);
+        } else {
+            load_x::<P, R>(p, maps.x, place, ring, blocks);
         }
         if share.shift > 0 {
             cluster::wait();
@@ -38,36 +42,63 @@ pub(in super::super) unsafe fn run<P: Product<R, 1>, E: Half, const R: usize>(p:
     }
 }
 
-/// Loads stage after stage.
+/// Loads dy's part of stage after stage, those of blocks of positions `begin` to `end`.
+///
+/// All threads of a warp compute where, so that addresses are computed once for all of them, and one queues the copies.
 ///
 /// # Safety
-/// As [`run`]; one thread.
+/// As [`run`]; all threads of one warp.
 #[inline(always)]
-unsafe fn produce<P: Product<R, 1>, const R: usize>(
+unsafe fn load_dy<P: Product<R, 1>, const R: usize>(
     p: &ConvWgradParams,
-    maps: &Maps,
+    map: MapAddress,
     place: WgradPlace,
     mut ring: Ring,
-    begin: u32,
-    end: u32,
+    [begin, end]: [u32; 2],
 ) {
-    let tile = P::TILE;
+    let k = (place.group * p.group_k + place.m) as i32;
+    schedule::wait_for_predecessors();
+    let mut block = begin;
+    while block < end {
+        mbarrier::wait(ring.empty(), ring.parity ^ 1);
+        if warp::elect() {
+            let bar = ring.full();
+            mbarrier::arrive_expect_bytes(bar, P::TILE.a_bytes());
+            tma::load_2d(ring.a(), map, bar, [k, (block * GEMM_K) as i32]);
+        }
+        ring.advance();
+        block += 1;
+    }
+}
+
+/// Loads x's part of them.
+///
+/// # Safety
+/// As [`load_dy`].
+#[inline(always)]
+unsafe fn load_x<P: Product<R, 1>, const R: usize>(
+    p: &ConvWgradParams,
+    map: MapAddress,
+    place: WgradPlace,
+    mut ring: Ring,
+    [begin, end]: [u32; 2],
+) {
     // Columns behind the last panel are never stored, so they need not be loaded.
-    let two = tile.gemm_n > PANEL && place.panel + 1 < p.n_panels;
+    let two = P::TILE.gemm_n > PANEL && place.panel + 1 < p.n_panels;
     let first = Panel::new(p, place.group, place.panel).here();
     let second = Panel::new(p, place.group, place.panel + 1).here();
-    let k = (place.group * p.group_k + place.m) as i32;
     let mut window = Window::new(p, begin * GEMM_K).here();
     schedule::wait_for_predecessors();
     let mut block = begin;
     while block < end {
         mbarrier::wait(ring.empty(), ring.parity ^ 1);
-        mbarrier::arrive_expect_bytes(ring.full(), tile.a_bytes() + PANEL_BYTES + if two { PANEL_BYTES } else { 0 });
-        let bar = ring.full();
-        tma::load_2d(ring.a(), maps.dy, bar, [k, (block * GEMM_K) as i32]);
-        first.load(p, maps.x, ring.b(), bar, &window);
-        if two {
-            second.load(p, maps.x, ring.b() + PANEL_BYTES, bar, &window);
+        if warp::elect() {
+            let bar = ring.full();
+            mbarrier::arrive_expect_bytes(bar, PANEL_BYTES + if two { PANEL_BYTES } else { 0 });
+            first.load(p, map, ring.b(), bar, &window);
+            if two {
+                second.load(p, map, ring.b() + PANEL_BYTES, bar, &window);
+            }
         }
         ring.advance();
         block += 1;

@@ -5,11 +5,14 @@
 //! taps; where one has no tap, the packed filter has zeros. One product then reads dy once for all of them, instead of
 //! once for every class of positions and three channels. Where that leaves columns unused, a block is several steps
 //! along H and W, as it is in `fprop`: its window is hardly larger, and there are fewer of them.
-//! A small kernel packs the filter into the workspace; the product is [`halo_wgmma`]'s, whose blocks are one step of
-//! `dgrad`, or [`im2col_wgmma`]'s, and its columns are written where they belong, in a tensor of any strides.
+//! A small kernel packs the filter into the workspace; the product is [`halo_wgmma`]'s, in `dgrad`, or [`im2col_wgmma`]'s,
+//! and its columns are written where they belong, in a tensor of any strides.
 //!
 //! [`halo_wgmma`]: super::halo_wgmma
 //! [`im2col_wgmma`]: super::im2col_wgmma
+
+#[cfg(test)]
+mod tests;
 
 use super::im2col_wgmma::{
     AxisClass, Class, Filter, KERNELS, MULTIPROCESSORS, Positions, Product, Spread, View, check_address, check_window,
@@ -41,9 +44,22 @@ const MAX_OF_STEP: i64 = 64;
 /// The largest distance between positions that the copy engine reads.
 const MAX_STEP: i64 = 8;
 
-/// The tile of a config, unless the halo's kernel computes it.
-fn gather_tile(config: Config) -> Option<ConvTile> {
-    KERNELS.iter().any(|row| row.symbol == config.0).then(|| row(config).tile)
+/// What computes the product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kernel {
+    /// Gathers the positions of a tile.
+    Gather(ConvTile),
+    /// Reads a tile with its halo once.
+    Halo(halo_wgmma::Form),
+}
+
+impl Kernel {
+    fn of(config: Config) -> Self {
+        match KERNELS.iter().any(|row| row.symbol == config.0) {
+            true => Kernel::Gather(row(config).tile),
+            false => Kernel::Halo(halo_wgmma::row(config).form),
+        }
+    }
 }
 
 /// `fprop` and `dgrad` of few channels to write.
@@ -58,56 +74,57 @@ impl Algorithm<ConvProblem> for SpreadColumns {
         check_hopper(context)?;
         // The product is fprop's: the packed filter lies with the channels of the sum contiguous.
         let dtype = problem.x().dtype();
-        let halo = Packing::of(problem, None).and_then(|packing| packing.view(problem, None));
-        let halo = halo.map(|view| halo_view(&view));
         let with_halo = halo_wgmma::KERNELS
             .iter()
             .filter(|row| row.pass == "fprop" && row.dtype == dtype)
-            .filter(|row| halo.as_ref().is_ok_and(|halo| halo.fits(row.form)))
+            .filter(|row| {
+                let view = Packing::of(problem, Kernel::Halo(row.form)).and_then(|packing| packing.view(problem));
+                view.is_ok_and(|view| halo_view(&view).fits(row.form))
+            })
             .map(|row| Config(row.symbol));
         let fits = KERNELS.iter().filter(|row| {
-            let tile = Some(row.tile);
+            let tile = Kernel::Gather(row.tile);
             row.pass == "fprop"
                 && row.dtype == dtype
                 && TILES.contains(&row.tile)
                 && Packing::of(problem, tile)
-                    .and_then(|packing| packing.view(problem, tile))
+                    .and_then(|packing| packing.gathered_view(problem))
                     .is_ok_and(|view| view.fits(row.tile))
         });
         let configs: Vec<_> = with_halo.chain(fits.map(|row| Config(row.symbol))).collect();
         if configs.is_empty() {
             // What stands in the way of the plainest one.
-            Packing::of(problem, Some(GATHER_256X64))?.view(problem, Some(GATHER_256X64))?;
+            Packing::of(problem, Kernel::Gather(GATHER_256X64))?.gathered_view(problem)?;
         }
         Ok(configs)
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
-        Packing::of(problem, gather_tile(config)).map_or(0, |packing| 2 * packing.n_elems() as u64)
+        Packing::of(problem, Kernel::of(config)).map_or(0, |packing| 2 * packing.n_elems() as u64)
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
         /// Launching and ending a kernel more.
         const PACKING_US: f64 = 3.0;
-        let tile = gather_tile(config);
-        let view = Packing::of(problem, tile).and_then(|packing| packing.view(problem, tile));
+        let kernel = Kernel::of(config);
+        let view = Packing::of(problem, kernel).and_then(|packing| packing.view(problem));
         let Ok(view) = view else { return f64::INFINITY };
         let streaming = crate::select::cost::streaming_us(problem, context);
-        let products_us = match tile {
-            Some(tile) => view.products_us(tile, context),
-            None => halo_view(&view).products_us(halo_wgmma::row(config).form, context),
+        let products_us = match kernel {
+            Kernel::Gather(tile) => view.products_us(tile, context),
+            Kernel::Halo(form) => halo_view(&view).products_us(form, context),
         };
         PACKING_US + streaming.max(products_us)
     }
 
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
-        let tile = gather_tile(config);
-        let packing = Packing::of(problem, tile).map_err(refused)?;
-        let view = packing.view(problem, tile).map_err(refused)?;
-        let product = match tile {
-            None => Columns::Halo(Box::new(halo_wgmma::Product::new(halo_view(&view), config, context)?)),
-            Some(tile) => {
+        let kernel = Kernel::of(config);
+        let packing = Packing::of(problem, kernel).map_err(refused)?;
+        let view = packing.view(problem).map_err(refused)?;
+        let product = match kernel {
+            Kernel::Halo(_) => Columns::Halo(Box::new(halo_wgmma::Product::new(halo_view(&view), config, context)?)),
+            Kernel::Gather(tile) => {
                 let function = context.function(config.0)?;
                 function.allow_dynamic_shared(tile.smem_bytes() as usize)?;
                 Columns::Gather(Box::new(Product::new(view, function, tile, context)))
@@ -127,7 +144,7 @@ fn halo_view(view: &View) -> halo_wgmma::View {
         filter: view.filter,
         class: view.classes[0],
         extents: view.written.extents,
-        step: [1; 3],
+        step: view.step,
         groups: 1,
         channels: view.group_read,
         columns: view.group_written,
@@ -172,33 +189,45 @@ fn window(pass: ConvPass, axis: ConvAxis, filter: i64, block: i64) -> [i64; 2] {
 }
 
 impl Packing {
-    /// For a tile of gathered positions, or for the kernel that reads the halo once.
-    fn of(problem: &ConvProblem, tile: Option<ConvTile>) -> Result<Self, Refusal> {
+    /// The blocks that are fewest products for a kernel.
+    fn of(problem: &ConvProblem, kernel: Kernel) -> Result<Self, Refusal> {
         tma_type(problem.x().dtype())?;
         let one = Packing::by(problem, 8, [1; 2])?;
-        let Some(tile) = tile else {
-            if one.pass == ConvPass::Fprop || one.channels >= 32 {
-                let (pass, channels) = (one.pass, one.channels);
-                let reason = format!("takes dgrad of up to 31 channels with the halo, given {pass} of {channels}");
-                return Err(Refusal::new(reason));
-            }
-            return Ok(one);
-        };
-        // Blocks that are fewest products.
+        let (pass, channels) = (one.pass, one.channels);
+        if matches!(kernel, Kernel::Halo(_)) && (pass == ConvPass::Fprop || channels >= 32) {
+            let reason = format!("takes dgrad of up to 31 channels with the halo, given {pass} of {channels}");
+            return Err(Refusal::new(reason));
+        }
+        let most_columns = i64::from(match kernel {
+            Kernel::Gather(tile) => tile.gemm_n,
+            Kernel::Halo(form) => form.gemm_n(),
+        });
         let written = one.written_extents(problem);
         let steps = |i: usize| {
             let [of_block, read] = one.step(i);
             (written[1 + i] / of_block).min(MAX_STEP / read).max(1)
         };
         let sizes = (1..=steps(0)).flat_map(|h| (1..=steps(1)).map(move |w| [h, w]));
-        let columns = i64::from(tile.gemm_n);
         let packings = sizes.filter_map(|steps| {
-            (one.columns * steps[0] * steps[1] <= columns).then(|| Packing::by(problem, 8, steps).ok()).flatten()
+            (one.columns * steps[0] * steps[1] <= most_columns).then(|| Packing::by(problem, 8, steps).ok()).flatten()
         });
         // A block of one position is what other methods do without packing.
         let packings = packings.filter(|packing| packing.block() != [1; 2]);
-        packings.min_by_key(|packing| packing.products(problem, tile)).ok_or_else(|| {
-            Refusal::new(format!("takes blocks of several positions, given {} columns for one", one.columns))
+        let least = match kernel {
+            Kernel::Gather(tile) => packings.min_by_key(|packing| packing.products(problem, tile)),
+            Kernel::Halo(form) => {
+                let cycles = packings.filter_map(|packing| {
+                    let view = packing.view(problem).ok().filter(|view| halo_view(view).fits(form))?;
+                    Some((halo_view(&view).least_cycles(form)?, packing))
+                });
+                cycles.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, packing)| packing)
+            }
+        };
+        least.ok_or_else(|| {
+            let columns = one.columns;
+            Refusal::new(format!(
+                "takes blocks of several positions and {most_columns} columns, given {columns} for one"
+            ))
         })
     }
 
@@ -303,9 +332,22 @@ impl Packing {
         }
     }
 
-    fn view(&self, problem: &ConvProblem, tile: Option<ConvTile>) -> Result<View, Refusal> {
+    /// What is read, by its name.
+    fn read(&self, problem: &ConvProblem) -> Result<(&'static str, Positions), Refusal> {
         let (name, read) = if self.pass == ConvPass::Fprop { ("x", problem.x()) } else { ("dy", problem.y()) };
-        let read = Positions::of(name, read, false)?;
+        Ok((name, Positions::of(name, read, false)?))
+    }
+
+    /// [`Packing::view`], unless the copy engine does not gather its windows.
+    fn gathered_view(&self, problem: &ConvProblem) -> Result<View, Refusal> {
+        let ((name, read), view) = (self.read(problem)?, self.view(problem)?);
+        let class = view.classes[0];
+        check_window(name, &read, &class.window(view.step), class.last_offset(), view.a_access)?;
+        Ok(view)
+    }
+
+    fn view(&self, problem: &ConvProblem) -> Result<View, Refusal> {
+        let (_, read) = self.read(problem)?;
         let written = self.blocks(problem);
         let filter = Filter {
             k: self.columns,
@@ -317,9 +359,6 @@ impl Packing {
         let class = self.class(&written);
         let step = [self.depth.0.stride, self.step(0)[1] * self.steps[0], self.step(1)[1] * self.steps[1]];
         let a_access = if problem.axes().len() < 3 { access::IM2COL_2D } else { access::IM2COL_3D };
-        if tile.is_some() {
-            check_window(name, &read, &class.window(step), class.last_offset(), a_access)?;
-        }
         if written.count() > i64::from(i32::MAX) {
             return Err(Refusal::new(format!("counts up to {} blocks, given {}", i32::MAX, written.count())));
         }
@@ -414,163 +453,5 @@ impl Launch for SpreadLaunch {
             Columns::Gather(product) => product.launch(stream, addresses, call.alpha, call.beta),
             Columns::Halo(product) => product.launch(stream, addresses, call.alpha, call.beta),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kernel_abi::ops::conv::index::{input_position, output_position};
-
-    /// What a written position meets: a position that is read, and a tap.
-    type Met = [[i64; 3]; 2];
-
-    fn formula(problem: &ConvProblem, at: [i64; 3]) -> Vec<Met> {
-        let shape = problem.shape();
-        let mut met = Vec::new();
-        let fprop = problem.conv_pass() == ConvPass::Fprop;
-        let along = |i: usize| {
-            let ConvAxis { padding, stride, dilation, .. } = shape.axes[i];
-            let extent = if fprop { shape.image[i] } else { shape.output[i] };
-            let meets = move |tap: i64| {
-                let read = match fprop {
-                    true => input_position(at[i], tap, padding, stride, dilation),
-                    false => output_position(at[i], tap, padding, stride, dilation),
-                };
-                (read, tap)
-            };
-            (0..shape.filter[i]).map(meets).filter(|&(p, _)| p >= 0 && p < extent).collect::<Vec<_>>()
-        };
-        for (z, t) in along(0) {
-            for &(p, r) in &along(1) {
-                met.extend(along(2).into_iter().map(|(q, s)| [[z, p, q], [t, r, s]]));
-            }
-        }
-        met.sort_unstable();
-        met
-    }
-
-    /// The tap of a column at a position of the window, as the packing kernel finds it.
-    fn tap(p: &ConvPackSpreadParams, column: i64, [t, i, j]: [i64; 3]) -> Option<(i64, [i64; 3])> {
-        let (rest, c) = (column / p.channels, column % p.channels);
-        let (a, b) = (rest / p.block[1], rest % p.block[1]);
-        let (r, s) = (p.tap(0, a, i), p.tap(1, b, j));
-        let inside = r >= 0 && r < p.filter[0] && s >= 0 && s < p.filter[1];
-        // Distances along the depth, taken as 1.
-        let depth = (p.depth[1] + t * p.depth[2]) / p.depth[2].abs().max(1);
-        inside.then_some((c, [depth, r, s]))
-    }
-
-    fn check(problem: &ConvProblem, packing: &Packing, view: &View) {
-        let (shape, params) = (problem.shape(), packing.params(problem));
-        let spread = view.spread.unwrap();
-        let [class] = view.classes[..] else { panic!("{problem}: one class") };
-        let mut written = 0;
-        let blocks = view.written.extents;
-        for (z, h, w) in
-            (0..blocks[0]).flat_map(|z| (0..blocks[1]).flat_map(move |h| (0..blocks[2]).map(move |w| (z, h, w))))
-        {
-            for column in 0..packing.columns {
-                let (rest, c) = (column / spread.counts[2], column % spread.counts[2]);
-                let (a, b) = (rest / spread.counts[1], rest % spread.counts[1]);
-                let at = [z, h * spread.counts[0] + a, w * spread.counts[1] + b];
-                if at[1] >= spread.extents[0] || at[2] >= spread.extents[1] {
-                    continue;
-                }
-                written += 1;
-                let mut met = Vec::new();
-                for t in 0..class.axes[0].n_taps {
-                    for i in 0..class.axes[1].n_taps {
-                        for j in 0..class.axes[2].n_taps {
-                            let (block, tap_at) = ([z, h, w], [t, i, j]);
-                            let read: [i64; 3] = std::array::from_fn(|x| {
-                                let axis = class.axes[x];
-                                axis.base + block[x] * view.step[x] + tap_at[x] * axis.tap_offset
-                            });
-                            let fprop = packing.pass == ConvPass::Fprop;
-                            let extents = if fprop { shape.image } else { shape.output };
-                            let inside = (0..3).all(|x| read[x] >= 0 && read[x] < extents[x]);
-                            if let Some((channel, filter)) = tap(&params, column, tap_at).filter(|_| inside) {
-                                assert_eq!(channel, c);
-                                met.push([read, filter]);
-                            }
-                        }
-                    }
-                }
-                met.sort_unstable();
-                assert_eq!(met, formula(problem, at), "{problem}: {packing:?} {at:?}");
-            }
-        }
-        assert_eq!(written, packing.channels * packing.written_extents(problem).iter().product::<i64>(), "{problem}");
-    }
-
-    #[test]
-    fn blocks_meet_what_the_formula_says() {
-        for text in [
-            "conv:dgrad pad=1x1 stride=1x1 dx=1x3x9x11:bf16:nhwc w=16x3x3x3:bf16:nhwc",
-            "conv:dgrad pad=3x3 stride=2x2 dx=1x3x13x12:bf16:nhwc w=64x3x7x7:bf16",
-            "conv:dgrad pad=2x0 stride=3x1 dil=1x2 dx=1x2x10x9:bf16 w=32x2x5x3:bf16 dy=1x32x4x5:bf16:nhwc",
-            "conv:dgrad pad=0x0 stride=4x4 dx=1x1x9x10:bf16:nhwc w=16x1x2x3:bf16:nhwc",
-            "conv:dgrad pad=1x1x1 stride=1x1x1 dx=1x1x4x9x10:bf16:nhwc w=32x1x3x3x3:bf16:nhwc",
-            "conv:dgrad pad=0x0x0 stride=1x1x1 dx=1x3x5x8x9:bf16:nhwc w=32x3x3x3x3:bf16:nhwc",
-            "conv:fprop pad=1x1 stride=1x1 x=2x16x9x11:bf16:nhwc w=12x16x3x3:bf16:nhwc",
-            "conv:fprop pad=2x0 stride=2x1 dil=1x2 x=1x16x13x12:bf16:nhwc w=3x16x5x3:bf16",
-            "conv:fprop pad=1x1x1 stride=1x1x1 x=1x32x4x9x10:bf16:nhwc w=32x32x3x3x3:bf16:nhwc",
-            "conv:fprop pad=1x0x1 stride=2x1x2 dil=2x1x1 x=1x8x8x9x10:bf16:nhwc w=5x8x2x3x2:bf16:nhwc",
-            "conv:dgrad pad=2x1x1 stride=1x2x2 dil=2x1x1 dx=1x4x5x8x9:bf16:nhwc w=40x4x2x3x3:bf16:nhwc",
-        ] {
-            let problem: ConvProblem = text.parse().unwrap();
-            for tile in TILES.map(Some).into_iter().chain([None]) {
-                if tile.is_none() && problem.conv_pass() == ConvPass::Fprop {
-                    continue;
-                }
-                let packing = Packing::of(&problem, tile).unwrap_or_else(|refusal| panic!("{text}: {}", refusal.0));
-                let view = packing.view(&problem, tile).unwrap_or_else(|refusal| panic!("{text}: {}", refusal.0));
-                assert!(packing.columns <= tile.map_or(MAX_OF_STEP, |tile| i64::from(tile.gemm_n)));
-                assert!(view.step.iter().all(|&step| step <= MAX_STEP));
-                assert!(tile.is_some() || packing.steps == [1; 2]);
-                check(&problem, &packing, &view);
-            }
-            for steps in [[1, 1], [2, 1], [3, 2], [1, 5], [4, 4]] {
-                let packing = Packing::by(&problem, 8, steps).unwrap();
-                let view = packing.view(&problem, Some(GATHER_256X64));
-                if (0..2).any(|i| packing.step(i)[1] * steps[i] > MAX_STEP) {
-                    assert!(view.unwrap_err().0.contains("strides up to 8"));
-                    continue;
-                }
-                let view = view.unwrap();
-                check(&problem, &packing, &view);
-            }
-        }
-    }
-
-    #[test]
-    fn blocks_are_large_where_columns_are_few() {
-        let packing = |text: &str, tile: ConvTile| {
-            let problem = text.parse().unwrap();
-            let packing = Packing::of(&problem, Some(tile)).unwrap();
-            (packing.columns, packing.steps, packing.products(&problem, tile))
-        };
-        let same =
-            packing("conv:fprop pad=1x1x1 x=2x32x128x128x128:bf16:nhwc w=32x32x3x3x3:bf16:nhwc", GATHER_128X128_P32);
-        assert_eq!((same.0, same.1), (128, [2, 2]));
-        let one =
-            packing("conv:dgrad pad=1x1x1 dx=2x1x128x128x128:bf16:nhwc w=32x1x3x3x3:bf16:nhwc", GATHER_256X64_P32);
-        assert!(one.0 >= 40 && one.2 <= 300, "{one:?}");
-        let three = packing("conv:dgrad dx=1x3x116x132x132:bf16:nhwc w=32x3x3x3x3:bf16:nhwc", GATHER_256X64_P32);
-        assert!(three.0 >= 36 && three.2 <= 300, "{three:?}");
-        // A strided one has its columns.
-        let stem = packing("conv:dgrad pad=3 stride=2 dx=256x3x224x224:bf16:nhwc w=64x3x7x7:bf16:nhwc", GATHER_256X64);
-        println!("{one:?} {three:?} {stem:?}");
-    }
-
-    #[test]
-    fn refusals_say_why() {
-        let refusal = |text: &str| Packing::of(&text.parse().unwrap(), Some(GATHER_256X64)).err().unwrap().0;
-        let strided = refusal("conv:dgrad pad=1 stride=2x1x1 dx=1x1x4x9x10:bf16:nhwc w=32x1x3x3x3:bf16:nhwc");
-        assert!(strided.contains("dgrad of stride 1 along the depth, given 2"), "{strided}");
-        assert!(refusal("conv:dgrad pad=1 dx=1x1x9:bf16:nhwc w=32x1x3:bf16:nhwc").contains("two or three axes"));
-        assert!(refusal("conv:dgrad pad=1 dx=1x72x9x9:bf16:nhwc w=32x72x3x3:bf16:nhwc").contains("up to 64 columns"));
-        assert!(refusal("conv:fprop pad=1 x=1x64x9x9:bf16:nhwc w=64x64x3x3:bf16:nhwc").contains("given 64 columns"));
     }
 }
