@@ -175,8 +175,11 @@ enum Side {
     Theirs,
 }
 
-/// A candidate this close to the best one is timed in turns with it: the search is not that exact.
+/// A candidate this close to the best one is timed in turns with it: the search is not that exact, and its short bursts run
+/// at higher clocks than the turns, in which what takes less power may be faster.
 const CLOSE: f64 = 1.05;
+/// So many of a side at most.
+const FINALISTS: usize = 3;
 
 /// The checks of one problem's results, on its first set.
 struct Checks<'a> {
@@ -207,7 +210,7 @@ impl<'a> Checks<'a> {
         Ok(Checks { session, work, set, standard })
     }
 
-    /// The best candidate whose result is right, and the next one if it is close.
+    /// The best candidate whose result is right, and the next ones if they are close.
     fn right<'c>(
         &self,
         candidates: Vec<Tried<'c>>,
@@ -224,7 +227,7 @@ impl<'a> Checks<'a> {
                 Ok(()) => right.push(tried),
                 Err(e) => row.remark(&format!("WRONG {}: {e:#}", tried.call.name())),
             }
-            if right.len() == 2 {
+            if right.len() == FINALISTS {
                 break;
             }
         }
