@@ -175,9 +175,9 @@ enum Side {
     Theirs,
 }
 
-/// A candidate this close to the best one is timed in turns with it: the search is not that exact, and its short bursts run
-/// at higher clocks than the turns, in which what takes less power may be faster.
-const CLOSE: f64 = 1.05;
+/// A candidate this close to the best one is timed in turns with it: the search tries one after the other in short bursts,
+/// and the first ones on a GPU that is yet cool, at higher clocks; in turns, what takes less power may be faster.
+const CLOSE: f64 = 1.1;
 /// So many of a side at most.
 const FINALISTS: usize = 3;
 

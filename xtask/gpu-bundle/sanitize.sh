@@ -66,11 +66,14 @@ halo_dgrad_wgmma_f16_128x256_d32_sm90 | conv:dgrad pad=1x1 dx=1x136x19x33:f16:nh
 halo_fprop_wgmma_bf16_64x256_d32_resident_sm90 | conv:fprop pad=1x1 x=2x32x19x33:bf16:nhwc w=40x32x3x3:bf16:nhwc
 halo_fprop_wgmma_bf16_64x256_d32_sm90 | conv:fprop pad=1x1 stride=2x2 x=2x32x19x33:bf16:nhwc w=40x32x3x3:bf16:nhwc
 halo_fprop_wgmma_bf16_64x256_resident_sm90 | conv:fprop pad=1x1 groups=2 x=5x128x7x7:bf16:nhwc w=128x64x3x3:bf16:nhwc
+halo_fprop_wgmma_bf16_64x256_d32_resident_sm90 | conv:fprop pad=1x1 x=150x8x9x31:bf16:nhwc w=24x8x3x3:bf16:nhwc
+halo_fprop_wgmma_bf16_64x256_sm90 | conv:dgrad pad=3x3 stride=2x2 dx=2x3x30x32:bf16:nhwc w=64x3x7x7:bf16:nhwc
 halo_fprop_wgmma_bf16_64x64_sm90 | conv:fprop pad=1x1 x=3x128x7x7:bf16:nhwc w=72x128x3x3:bf16:nhwc
 halo_wgmma_split | conv:wgrad pad=1x1 x=2x64x28x28:bf16:nhwc dw=64x64x3x3:bf16:nhwc
 halowgrad_wgmma_bf16_64x96_sm90 | conv:wgrad pad=1x1 x=2x32x28x28:bf16:nhwc dw=24x32x3x3:bf16:nhwc
 im2col_wgmma | conv:dgrad pad=1x1 stride=2x2 dx=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
 im2col_wgmma | conv:fprop pad=1x1 x=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
+fprop_im2col_wgmma_bf16_128x128_sm90 | conv:fprop pad=1x1 x=70x8x23x23:bf16:nhwc w=136x8x3x3:bf16:nhwc
 im2col_wgmma_cluster | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=64x256x3x3:bf16:nhwc
 convcluster_fprop_wgmma_bf16_64x64_s12_sm90 | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=64x256x3x3:bf16:nhwc
 convcluster_dgrad_wgmma_f16_128x64_s8_sm90+cluster2 | conv:dgrad pad=1x1 dx=2x256x7x7:f16:nhwc w=256x256x3x3:f16:nhwc

@@ -199,7 +199,7 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=1x1 stride=1x1 x=3x3x14x20:T:nhwc w=64x3x3x3:T:nhwc",
     // Several tiles for each of the consumers that take turns.
     "pad=1x1 stride=1x1 x=150x8x9x31:T:nhwc w=24x8x3x3:T:nhwc",
-    "pad=1x1 stride=1x1 x=70x8x23x23:T:nhwc w=136x8x3x3:T:nhwc",
+    "pad=0x0 stride=1x1 x=70x8x23x23:T:nhwc w=72x8x1x1:T:nhwc",
     // Sums that a cluster shares: tails of rows, columns and panels, strides of which some classes have fewer panels than
     // there are blocks, groups.
     "pad=1x1 stride=1x1 x=1x128x5x7:T:nhwc w=72x128x3x3:T:nhwc",

@@ -226,7 +226,7 @@ impl Packing {
         least.ok_or_else(|| {
             let columns = one.columns;
             Refusal::new(format!(
-                "takes blocks of several positions and {most_columns} columns, given {columns} for one"
+                "takes blocks of several positions of up to {most_columns} columns, given {columns} columns for one"
             ))
         })
     }
