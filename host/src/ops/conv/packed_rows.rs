@@ -10,11 +10,12 @@
 //! [`im2col_wgmma`]: super::im2col_wgmma
 //! [`halo_wgmma`]: super::halo_wgmma
 
+use super::halo_wgmma::{self, EitherProduct};
 use super::im2col_wgmma::{
-    AxisClass, Class, Filter, KERNELS, Positions, Product, Row, SplitSum, Spread, View, WGRAD_KERNELS, WgradRow,
-    WgradView, Window, check_address, check_window, classes, row, tma_type,
+    AxisClass, Class, Filter, KERNELS, Positions, Row, SplitSum, Spread, View, WGRAD_KERNELS, WgradRow, WgradView,
+    Window, check_address, check_window, classes, row, tma_type,
 };
-use super::{ConvMode, ConvPass, ConvProblem, halo_wgmma};
+use super::{ConvMode, ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch, linear_grid};
 use crate::plan::{Call, Launch};
@@ -122,13 +123,9 @@ impl Algorithm<ConvProblem> for PackedRows {
         let view = packing.view(problem).map_err(refused)?;
         let written = if problem.conv_pass() == ConvPass::Dgrad { "dx" } else { "y" };
         let product = if halo_wgmma::KERNELS.iter().any(|row| row.symbol == config.0) {
-            let halo = packing.halo_view(problem, &view);
-            Windows::Halo(Box::new(halo_wgmma::Product::new(halo, config, context)?))
+            EitherProduct::halo(packing.halo_view(problem, &view), config, context)?
         } else {
-            let tile = row(config).tile;
-            let function = context.function(config.0)?;
-            function.allow_dynamic_shared(tile.smem_bytes() as usize)?;
-            Windows::Gather(Box::new(Product::new(view, function, tile, context)))
+            EitherProduct::gather(view, config, context)?
         };
         Ok(Box::new(PackedLaunch { pack, product, written, packing }))
     }
@@ -398,33 +395,24 @@ impl Packing {
 struct PackedLaunch {
     packing: Packing,
     pack: Function,
-    product: Windows,
+    /// The product of windows and packed filter.
+    product: EitherProduct,
     /// The tensor that is written.
     written: &'static str,
-}
-
-/// The product of windows and packed filter.
-enum Windows {
-    Gather(Box<Product>),
-    Halo(Box<halo_wgmma::Product>),
 }
 
 impl Launch for PackedLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         // x, or dy, and w lie anyhow: element by element.
         let [x, w, y] = [0, 1, 2].map(|operand| call.address(operand));
-        if matches!(&self.product, Windows::Gather(product) if product.writes_by_map()) {
+        if matches!(&self.product, EitherProduct::Gather(product) if product.writes_by_map()) {
             check_address(self.written, y)?;
         }
         let packed_x = call.workspace_address();
         let packed_w = packed_x + self.packing.behind_x();
         self.packing.x.launch(&self.pack, stream, x, packed_x)?;
         self.packing.w.launch(&self.pack, stream, w, packed_w)?;
-        let addresses = [packed_x, packed_w, y];
-        match &self.product {
-            Windows::Gather(product) => product.launch(stream, addresses, call.alpha, call.beta),
-            Windows::Halo(product) => product.launch(stream, addresses, call.alpha, call.beta),
-        }
+        self.product.launch(stream, [packed_x, packed_w, y], call.alpha, call.beta)
     }
 }
 

@@ -16,7 +16,7 @@ mod cut;
 mod tests;
 
 use super::im2col_wgmma::{Class, Filter, Positions, Spread, check_address, classes, tma_type};
-use super::{ConvPass, ConvProblem};
+use super::{ConvPass, ConvProblem, im2col_wgmma};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, div_ceil, launch};
 use crate::plan::{Call, Launch};
@@ -320,15 +320,13 @@ impl View {
         let [_, block_w, channels] = self.spread.counts;
         let run = block_w * channels;
         let is_block = self.spread.counts[..2] != [1, 1];
-        let takes_blocks = form.gemm_n == PANEL;
         // Rows of a block whose fours of elements are four elements of a row of what is written, and all inside or outside.
         let fours = [self.strides[0], self.strides[1], row, run, self.spread.extents[1] * channels];
+        let by_fours = form.gemm_n == PANEL && column == channels && fours.iter().all(|value| value % 4 == 0);
         let whole = match all {
             _ if channel != 1 => 0,
-            _ if is_block => match takes_blocks && column == channels && fours.iter().all(|value| value % 4 == 0) {
-                true => STORES_QUADS,
-                false => 0,
-            },
+            _ if is_block && by_fours => STORES_QUADS,
+            _ if is_block => 0,
             all if all % 8 == 0 => 16,
             all if all % 4 == 0 => 8,
             _ => 0,
@@ -458,14 +456,43 @@ impl Product {
         params.a_map = self.view.read_map(context, read, &self.cut, depth)?;
         params.b_map = self.view.filter.map(context, self.view.data_type, filter, rows, columns)?;
         params.out = written;
-        params.stores_whole = match params.stores_whole {
-            whole if written.is_multiple_of(16) => whole,
-            16 if written.is_multiple_of(8) => 8,
-            whole if written.is_multiple_of(8) => whole,
-            _ => 0,
-        };
+        if params.stores_whole == 16 && !written.is_multiple_of(16) {
+            params.stores_whole = 8;
+        }
+        if !written.is_multiple_of(8) {
+            params.stores_whole = 0;
+        }
         (params.alpha, params.beta) = (alpha as f32, beta as f32);
         launch(&self.function, &self.config, stream, &params)
+    }
+}
+
+/// A product by a kernel of this algorithm, or by one of [`im2col_wgmma`](super::im2col_wgmma) that gathers.
+pub(super) enum EitherProduct {
+    Gather(Box<im2col_wgmma::Product>),
+    Halo(Box<Product>),
+}
+
+impl EitherProduct {
+    /// The product of a view by the kernel of a config that gathers.
+    pub(super) fn gather(view: im2col_wgmma::View, config: Config, context: &Context) -> Result<Self, Error> {
+        let tile = im2col_wgmma::row(config).tile;
+        let function = context.function(config.0)?;
+        function.allow_dynamic_shared(tile.smem_bytes() as usize)?;
+        Ok(EitherProduct::Gather(Box::new(im2col_wgmma::Product::new(view, function, tile, context))))
+    }
+
+    /// The product of a view by the kernel of a config that reads the halo once.
+    pub(super) fn halo(view: View, config: Config, context: &Context) -> Result<Self, Error> {
+        Ok(EitherProduct::Halo(Box::new(Product::new(view, config, context)?)))
+    }
+
+    /// Queues it: see [`Product::launch`].
+    pub(super) fn launch(&self, stream: &Stream, addresses: [u64; 3], alpha: f64, beta: f64) -> Result<(), Error> {
+        match self {
+            EitherProduct::Gather(product) => product.launch(stream, addresses, alpha, beta),
+            EitherProduct::Halo(product) => product.launch(stream, addresses, alpha, beta),
+        }
     }
 }
 

@@ -14,11 +14,12 @@
 #[cfg(test)]
 mod tests;
 
+use super::halo_wgmma::{self, EitherProduct};
 use super::im2col_wgmma::{
-    AxisClass, Class, Filter, KERNELS, MULTIPROCESSORS, Positions, Product, Spread, View, check_address, check_window,
-    five, row, tma_type,
+    AxisClass, Class, Filter, KERNELS, MULTIPROCESSORS, Positions, Spread, View, check_address, check_window, five,
+    row, tma_type,
 };
-use super::{ConvAxis, ConvMode, ConvPass, ConvProblem, halo_wgmma};
+use super::{ConvAxis, ConvMode, ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, div_ceil, launch, linear_grid};
 use crate::plan::{Call, Launch};
@@ -77,10 +78,7 @@ impl Algorithm<ConvProblem> for SpreadColumns {
         let with_halo = halo_wgmma::KERNELS
             .iter()
             .filter(|row| row.pass == "fprop" && row.dtype == dtype)
-            .filter(|row| {
-                let view = Packing::of(problem, Kernel::Halo(row.form)).and_then(|packing| packing.view(problem));
-                view.is_ok_and(|view| halo_view(&view).fits(row.form))
-            })
+            .filter(|row| Packing::of(problem, Kernel::Halo(row.form)).is_ok())
             .map(|row| Config(row.symbol));
         let fits = KERNELS.iter().filter(|row| {
             let tile = Kernel::Gather(row.tile);
@@ -123,12 +121,8 @@ impl Algorithm<ConvProblem> for SpreadColumns {
         let packing = Packing::of(problem, kernel).map_err(refused)?;
         let view = packing.view(problem).map_err(refused)?;
         let product = match kernel {
-            Kernel::Halo(_) => Columns::Halo(Box::new(halo_wgmma::Product::new(halo_view(&view), config, context)?)),
-            Kernel::Gather(tile) => {
-                let function = context.function(config.0)?;
-                function.allow_dynamic_shared(tile.smem_bytes() as usize)?;
-                Columns::Gather(Box::new(Product::new(view, function, tile, context)))
-            }
+            Kernel::Halo(_) => EitherProduct::halo(halo_view(&view), config, context)?,
+            Kernel::Gather(_) => EitherProduct::gather(view, config, context)?,
         };
         let name = if problem.conv_pass() == ConvPass::Fprop { "x" } else { "dy" };
         Ok(Box::new(SpreadLaunch { name, pack: context.function(PACK[0])?, params: packing.params(problem), product }))
@@ -217,8 +211,9 @@ impl Packing {
             Kernel::Gather(tile) => packings.min_by_key(|packing| packing.products(problem, tile)),
             Kernel::Halo(form) => {
                 let cycles = packings.filter_map(|packing| {
-                    let view = packing.view(problem).ok().filter(|view| halo_view(view).fits(form))?;
-                    Some((halo_view(&view).least_cycles(form)?, packing))
+                    let view = halo_view(&packing.view(problem).ok()?);
+                    let cycles = view.least_cycles(form).filter(|_| view.fits(form))?;
+                    Some((cycles, packing))
                 });
                 cycles.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, packing)| packing)
             }
@@ -429,13 +424,8 @@ struct SpreadLaunch {
     name: &'static str,
     pack: Function,
     params: ConvPackSpreadParams,
-    product: Columns,
-}
-
-/// The product whose columns are spread.
-enum Columns {
-    Gather(Box<Product>),
-    Halo(Box<halo_wgmma::Product>),
+    /// The product whose columns are spread.
+    product: EitherProduct,
 }
 
 impl Launch for SpreadLaunch {
@@ -448,10 +438,6 @@ impl Launch for SpreadLaunch {
         let params = ConvPackSpreadParams { from: w, to: packed, ..self.params };
         let config = LaunchConfig { programmatic: true, ..linear_grid(params.n_elems, 256) };
         launch(&self.pack, &config, gpu_stream, &params)?;
-        let addresses = [read, packed, written];
-        match &self.product {
-            Columns::Gather(product) => product.launch(stream, addresses, call.alpha, call.beta),
-            Columns::Halo(product) => product.launch(stream, addresses, call.alpha, call.beta),
-        }
+        self.product.launch(stream, [read, packed, written], call.alpha, call.beta)
     }
 }
