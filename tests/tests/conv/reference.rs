@@ -245,6 +245,10 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=2x0 stride=1x1 x=2x72x21x19:T:nhwc w=12x72x3x3:T:nhwc",
     "pad=1x3 stride=1x1 x=3x64x19x33:T:nhwc w=132x64x3x3:T:nhwc",
     "pad=1x1x1 stride=1x1x1 x=1x64x4x17x20:T:nhwc w=20x64x3x3x3:T:nhwc",
+    // Channels of which three quarters of a row are multiplied, read in either pass, few and more to write.
+    "pad=1x1 stride=1x1 x=2x48x17x19:T:nhwc w=40x48x3x3:T:nhwc",
+    "pad=1x1 stride=1x1 x=2x136x9x11:T:nhwc w=40x136x3x3:T:nhwc",
+    "pad=2x1 stride=1x1 dil=2x1 x=2x40x13x9:T:nhwc w=136x40x3x3:T:nhwc mode=convolution",
     // Channels that 8 does not divide: by 4, by 2 and odd, read, written, or both; one tap, many, strides, three axes.
     "pad=1x1 stride=1x1 x=2x28x17x19:T:nhwc w=12x28x3x3:T:nhwc",
     "pad=1x1 stride=1x1 x=1x148x16x16:T:nhwc w=12x148x3x3:T:nhwc",

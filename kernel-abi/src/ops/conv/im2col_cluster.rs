@@ -18,6 +18,8 @@ pub const UNIT_ROWS: u32 = 8;
 
 /// Room for the barriers, which stand first: a full and an empty one a stage, and that of the exchange.
 const BARRIER_BYTES: u32 = 1024;
+/// Room for the addresses of rows, behind them.
+const ROWS_BYTES: u32 = 1024;
 /// What the stages are aligned to: the period of the 128-byte swizzle.
 const ALIGN: u32 = 1024;
 
@@ -38,6 +40,7 @@ macro_rules! tiles {
         // So many blocks fit a multiprocessor. Of two the second, of this kernel or the next, starts beside the first.
         const _: () = assert!($name.cluster_smem_bytes($name.stages) <= MULTIPROCESSOR_BYTES / $b - 1024);
         const _: () = assert!($name.exchange_barrier_at() + 8 <= BARRIER_BYTES);
+        const _: () = assert!($name.gemm_m * 8 <= ROWS_BYTES);
     )* };
 }
 
@@ -52,6 +55,8 @@ tiles! {
     CLUSTER_64X64_S12 = [64 x 64, stages 12, blocks 1];
     /// The same with fewer bytes a product.
     CLUSTER_128X64_S8 = [128 x 64, stages 8, blocks 1];
+    /// Fewer still, at the price of an exchange of twice as much: for long sums, split over clusters of 4 or 8.
+    CLUSTER_128X128_S5 = [128 x 128, stages 5, blocks 1];
     /// `wgrad`.
     CLUSTER_WGRAD_64X64 = [64 x 64, stages 5, blocks 2];
     /// For more columns: fewer bytes a product.
@@ -77,9 +82,14 @@ impl ConvTile {
         2 * 8 * self.stages
     }
 
+    /// Where the addresses of the rows lie that a block writes.
+    pub const fn rows_at(self) -> u32 {
+        BARRIER_BYTES
+    }
+
     /// Where the sums of others arrive: those of a slice from each block, as much as a tile.
     pub const fn exchange_at(self) -> u32 {
-        BARRIER_BYTES
+        BARRIER_BYTES + ROWS_BYTES
     }
 
     /// Where the stages begin. They are last, so that a block asks for no more of them than it has panels.

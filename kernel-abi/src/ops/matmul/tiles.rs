@@ -59,6 +59,8 @@ tiles! {
     TILE_128X160 = [128 x 160, stages 4, cluster 1];
     /// For large problems with short sums, whose results' way out takes as long as some blocks of k.
     TURNS_128X160_C2 = [128 x 160, stages 5, cluster 2, in_turns true];
+    /// The same for shorter sums, whose results' way out is the longer one: room for three panels of each consumer's.
+    TURNS_128X160_S4_C2 = [128 x 160, stages 4, cluster 2, in_turns true];
     /// For the same where it leaves no more columns over: fewer bytes are loaded a product.
     TURNS_128X192_C2 = [128 x 192, stages 5, cluster 2, in_turns true];
     /// For the same with fewer columns, or where 160 leave more of them over.
@@ -230,11 +232,12 @@ impl MatmulTile {
     }
 
     /// Panels of c that each consumer keeps under way: as many as take turns evenly from tile to tile; there is no room
-    /// for two of three or more consumers, nor for three of those whose results go out beside the other's products.
+    /// for two of three or more consumers, nor for three of those whose results go out beside the other's products and
+    /// that have five stages.
     pub const fn panel_buffers(self) -> u32 {
         match self.gemm_n.div_ceil(Self::PANEL) {
             1 => 1,
-            3 if self.in_turns => 1,
+            3 if self.in_turns && self.stages > 4 => 1,
             _ if self.consumers() > 2 => 1,
             3 => 3,
             _ => 2,

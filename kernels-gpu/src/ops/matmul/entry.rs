@@ -10,7 +10,7 @@ use kernel_abi::ops::matmul::{
     FFMA_64X64, FFMA_128X128, MatmulBlockParams, MatmulBlockTile, MatmulPackParams, MatmulParams, MatmulPartialsParams,
     MatmulTile, MatmulTmaParams, TILE_64X16, TILE_64X32, TILE_64X64, TILE_64X128, TILE_128X16, TILE_128X32,
     TILE_128X64, TILE_128X128, TILE_128X160, TILE_128X256, TILE_128X256_C2, TILE_192X128, TILE_192X192, TILE_256X112,
-    TURNS_128X128, TURNS_128X128_C2, TURNS_128X160_C2, TURNS_128X192_C2,
+    TURNS_128X128, TURNS_128X128_C2, TURNS_128X160_C2, TURNS_128X160_S4_C2, TURNS_128X192_C2,
 };
 
 macro_rules! naive_entries {
@@ -153,6 +153,9 @@ macro_rules! product {
     };
     ($this:ident, $dtype:ident, TURNS_128X160_C2, $a:ident, $b:ident) => {
         product!($this, $dtype, TURNS_128X160_C2, 160, 80, 2, $a, $b);
+    };
+    ($this:ident, $dtype:ident, TURNS_128X160_S4_C2, $a:ident, $b:ident) => {
+        product!($this, $dtype, TURNS_128X160_S4_C2, 160, 80, 2, $a, $b);
     };
     ($this:ident, $dtype:ident, TURNS_128X192_C2, $a:ident, $b:ident) => {
         product!($this, $dtype, TURNS_128X192_C2, 192, 96, 2, $a, $b);

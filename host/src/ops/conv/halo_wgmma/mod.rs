@@ -45,6 +45,8 @@ pub(super) struct Form {
     gemm_n: u32,
     /// Channels that are read at a time.
     depth: u32,
+    /// How many of them are multiplied: where it is fewer, there are no others.
+    multiplied: u32,
     /// Bytes that the product instructions read from shared memory for each tap and `depth` channels of a tile.
     operand_bytes: u32,
     /// Whether the filter is resident, and each consumer has tiles of its own.
@@ -63,7 +65,7 @@ impl Form {
         const RATE: f64 = 2048.0;
         /// Bytes that product instructions were seen to read from shared memory in a cycle.
         const SHARED: f64 = 113.0;
-        let products = f64::from(self.tile_m) * f64::from(self.gemm_n) * f64::from(self.depth);
+        let products = f64::from(self.tile_m) * f64::from(self.gemm_n) * f64::from(self.multiplied);
         (products / RATE).max(f64::from(self.operand_bytes) / SHARED)
     }
 }
@@ -81,23 +83,33 @@ macro_rules! rows {
 
 /// Four steps of four instructions with 64 positions as rows.
 const P256_C16: Form =
-    Form { tile_m: TILE_M, gemm_n: 16, depth: 64, operand_bytes: 16 * (64 + 16) * 32, resident: false };
+    Form { tile_m: TILE_M, gemm_n: 16, depth: 64, multiplied: 64, operand_bytes: 16 * (64 + 16) * 32, resident: false };
 const P256_C16_RESIDENT: Form = Form { resident: true, ..P256_C16 };
 /// Four steps of an instruction with 64 channels as rows and 64 positions as columns, of each consumer for every other tap.
-const C64_P64: Form =
-    Form { tile_m: FEW_POSITIONS, gemm_n: 64, depth: 64, operand_bytes: 4 * (64 + 64) * 32, resident: false };
+const C64_P64: Form = Form {
+    tile_m: FEW_POSITIONS,
+    gemm_n: 64,
+    depth: 64,
+    multiplied: 64,
+    operand_bytes: 4 * (64 + 64) * 32,
+    resident: false,
+};
 /// Four steps of two instructions with 64 channels as rows and half of the positions as columns.
 const C64_P256: Form =
-    Form { tile_m: TILE_M, gemm_n: 64, depth: 64, operand_bytes: 8 * (64 + 128) * 32, resident: false };
+    Form { tile_m: TILE_M, gemm_n: 64, depth: 64, multiplied: 64, operand_bytes: 8 * (64 + 128) * 32, resident: false };
 /// Two steps of them: for up to 32 channels to read, and others of which it leaves fewer over.
-const C64_P256_D32: Form = Form { depth: 32, operand_bytes: 4 * (64 + 128) * 32, ..C64_P256 };
+const C64_P256_D32: Form = Form { depth: 32, multiplied: 32, operand_bytes: 4 * (64 + 128) * 32, ..C64_P256 };
+/// Three steps of them: for 33 to 48 channels to read.
+const C64_P256_D48: Form = Form { multiplied: 48, operand_bytes: 6 * (64 + 128) * 32, ..C64_P256 };
 /// Four steps of an instruction with all positions.
 const C64_P256_RESIDENT: Form = Form { operand_bytes: 4 * (64 + 256) * 32, resident: true, ..C64_P256 };
 /// Two steps of it.
-const C64_P256_D32_RESIDENT: Form = Form { depth: 32, operand_bytes: 2 * (64 + 256) * 32, ..C64_P256_RESIDENT };
+const C64_P256_D32_RESIDENT: Form =
+    Form { depth: 32, multiplied: 32, operand_bytes: 2 * (64 + 256) * 32, ..C64_P256_RESIDENT };
 /// Four steps of two instructions with half of the channels and all positions.
 const C128_P256: Form = Form { gemm_n: 128, operand_bytes: 8 * (64 + 256) * 32, ..C64_P256 };
-const C128_P256_D32: Form = Form { depth: 32, operand_bytes: 4 * (64 + 256) * 32, ..C128_P256 };
+const C128_P256_D48: Form = Form { multiplied: 48, operand_bytes: 6 * (64 + 256) * 32, ..C128_P256 };
+const C128_P256_D32: Form = Form { depth: 32, multiplied: 32, operand_bytes: 4 * (64 + 256) * 32, ..C128_P256 };
 
 pub(super) const KERNELS: &[Row] = kernel_abi::conv_halo_kernels!(rows);
 
@@ -239,13 +251,16 @@ impl View {
             _ => self.columns <= 64,
         };
         let too_flat = form.depth < 64 && 2 * self.panels(64) <= self.panels(form.depth);
+        // For fewer there are forms of half the depth.
+        let other_channels = form.multiplied < form.depth
+            && !(i64::from(form.depth / 2) + 1..=i64::from(form.multiplied)).contains(&self.channels);
         // With more tiles than that, each of more positions would do.
         const MANY_TILES: i64 = 1024;
         // The next group's channels may be no numbers, which times the filter's zeros are none either.
         let reaches_over = self.groups > 1 && self.channels % i64::from(form.depth) != 0;
         let most = if form.tile_m < TILE_M { MANY_TILES } else { i64::from(i32::MAX) };
         let cut = self.cut(form).filter(|cut| self.groups * self.n_tiles(cut, form.gemm_n) <= most);
-        !too_wide && !too_flat && !reaches_over && cut.is_some()
+        !too_wide && !too_flat && !other_channels && !reaches_over && cut.is_some()
     }
 
     /// Panels of so many channels that are read.

@@ -37,6 +37,8 @@ const TILE_US: f64 = 0.47;
 const MAP_US: f64 = 0.16;
 const THREADS_US: f64 = 0.4;
 const SUMS_US: f64 = 0.29;
+/// How much longer results take by map through one buffer, where they have more than one panel: a guess.
+const ONE_BUFFER: f64 = 1.2;
 /// A block of k, whatever the tile.
 const BLOCK_US: f64 = 0.054;
 /// What the products of 64 rows and 64 columns read of shared memory, where that is more than the tensor cores' time.
@@ -108,7 +110,10 @@ impl Work {
         let way_out = match self.way.split {
             Split::Cluster(n) => MEETING_US + MEMBER_US * f64::from(n - 2) + SENT_US * elements,
             Split::Workspace(_) => TILE_US + SUMS_US * elements,
-            Split::Whole if self.store_bytes == 128 => TILE_US + MAP_US * elements,
+            Split::Whole if self.store_bytes == 128 => {
+                let waits = self.tile.panel_buffers() == 1 && self.tile.gemm_n > MatmulTile::PANEL;
+                TILE_US + MAP_US * elements * if waits { ONE_BUFFER } else { 1.0 }
+            }
             Split::Whole => TILE_US + THREADS_US * elements,
         };
         let rounds = units.div_ceil(slots) as f64;

@@ -4,7 +4,7 @@ use super::extents;
 use super::maps::Maps;
 use super::variants::{Row, Split, Variant, Way};
 use crate::select::Config;
-use kernel_abi::ops::matmul::{MatmulTile, TILE_128X128};
+use kernel_abi::ops::matmul::{MatmulTile, TILE_128X128, TURNS_128X160_S4_C2};
 use kernel_abi::tickets::GIVEN;
 
 /// The fewest blocks of k that are worth a slice.
@@ -20,7 +20,8 @@ const OFFERED_SHARES: usize = 3;
 /// all are at work at once or nearly, those of three and four consumers where all have rows, those of 112
 /// and 160 columns where fewer are left over than with 128, or 192, and 160 where few rounds are shorter; those whose
 /// consumers take turns where blocks have several tiles, of which more columns than 128 may leave some more of them over,
-/// since fewer bytes are loaded a product, and those that blocks draw where that may pay.
+/// since fewer bytes are loaded a product, with fewer stages and more room for results where sums are short, and those
+/// that blocks draw where that may pay.
 pub(super) fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     let n_tiles = tile.n_tiles(0, extents(maps));
     let narrow = maps.gemm_n <= 2 * tile.gemm_n;
@@ -29,6 +30,11 @@ pub(super) fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     // Columns of all tiles when each has so many.
     let fills = |columns: u32| maps.gemm_n.next_multiple_of(columns);
     if tile.in_turns {
+        /// Blocks of k up to which results' way out is longer than what more stages would hide.
+        const SHORT: u32 = 5;
+        if tile == TURNS_128X160_S4_C2 && maps.gemm_k > SHORT * tile.gemm_k {
+            return false;
+        }
         let is_filled = 8 * fills(tile.gemm_n) <= 9 * fills(128);
         return n_tiles * u64::from(tile.cluster) > n_units && maps.gemm_m > tile.gemm_m && is_filled;
     }
@@ -127,6 +133,8 @@ mod tests {
         assert!(is_offered("a=48000x1024:bf16 b=1024x3072:bf16", TURNS_128X160_C2));
         assert!(is_offered("a=48000x1024:bf16 b=1024x1024:bf16", TURNS_128X160_C2));
         assert!(!is_offered("a=48000x1024:bf16 b=1024x512:bf16", TURNS_128X160_C2));
+        assert!(is_offered("a=65536x304:bf16 b=304x304:bf16", TURNS_128X160_S4_C2));
+        assert!(!is_offered("a=48000x1024:bf16 b=1024x1024:bf16", TURNS_128X160_S4_C2));
         assert!(is_offered("a=48000x1024:bf16 b=1024x3072:bf16", TURNS_128X192_C2));
         assert!(!is_offered("a=48000x1024:bf16 b=1024x256:bf16", TURNS_128X192_C2));
         // 120 tiles instead of 144, for 132 multiprocessors.

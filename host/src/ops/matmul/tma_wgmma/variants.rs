@@ -7,7 +7,7 @@ use kernel_abi::ops::matmul::{
     DRAWS_128X64, DRAWS_128X128, DRAWS_128X256, DRAWS_192X128, DRAWS_256X112, MatmulTile, TILE_64X16, TILE_64X32,
     TILE_64X64, TILE_64X128, TILE_128X16, TILE_128X32, TILE_128X64, TILE_128X128, TILE_128X160, TILE_128X256,
     TILE_128X256_C2, TILE_192X128, TILE_192X192, TILE_256X112, TURNS_128X128, TURNS_128X128_C2, TURNS_128X160_C2,
-    TURNS_128X192_C2,
+    TURNS_128X160_S4_C2, TURNS_128X192_C2,
 };
 
 /// A row of the kernel list.
@@ -176,7 +176,7 @@ mod tests {
         for dtype in [DType::BF16, DType::F16] {
             for (a, b) in [(Major::K, Major::K), (Major::K, Major::Mn), (Major::Mn, Major::K), (Major::Mn, Major::Mn)] {
                 let wide = [TILE_128X256_C2, TILE_128X256, TILE_192X192, TILE_192X128, TILE_256X112, TILE_128X128];
-                let turns = [TURNS_128X192_C2, TURNS_128X160_C2, TURNS_128X128_C2, TURNS_128X128];
+                let turns = [TURNS_128X192_C2, TURNS_128X160_C2, TURNS_128X160_S4_C2, TURNS_128X128_C2, TURNS_128X128];
                 let narrow = [TILE_128X64, TILE_128X32, TILE_128X16, TILE_64X128, TILE_64X64, TILE_64X32, TILE_64X16];
                 let draws = [DRAWS_128X256, DRAWS_192X128, DRAWS_256X112, DRAWS_128X128, DRAWS_128X64];
                 for tile in wide.into_iter().chain(turns).chain(narrow).chain(draws) {

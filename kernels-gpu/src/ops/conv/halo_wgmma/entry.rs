@@ -43,7 +43,13 @@ macro_rules! sums {
     (C64_P256_D32_RESIDENT) => {
         (128, 1)
     };
+    (C64_P256_D48) => {
+        (64, 1)
+    };
     (C128_P256) => {
+        (128, 1)
+    };
+    (C128_P256_D48) => {
         (128, 1)
     };
     (C128_P256_D32) => {
@@ -74,9 +80,11 @@ macro_rules! product {
     (@C64_P64 $($row:tt)*) => { product!(@of 32, 64, 64, 4, 64, false, $($row)*); };
     (@C64_P256 $($row:tt)*) => { product!(@of 64, 128, 64, 4, 128, false, $($row)*); };
     (@C64_P256_D32 $($row:tt)*) => { product!(@of 64, 128, 64, 2, 128, false, $($row)*); };
+    (@C64_P256_D48 $($row:tt)*) => { product!(@of 64, 128, 64, 3, 128, false, $($row)*); };
     (@C64_P256_RESIDENT $($row:tt)*) => { product!(@of 128, 256, 64, 4, 256, true, $($row)*); };
     (@C64_P256_D32_RESIDENT $($row:tt)*) => { product!(@of 128, 256, 64, 2, 256, true, $($row)*); };
     (@C128_P256 $($row:tt)*) => { product!(@of 128, 256, 128, 4, 256, false, $($row)*); };
+    (@C128_P256_D48 $($row:tt)*) => { product!(@of 128, 256, 128, 3, 256, false, $($row)*); };
     (@C128_P256_D32 $($row:tt)*) => { product!(@of 128, 256, 128, 2, 256, false, $($row)*); };
     (@of $r:tt, $n:tt, $channels:tt, $steps:tt, $positions:tt, $resident:tt, fprop, $($row:ident),*) => {
         product!(@channels $r, $n, $channels, $steps, $positions, $resident, $($row),*, 0, 2);
@@ -88,7 +96,8 @@ macro_rules! product {
         $mn:tt, $step:tt) => {
         impl Product<$r, 1> for $this {
             const CHANNELS: u32 = $channels;
-            const DEPTH: u32 = 16 * $steps;
+            // Behind 48 channels lie zeros.
+            const DEPTH: u32 = (16u32 * $steps).next_power_of_two();
             const TILE: u32 = if $positions == FEW_POSITIONS { FEW_POSITIONS } else { TILE_M };
             const POSITIONS: u32 = $positions;
             const SHARES_TAPS: bool = $positions == FEW_POSITIONS;

@@ -6,8 +6,8 @@ use super::{Bf16, F16, Product, cluster, gather, sum, wgrad};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, param_tensor_map};
 use kernel_abi::ops::conv::im2col_cluster::{
-    CLUSTER_64X32, CLUSTER_64X64, CLUSTER_64X64_S12, CLUSTER_128X64, CLUSTER_128X64_S8, CLUSTER_WGRAD_64X64,
-    CLUSTER_WGRAD_64X128,
+    CLUSTER_64X32, CLUSTER_64X64, CLUSTER_64X64_S12, CLUSTER_128X64, CLUSTER_128X64_S8, CLUSTER_128X128_S5,
+    CLUSTER_WGRAD_64X64, CLUSTER_WGRAD_64X128,
 };
 use kernel_abi::ops::conv::im2col_wgmma::*;
 
@@ -97,7 +97,7 @@ macro_rules! fixup_entries {
     )* };
 }
 
-// Registers for three blocks a multiprocessor.
+// Registers for two blocks a multiprocessor.
 macro_rules! cluster_gather_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $tile:ident)),* $(,)?) => { $(
         /// # Safety
@@ -240,6 +240,9 @@ macro_rules! product {
     };
     ($this:ident, $pass:ident, $dtype:ident, CLUSTER_128X64_S8) => {
         product!(@pass $pass, $this, $dtype, CLUSTER_128X64_S8, 64, 32, 2);
+    };
+    ($this:ident, $pass:ident, $dtype:ident, CLUSTER_128X128_S5) => {
+        product!(@pass $pass, $this, $dtype, CLUSTER_128X128_S5, 128, 64, 2);
     };
     ($this:ident, $pass:ident, $dtype:ident, CLUSTER_WGRAD_64X64) => {
         product!(@pass $pass, $this, $dtype, CLUSTER_WGRAD_64X64, 64, 32, 1);

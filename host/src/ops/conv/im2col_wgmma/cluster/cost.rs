@@ -35,7 +35,8 @@ const EMPTY_COLUMNS: f64 = 1.0;
 const BESIDE: f64 = 1.4;
 /// A cluster's start, and its meeting.
 const CLUSTER_US: f64 = 0.42;
-/// Sending the sums of 64 rows and columns to other blocks, and how much more with each block of every multiprocessor.
+/// Sending the sums of 64 rows and columns to other blocks, if all went, and how much more with each block of every
+/// multiprocessor.
 const SENT_US: f64 = 0.41;
 const SENT_BESIDE: f64 = 2.2;
 /// Writing 64 rows and columns, and how much more of it `wgrad` does, whose columns lie apart.
@@ -145,7 +146,7 @@ impl Work {
         let panel = (products.powf(BESIDE) + loads.powf(BESIDE)).powf(1.0 / BESIDE);
         let splits = self.splits as f64;
         let beside = 1.0 + SENT_BESIDE * blocks / n_units as f64;
-        let sent = tiles * ((splits - 1.0) / splits).sqrt() * SENT_US * beside;
+        let sent = tiles * (splits - 1.0) / splits * SENT_US * beside;
         let written = tiles / splits * WRITTEN_US * if shape.wgrad { WGRAD_WRITTEN } else { 1.0 };
         WAVE_US + panels as f64 * panel + sent + written
     }

@@ -3,10 +3,12 @@
 //! Register i of thread t (warp w = t / 32, lane l = t % 32) is the sum of row 16 w + 8 ((i / 2) % 2) + l / 4 and column
 //! 8 (i / 4) + 2 (l % 4) + i % 2. So eight rows, a unit, are half of a warp's registers, and a thread sends those of 16
 //! columns of its row at a time: four sums. They arrive as the threads held them, one warp's 512 bytes behind another's,
-//! and are added up and written by a warp each. The sums of the own rows take the same way.
+//! and are added up and written by a warp each. The sums of the own rows are left at the same place, without the way
+//! through the cluster, whose bytes are what sending takes.
 
 use super::super::Half;
 use super::Ring;
+use cuda_std::barrier::sync_named;
 use cuda_std::memory::{X2, X4};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::{cluster, mbarrier, shared, warp};
@@ -32,18 +34,23 @@ pub(super) trait Target {
     fn factors(&self) -> [f32; 2];
 }
 
-/// The most rows that a thread writes.
-const MAX_ROWS: usize = 8;
+/// The named barrier of the warpgroup.
+const BARRIER: u32 = 1;
+/// The most rows that a thread writes of a tile that no other block shares.
+const OWN_ROWS: usize = 4;
 
 /// What a thread does with its sums: `S` × `R` of them, of a tile that `N` blocks share.
+///
+/// The addresses of the rows that a block writes are found before there are sums, when there is time. Where blocks share
+/// the tile they lie in shared memory, each found by one thread: the warps take the rows in turn.
 #[derive(Clone, Copy)]
 pub(super) struct Exchange<const R: usize, const S: usize, const N: usize> {
     ring: Ring,
     rank: u32,
     warp: u32,
     lane: u32,
-    /// Addresses of the rows that it writes; found before there are sums, when there is time.
-    rows: [u64; MAX_ROWS],
+    /// Of a tile that no other block shares: what this thread writes.
+    rows: [u64; OWN_ROWS],
 }
 
 impl<const R: usize, const S: usize, const N: usize> Exchange<R, S, N> {
@@ -51,32 +58,51 @@ impl<const R: usize, const S: usize, const N: usize> Exchange<R, S, N> {
     const RUNS: u32 = R as u32 / 8;
     /// Units of a slice.
     const UNITS: u32 = (S * 8 / N) as u32;
-    /// Runs that a warp writes, or rows of a thread where nothing is sent.
-    const TURNS: usize = if N == 1 { 2 * S } else { (Self::UNITS * Self::RUNS).div_ceil(WARPGROUP / 32) as usize };
+    /// Runs that a warp adds up and writes.
+    const TURNS: u32 = (Self::UNITS * Self::RUNS).div_ceil(WARPGROUP / 32);
+    /// Whether all warps have one in every turn.
+    const FULL: bool = (Self::UNITS * Self::RUNS).is_multiple_of(WARPGROUP / 32);
 
+    /// # Safety
+    /// All threads of the warpgroup call it.
     #[inline(always)]
     pub(super) unsafe fn new<T: Target>(ring: Ring, rank: u32, target: &T) -> Self {
-        const { assert!(Self::TURNS <= MAX_ROWS) };
-        let warp = warp::uniform(thread_idx_x() / 32);
-        let lane = thread_idx_x() % 32;
-        let mut this = Exchange { ring, rank, warp, lane, rows: [0; MAX_ROWS] };
-        let mut turn = 0;
-        while turn < Self::TURNS {
-            let unit = if N == 1 {
-                (turn / 2) as u32 * (SUBTILE / UNIT_ROWS) + 2 * warp + turn as u32 % 2
-            } else {
-                rank * Self::UNITS + this.run(turn) / Self::RUNS
-            };
-            *this.rows.get_unchecked_mut(turn) = target.row(unit * UNIT_ROWS + lane / 4);
-            turn += 1;
+        const { assert!(2 * S <= OWN_ROWS) };
+        let thread = thread_idx_x();
+        let (warp, lane) = (warp::uniform(thread / 32), thread % 32);
+        let mut rows = [0; OWN_ROWS];
+        if N == 1 {
+            let mut i = 0;
+            while i < 2 * S {
+                let unit = (i / 2) as u32 * (SUBTILE / UNIT_ROWS) + 2 * warp + i as u32 % 2;
+                *rows.get_unchecked_mut(i) = target.row(unit * UNIT_ROWS + lane / 4);
+                i += 1;
+            }
+        } else {
+            let of_slice = Self::UNITS * UNIT_ROWS;
+            if thread < of_slice {
+                let row = target.row(rank * of_slice + thread);
+                shared::store_x2(ring.rows() + 8 * thread, [row as u32, (row >> 32) as u32]);
+            }
+            sync_named(BARRIER, WARPGROUP);
         }
-        this
+        Exchange { ring, rank, warp, lane, rows }
+    }
+
+    /// The address of this lane's row of a unit of the slice.
+    ///
+    /// # Safety
+    /// As [`Exchange::leave`].
+    #[inline(always)]
+    unsafe fn row(&self, unit: u32) -> u64 {
+        let [low, high] = shared::load_x2(self.ring.rows() + 8 * (unit * UNIT_ROWS + self.lane / 4));
+        u64::from(low) | u64::from(high) << 32
     }
 
     /// The run that this warp adds up in a turn, counted within the slice.
     #[inline(always)]
-    fn run(&self, turn: usize) -> u32 {
-        self.warp + turn as u32 * (WARPGROUP / 32)
+    fn run(&self, turn: u32) -> u32 {
+        self.warp + turn * (WARPGROUP / 32)
     }
 
     /// Sends a tile's sums on their way.
@@ -95,6 +121,10 @@ impl<const R: usize, const S: usize, const N: usize> Exchange<R, S, N> {
             // All blocks have their barriers ready.
             cluster::wait();
             self.send(d);
+            warp::sync_warp();
+            if self.lane == 0 {
+                mbarrier::arrive(self.ring.exchange_barrier());
+            }
             self.receive::<E, T>(target);
         }
     }
@@ -135,13 +165,22 @@ impl<const R: usize, const S: usize, const N: usize> Exchange<R, S, N> {
         let unit = subtile * (SUBTILE / UNIT_ROWS) + 2 * self.warp + HALF as u32;
         let (to, slot) = (unit / Self::UNITS, unit % Self::UNITS);
         let offset = (self.rank * Self::UNITS + slot) * Self::RUNS * RUN_BYTES + self.lane * 16;
+        let sums = |run: usize| {
+            let bits = |i: usize| d.get_unchecked(8 * run + 2 * HALF + i).to_bits();
+            [bits(0), bits(1), bits(4), bits(5)]
+        };
+        let mut run = 0;
+        if to == self.rank {
+            while run < R / 8 {
+                shared::store_x4(self.ring.exchange() + offset + run as u32 * RUN_BYTES, sums(run));
+                run += 1;
+            }
+            return;
+        }
         let buffer = cluster::map_address(self.ring.exchange() + offset, to);
         let barrier = cluster::map_address(self.ring.exchange_barrier(), to);
-        let mut run = 0;
         while run < R / 8 {
-            let bits = |i: usize| d.get_unchecked(8 * run + 2 * HALF + i).to_bits();
-            let sums = [bits(0), bits(1), bits(4), bits(5)];
-            cluster::store_async_x4(buffer + run as u32 * RUN_BYTES, sums, barrier);
+            cluster::store_async_x4(buffer + run as u32 * RUN_BYTES, sums(run), barrier);
             run += 1;
         }
     }
@@ -158,7 +197,7 @@ impl<const R: usize, const S: usize, const N: usize> Exchange<R, S, N> {
         let mut turn = 0;
         while turn < Self::TURNS {
             let run = self.run(turn);
-            if run >= Self::UNITS * Self::RUNS {
+            if !Self::FULL && run >= Self::UNITS * Self::RUNS {
                 return;
             }
             let from = self.ring.exchange() + run * RUN_BYTES + self.lane * 16;
@@ -177,7 +216,7 @@ impl<const R: usize, const S: usize, const N: usize> Exchange<R, S, N> {
                 block += 1;
             }
             v = [alpha * v[0], alpha * v[1], alpha * v[2], alpha * v[3]];
-            let row = *self.rows.get_unchecked(turn);
+            let row = self.row(run / Self::RUNS);
             let first = 16 * (run % Self::RUNS);
             if beta != 0.0 {
                 let [low, high] = prior::<E, T>(row, target, first, self.lane);

@@ -76,6 +76,12 @@ impl Ring {
         self.base + self.tile.exchange_at()
     }
 
+    /// Where the addresses of the rows lie that this block writes.
+    #[inline(always)]
+    fn rows(&self) -> u32 {
+        self.base + self.tile.rows_at()
+    }
+
     #[inline(always)]
     fn advance(&mut self) {
         self.stage += 1;
@@ -98,10 +104,11 @@ impl Ring {
                 mbarrier::init(each.empty(), WARPGROUP / 32);
                 each.advance();
             }
-            mbarrier::init(self.exchange_barrier(), 1);
+            mbarrier::init(self.exchange_barrier(), 1 + WARPGROUP / 32);
             mbarrier::fence_init();
-            // Every block of the cluster sends an equal part, this one too.
-            mbarrier::arrive_expect_bytes(self.exchange_barrier(), self.tile.sums_bytes());
+            // Every block of the cluster sends an equal part but this one, whose warps leave theirs and arrive.
+            let own = self.tile.sums_bytes() >> share.shift;
+            mbarrier::arrive_expect_bytes(self.exchange_barrier(), self.tile.sums_bytes() - own);
         }
         sync_threads();
         if share.shift > 0 {
