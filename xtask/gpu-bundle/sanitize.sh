@@ -69,6 +69,8 @@ halo_fprop_wgmma_bf16_64x256_resident_sm90 | conv:fprop pad=1x1 groups=2 x=5x128
 halo_fprop_wgmma_bf16_64x256_d32_resident_sm90 | conv:fprop pad=1x1 x=150x8x9x31:bf16:nhwc w=24x8x3x3:bf16:nhwc
 halo_fprop_wgmma_bf16_64x256_sm90 | conv:dgrad pad=3x3 stride=2x2 dx=2x3x30x32:bf16:nhwc w=64x3x7x7:bf16:nhwc
 halo_fprop_wgmma_bf16_64x64_sm90 | conv:fprop pad=1x1 x=3x128x7x7:bf16:nhwc w=72x128x3x3:bf16:nhwc
+halo_dgrad_wgmma_bf16_128x256_d48_sm90 | conv:dgrad pad=1x1 dx=1x136x19x33:bf16:nhwc w=40x136x3x3:bf16:nhwc
+halo_fprop_wgmma_f16_64x256_d48_sm90 | conv:fprop pad=1x1 x=1x48x19x33:f16:nhwc w=40x48x3x3:f16:nhwc
 halo_wgmma_split | conv:wgrad pad=1x1 x=2x64x28x28:bf16:nhwc dw=64x64x3x3:bf16:nhwc
 halowgrad_wgmma_bf16_64x96_sm90 | conv:wgrad pad=1x1 x=2x32x28x28:bf16:nhwc dw=24x32x3x3:bf16:nhwc
 im2col_wgmma | conv:dgrad pad=1x1 stride=2x2 dx=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
@@ -77,6 +79,10 @@ fprop_im2col_wgmma_bf16_128x128_sm90 | conv:fprop pad=1x1 x=70x8x23x23:bf16:nhwc
 im2col_wgmma_cluster | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=64x256x3x3:bf16:nhwc
 convcluster_fprop_wgmma_bf16_64x64_s12_sm90 | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=64x256x3x3:bf16:nhwc
 convcluster_dgrad_wgmma_f16_128x64_s8_sm90+cluster2 | conv:dgrad pad=1x1 dx=2x256x7x7:f16:nhwc w=256x256x3x3:f16:nhwc
+convcluster_fprop_wgmma_bf16_128x128_s5_sm90+cluster4 | conv:fprop pad=1x1 x=2x256x7x7:bf16:nhwc w=256x256x3x3:bf16:nhwc
+convcluster_dgrad_wgmma_f16_128x128_s5_sm90+cluster2 | conv:dgrad pad=1x1 dx=2x256x7x7:f16:nhwc w=256x256x3x3:f16:nhwc
+convcluster_fprop_wgmma_bf16_64x64_sm90+cluster8 | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=64x256x3x3:bf16:nhwc
+convcluster_wgrad_wgmma_bf16_64x64_sm90+cluster4 | conv:wgrad pad=1x1 x=9x128x7x7:bf16:nhwc dw=136x128x3x3:bf16:nhwc
 im2col_wgmma_stream_k | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=128x256x3x3:bf16:nhwc
 convstreamk_fprop_wgmma_bf16_128x128_sm90+last | conv:fprop pad=1x2 groups=170 x=1x10880x2x5:bf16:nhwc w=21760x64x3x5:bf16:nhwc
 im2col_wgmma_stream_k | conv:dgrad pad=1x1 dx=2x256x7x7:bf16:nhwc w=256x256x3x3:bf16:nhwc
@@ -98,6 +104,7 @@ matmul112_forward_tma_wgmma_bf16f32bf16_256x112x64_s4_nn_sm90 | matmul:forward a
 matmul160_forward_tma_wgmma_bf16f32bf16_128x160x64_s4_nn_sm90 | matmul:forward a=300x200:bf16 b=200x304:bf16
 matmul128turns_forward_tma_wgmma_bf16f32bf16_128x128x64_s6_nn_sm90 | matmul:forward a=1500x72:bf16 b=72x1500:bf16
 matmul160turns_forward_tma_wgmma_bf16f32bf16_128x160x64_s5_c2_nt_sm90 | matmul:forward trans=nt a=1500x72:bf16 b=1800x72:bf16
+matmul160turns_forward_tma_wgmma_bf16f32bf16_128x160x64_s4_c2_nt_sm90 | matmul:forward trans=nt a=1500x72:bf16 b=1800x72:bf16
 matmul192turns_forward_tma_wgmma_bf16f32bf16_128x192x64_s5_c2_nn_sm90 | matmul:forward a=1700x72:bf16 b=72x1800:bf16
 matmul128draws_forward_tma_wgmma_bf16f32bf16_128x128x64_s6_nt_sm90 | matmul:forward trans=nt a=60000x72:bf16 b=200x72:bf16
 matmul64draws_forward_tma_wgmma_bf16f32bf16_128x64x64_s8_nt_sm90 | matmul:forward trans=nt a=110000x136:bf16 b=40x136:bf16

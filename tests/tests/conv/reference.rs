@@ -359,32 +359,52 @@ fn nchw_shapes_match_the_reference() {
     }
 }
 
-/// One test a pass, so that they run beside one another: every shape goes through every algorithm that is able. What
-/// runs on CPUs has shapes of its own; these take a CPU minutes.
-fn tensor_core_shapes(pass: ConvPass) {
-    if gpu(&format!("tensor_core_shapes_match_the_reference_in_{pass}")).is_none() {
+/// Tests that a pass's shapes are dealt out to, so that they run beside one another: a GPU takes minutes for all.
+const PARTS: usize = 4;
+
+/// Every shape goes through every algorithm that is able. What runs on CPUs has shapes of its own; these take a CPU
+/// minutes.
+fn tensor_core_shapes(pass: ConvPass, part: usize) {
+    if gpu(&format!("tensor_core_shapes_of_{pass}_{part}")).is_none() {
         return;
     }
-    for (i, shape) in TENSOR_CORE_SHAPES.iter().enumerate() {
-        let [first, second] = if i % 2 == 0 { [DType::F16, DType::BF16] } else { [DType::BF16, DType::F16] };
+    for (i, shape) in TENSOR_CORE_SHAPES.iter().enumerate().filter(|(i, _)| i % PARTS == part) {
+        // Of two types, which is by random data and which by integers changes from one shape of a part to the next.
+        let [first, second] =
+            if (i / PARTS).is_multiple_of(2) { [DType::F16, DType::BF16] } else { [DType::BF16, DType::F16] };
         check(&named(shape, pass, first), i as u64).unwrap_or_else(|e| panic!("{e}"));
         check_integers(&named(shape, pass, second), i as u64).unwrap_or_else(|e| panic!("{e}"));
     }
 }
 
-#[test]
-fn tensor_core_shapes_match_the_reference_in_fprop() {
-    tensor_core_shapes(ConvPass::Fprop);
+macro_rules! tensor_core_tests {
+    ($($pass:ident: $first:ident $second:ident $third:ident $fourth:ident;)*) => { $(
+        #[test]
+        fn $first() {
+            tensor_core_shapes(ConvPass::$pass, 0);
+        }
+        #[test]
+        fn $second() {
+            tensor_core_shapes(ConvPass::$pass, 1);
+        }
+        #[test]
+        fn $third() {
+            tensor_core_shapes(ConvPass::$pass, 2);
+        }
+        #[test]
+        fn $fourth() {
+            tensor_core_shapes(ConvPass::$pass, 3);
+        }
+    )* };
 }
 
-#[test]
-fn tensor_core_shapes_match_the_reference_in_dgrad() {
-    tensor_core_shapes(ConvPass::Dgrad);
-}
-
-#[test]
-fn tensor_core_shapes_match_the_reference_in_wgrad() {
-    tensor_core_shapes(ConvPass::Wgrad);
+tensor_core_tests! {
+    Fprop: tensor_core_shapes_of_fprop_0 tensor_core_shapes_of_fprop_1 tensor_core_shapes_of_fprop_2
+        tensor_core_shapes_of_fprop_3;
+    Dgrad: tensor_core_shapes_of_dgrad_0 tensor_core_shapes_of_dgrad_1 tensor_core_shapes_of_dgrad_2
+        tensor_core_shapes_of_dgrad_3;
+    Wgrad: tensor_core_shapes_of_wgrad_0 tensor_core_shapes_of_wgrad_1 tensor_core_shapes_of_wgrad_2
+        tensor_core_shapes_of_wgrad_3;
 }
 
 #[test]
