@@ -1,5 +1,5 @@
-//! Rings of buffers whose number goes into nothing that they are shared out by: each role waits for its own copies,
-//! whichever others overtake.
+//! Rings of buffers whose number goes into nothing that they are shared out by, and sums that blocks send each other: each
+//! role waits for its own copies, whichever others overtake.
 
 use super::laws::run;
 use kernel_abi::ops::conv::ConvProblem;
@@ -34,4 +34,14 @@ fn three_buffers_in_turns() {
 #[test]
 fn taps_in_turns() {
     repeats("halo_fprop_wgmma_f16_64x64_sm90", "conv:fprop pad=1x1 x=3x128x7x7:f16:nhwc w=64x128x3x3:f16:nhwc");
+}
+
+/// Sums of a slice that other blocks send and the block's own warps leave, of one unit of rows and of several.
+#[test]
+fn sums_of_a_cluster_meet() {
+    let few = "conv:fprop pad=1x1 x=1x64x3x4:f16:nhwc w=16x64x3x3:f16:nhwc";
+    repeats("convcluster_fprop_wgmma_f16_64x64_sm90+cluster8", few);
+    repeats("convcluster_fprop_wgmma_f16_64x32_sm90+cluster2", few);
+    let more = "conv:fprop pad=1x1 x=1x64x3x4:f16:nhwc w=72x64x3x3:f16:nhwc";
+    repeats("convcluster_fprop_wgmma_f16_128x128_s5_sm90+cluster4", more);
 }
