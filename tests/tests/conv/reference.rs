@@ -378,33 +378,27 @@ fn tensor_core_shapes(pass: ConvPass, part: usize) {
 }
 
 macro_rules! tensor_core_tests {
-    ($($pass:ident: $first:ident $second:ident $third:ident $fourth:ident;)*) => { $(
+    ($($name:ident: $pass:ident $part:literal;)*) => { $(
         #[test]
-        fn $first() {
-            tensor_core_shapes(ConvPass::$pass, 0);
-        }
-        #[test]
-        fn $second() {
-            tensor_core_shapes(ConvPass::$pass, 1);
-        }
-        #[test]
-        fn $third() {
-            tensor_core_shapes(ConvPass::$pass, 2);
-        }
-        #[test]
-        fn $fourth() {
-            tensor_core_shapes(ConvPass::$pass, 3);
+        fn $name() {
+            tensor_core_shapes(ConvPass::$pass, $part);
         }
     )* };
 }
 
 tensor_core_tests! {
-    Fprop: tensor_core_shapes_of_fprop_0 tensor_core_shapes_of_fprop_1 tensor_core_shapes_of_fprop_2
-        tensor_core_shapes_of_fprop_3;
-    Dgrad: tensor_core_shapes_of_dgrad_0 tensor_core_shapes_of_dgrad_1 tensor_core_shapes_of_dgrad_2
-        tensor_core_shapes_of_dgrad_3;
-    Wgrad: tensor_core_shapes_of_wgrad_0 tensor_core_shapes_of_wgrad_1 tensor_core_shapes_of_wgrad_2
-        tensor_core_shapes_of_wgrad_3;
+    tensor_core_shapes_of_fprop_0: Fprop 0;
+    tensor_core_shapes_of_fprop_1: Fprop 1;
+    tensor_core_shapes_of_fprop_2: Fprop 2;
+    tensor_core_shapes_of_fprop_3: Fprop 3;
+    tensor_core_shapes_of_dgrad_0: Dgrad 0;
+    tensor_core_shapes_of_dgrad_1: Dgrad 1;
+    tensor_core_shapes_of_dgrad_2: Dgrad 2;
+    tensor_core_shapes_of_dgrad_3: Dgrad 3;
+    tensor_core_shapes_of_wgrad_0: Wgrad 0;
+    tensor_core_shapes_of_wgrad_1: Wgrad 1;
+    tensor_core_shapes_of_wgrad_2: Wgrad 2;
+    tensor_core_shapes_of_wgrad_3: Wgrad 3;
 }
 
 #[test]
