@@ -231,17 +231,15 @@ impl MatmulTile {
         self.a_bytes() + self.b_bytes()
     }
 
-    /// Panels of c that each consumer keeps under way: as many as take turns evenly from tile to tile; there is no room
-    /// for two of three or more consumers, nor for three of those whose results go out beside the other's products and
-    /// that have five stages.
+    /// Panels of c that each consumer keeps under way: as many as take turns evenly from tile to tile, or one where there is
+    /// no room for so many.
     pub const fn panel_buffers(self) -> u32 {
-        match self.gemm_n.div_ceil(Self::PANEL) {
+        let evenly = match self.gemm_n.div_ceil(Self::PANEL) {
             1 => 1,
-            3 if self.in_turns && self.stages > 4 => 1,
-            _ if self.consumers() > 2 => 1,
             3 => 3,
             _ => 2,
-        }
+        };
+        if self.smem_bytes_with(evenly) <= MAX_SHARED_BYTES { evenly } else { 1 }
     }
 
     /// Bytes of one panel of c: 64 rows of one consumer.
@@ -256,17 +254,33 @@ impl MatmulTile {
 
     /// Where the barriers begin: a full and an empty one of 8 bytes a stage.
     pub const fn barriers_at(self) -> u32 {
-        self.panels_at() + self.consumers() * self.panel_buffers() * self.panel_bytes()
+        self.barriers_behind(self.panel_buffers())
+    }
+
+    /// Where they begin behind so many panels of each consumer.
+    const fn barriers_behind(self, panel_buffers: u32) -> u32 {
+        self.panels_at() + self.consumers() * panel_buffers * self.panel_bytes()
     }
 
     /// Where the queue of drawn tiles begins.
     pub const fn queue_at(self) -> u32 {
-        self.barriers_at() + 2 * 8 * self.stages
+        self.barriers_at() + self.barriers_bytes()
+    }
+
+    /// Bytes of them.
+    const fn barriers_bytes(self) -> u32 {
+        2 * 8 * self.stages
     }
 
     /// Dynamic shared memory of a block, with room for aligning its start.
     pub const fn smem_bytes(self) -> u32 {
-        self.queue_at() + if self.draws { QUEUE_BYTES } else { 0 } + Self::ALIGN
+        self.smem_bytes_with(self.panel_buffers())
+    }
+
+    /// What a block has with so many panels of each consumer.
+    const fn smem_bytes_with(self, panel_buffers: u32) -> u32 {
+        let queue = if self.draws { QUEUE_BYTES } else { 0 };
+        self.barriers_behind(panel_buffers) + self.barriers_bytes() + queue + Self::ALIGN
     }
 
     /// Rows of c that the blocks compute at a time which share b's tile.

@@ -466,10 +466,11 @@ unsafe fn go_down<
     let beta = if HAS_PRIOR { p.beta } else { 0.0 };
     let at = column::<SIDE, STRIDE>(p);
     let mut ring = Ring::<SIDE, STRIDE, STAGES>::new::<T>(p, &at, slots);
-    for_each!(S < STAGES, {
-        let _ = S;
+    let mut stage = 0;
+    while stage < STAGES {
         ring.bring::<T>(p, &at);
-    });
+        stage += 1;
+    }
     let mut rows = [RowMost { most: [0; WORDS], column: [0; WORDS] }; SIDE];
     let mut h = at.first * STRIDE as i32 - p.axes[0].padding;
     for_each!(I < SIDE, {

@@ -75,12 +75,14 @@ impl View {
     /// Time of a run with so many bytes of operands, where workers share the stages of tiles.
     pub(super) fn stream_k_us(&self, tile: ConvTile, sharing: Sharing, bytes: f64) -> f64 {
         let (tiles, panels) = self.tiles_of(&self.classes[0], tile);
-        let Sharing { workers, whole_tiles, sharers } = sharing;
+        let Sharing { workers, whole_tiles, sharers, parts } = sharing;
         let (rounds, shared) = (whole_tiles / workers, tiles - whole_tiles);
         let stages = (rounds * panels + (shared * panels).div_ceil(sharers)) as f64 * self.stage_us(tile, workers);
         // Every worker ends one shared tile and begins another.
         let out = (rounds as f64 + 1.0 + (shared as f64 / sharers as f64).ceil()) * self.out_us(tile);
-        let others = sharers.div_ceil(shared) as f64 * f64::from(tile.gemm_m * tile.gemm_n * 4);
+        let of_block = f64::from(tile.gemm_m * tile.gemm_n * 4);
+        // A share of all parts, or all of the others.
+        let others = if parts > 0 { of_block } else { sharers.div_ceil(shared) as f64 * of_block };
         let added = wgrad::FIXUP_US + others / wgrad::FIXUP_READS;
         ENDS_US + stages + out + added + bytes / MEMORY
     }
@@ -153,7 +155,7 @@ mod wgrad {
     pub(super) const MEMORY: f64 = 15.5e6;
     /// Bytes a microsecond of the memory, when nothing else takes longer.
     pub(super) const ALL_MEMORY: f64 = 4.2e6;
-    /// Finding that the other parts of a sum are there, and the bytes of them that a block reads in a microsecond. Not
+    /// Finding that the other parts of a sum are there, and the bytes of parts that a block reads in a microsecond. Not
     /// fitted: the latency of a fence and a flag, and 64 bytes a cycle.
     pub(super) const FIXUP_US: f64 = 1.0;
     pub(super) const FIXUP_READS: f64 = 0.1e6;
@@ -172,7 +174,8 @@ impl WgradView {
     pub(super) fn fixup_us(&self, tile: ConvTile, cut: Cut) -> f64 {
         let read = self.fixup_reads(tile, cut) as f64;
         let added = if read > 0.0 { wgrad::FIXUP_US + read / wgrad::FIXUP_READS } else { 0.0 };
-        self.parts_us(tile, cut, OUT_US) + added
+        let out = if matches!(cut, Cut::Splits(2..)) { wgrad::SUMS_US } else { OUT_US };
+        self.parts_us(tile, cut, out) + added
     }
 
     /// Time until all parts are there, when sums of 64 rows and columns take so long to be written.

@@ -2,7 +2,7 @@
 
 use super::classes::{Class, classes, read_access};
 use super::epilogue::Fused;
-use super::stream_k::{self, Sharing};
+use super::stream_k::Sharing;
 use super::tensors::{Filter, Planes, Positions, Window};
 use super::{ELEMENT_BYTES, NAME, check_address, tma_type};
 use crate::driver::{Function, GpuContext, TmaType};
@@ -132,17 +132,20 @@ impl Product {
         context: &Context,
     ) -> Self {
         let (tiles, tile_stages) = view.tiles_of(&view.classes[0], tile);
-        let Sharing { workers, whole_tiles, sharers } = sharing;
+        let Sharing { workers, whole_tiles, sharers, parts } = sharing;
+        let (tiles, among) = if parts > 0 { (1, parts) } else { (tiles - whole_tiles, sharers) };
         let mut product = Product::new(view, function, tile, context);
         for part in &mut product.parts {
             part.config.grid = [workers as u32 * tile.cluster, 1, 1];
+            part.config.cooperative = parts > 0;
         }
         product.shared = Some(Shared {
             tile_stages: Divisor::new(tile_stages as u32),
             whole_tiles: whole_tiles as u32,
             sharers: sharers as u32,
-            evenly: Evenly::new(((tiles - whole_tiles) * tile_stages) as u32, sharers as u32),
-            flags_at: stream_k::partials_bytes(tile, sharers),
+            evenly: Evenly::new((tiles * tile_stages) as u32, among as u32),
+            parts: parts as u32,
+            flags_at: sharing.partials_bytes(tile),
             tag: tag(),
         });
         product
@@ -400,6 +403,7 @@ struct Shared {
     whole_tiles: u32,
     sharers: u32,
     evenly: Evenly,
+    parts: u32,
     /// How far behind the workspace's begin flags lie.
     flags_at: u64,
     tag: u64,
@@ -462,7 +466,7 @@ impl Product {
             }
             let launched = match self.shared {
                 None => launch(&self.function, &part.config, stream, &params),
-                Some(Shared { tile_stages, whole_tiles, sharers, evenly, flags_at, tag }) => {
+                Some(Shared { tile_stages, whole_tiles, sharers, evenly, parts, flags_at, tag }) => {
                     let params = ConvStreamKParams {
                         gather: params,
                         partials: workspace,
@@ -472,6 +476,7 @@ impl Product {
                         whole_tiles,
                         sharers,
                         evenly,
+                        parts,
                     };
                     launch(&self.function, &part.config, stream, &params)
                 }

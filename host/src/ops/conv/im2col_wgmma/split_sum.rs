@@ -99,8 +99,9 @@ impl SplitSum {
         SplitSum::with(view, (tile, cut), (symbol, workers), adds, context)
     }
 
-    /// The launch of a view by a kernel whose workers add the parts. None has more than one part of a tile, however few
-    /// are at work at once: see [`Evenly::worker`](kernel_abi::ops::conv::im2col_wgmma::Evenly::worker).
+    /// The launch of a view by a kernel whose workers add the parts. Either all that wait for one another are at work at
+    /// once, or who waits does so for those before it: see
+    /// [`Evenly::worker`](kernel_abi::ops::conv::im2col_wgmma::Evenly::worker).
     fn fixup(
         view: WgradView,
         (tile, cut): (ConvTile, Cut),
@@ -112,7 +113,9 @@ impl SplitSum {
             Cut::Evenly { workers } => workers,
         };
         let adds = Adds::Workers { flags_at: view.fixup_partials_bytes(tile, cut), tag: tag() };
-        SplitSum::with(view, (tile, cut), (symbol, workers), adds, context)
+        let mut this = SplitSum::with(view, (tile, cut), (symbol, workers), adds, context)?;
+        this.config.cooperative = matches!(cut, Cut::Splits(2..));
+        Ok(this)
     }
 
     fn with(

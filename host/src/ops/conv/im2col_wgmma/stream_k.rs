@@ -2,8 +2,9 @@
 //! "Stream-K", PPoPP 2023): for sums that are long where tiles are few, or leave the last round short.
 //!
 //! Workers that are at the same stage of their tiles read the same part of the filter, whose requests become one on the way
-//! to the second-level cache. So `+equal` gives every tile as many parts, and `+last` shares the tiles of the last round
-//! alone: with more than a round of tiles, stages shared evenly among all workers took up to half as long again on an H200.
+//! to the second-level cache. So `+equal` gives every tile as many parts, each of whose workers adds up and writes some
+//! panels of it, and `+last` shares the tiles of the last round alone: with more than a round of tiles, stages shared evenly
+//! among all workers took up to half as long again on an H200.
 
 use super::cuts::MULTIPROCESSORS;
 use super::epilogue::Fused;
@@ -57,16 +58,37 @@ pub(super) struct Sharing {
     pub(super) whole_tiles: u64,
     /// How many workers share the others.
     pub(super) sharers: u64,
+    /// Parts of every tile, all of whose workers add up some of it; 0 where stages are shared otherwise.
+    pub(super) parts: u64,
 }
 
-/// Parts that sharers leave, all but the first: one of each block.
-fn slots(tile: ConvTile, sharers: u64) -> u64 {
-    (sharers - 1) * u64::from(tile.cluster)
-}
+impl Sharing {
+    /// Places for parts that sharers leave, one of each block, and flags of each: all, or all but the first.
+    fn slots(&self, tile: ConvTile) -> (u64, u32) {
+        let (of_clusters, flags) =
+            if self.parts > 0 { (self.sharers, tile.all_runs()) } else { (self.sharers - 1, FIXUP_FLAGS) };
+        (of_clusters * u64::from(tile.cluster), flags)
+    }
 
-/// Bytes of these.
-pub(super) fn partials_bytes(tile: ConvTile, sharers: u64) -> u64 {
-    slots(tile, sharers) * u64::from(tile.gemm_m * tile.gemm_n * 4)
+    /// Whether the device has room for all blocks that wait for one another.
+    fn has_room(&self, tile: ConvTile, context: &Context) -> Result<(), Refusal> {
+        let (blocks, units) = (self.workers * u64::from(tile.cluster), context.info().n_units);
+        match self.parts > 0 && blocks > units as u64 {
+            true => Err(Refusal::new(format!("{blocks} blocks wait for one another, given {units} multiprocessors"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Bytes of the parts.
+    pub(super) fn partials_bytes(&self, tile: ConvTile) -> u64 {
+        self.slots(tile).0 * u64::from(tile.partials()) * 4
+    }
+
+    /// Bytes of the parts and of the flags behind them.
+    fn workspace_bytes(&self, tile: ConvTile) -> u64 {
+        let (slots, flags) = self.slots(tile);
+        self.partials_bytes(tile) + slots * u64::from(flags) * 8
+    }
 }
 
 /// `fprop` and `dgrad` of channels-last tensors of 16-bit types, stages shared evenly.
@@ -93,8 +115,8 @@ impl Algorithm<ConvProblem> for StreamK {
         let (mut configs, mut reason) = (Vec::new(), None);
         for row in KERNELS.iter().filter(fits) {
             for name in [row.symbol, row.equal, row.last] {
-                match view.sharing(row, name) {
-                    Ok(_) => configs.push(Config(name)),
+                match view.sharing(row, name).and_then(|sharing| sharing.has_room(row.tile, context).map(|()| name)) {
+                    Ok(name) => configs.push(Config(name)),
                     Err(refusal) => reason = Some(refusal),
                 }
             }
@@ -112,8 +134,7 @@ impl Algorithm<ConvProblem> for StreamK {
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
         let row = row(config);
         let sharing = View::of(problem).and_then(|view| view.sharing(row, config.0));
-        let sharers = sharing.map_or(1, |sharing| sharing.sharers);
-        partials_bytes(row.tile, sharers) + slots(row.tile, sharers) * u64::from(FIXUP_FLAGS) * 8
+        sharing.map_or(0, |sharing| sharing.workspace_bytes(row.tile))
     }
 
     fn estimate_us(&self, problem: &ConvProblem, config: Config, _: &Context) -> f64 {
@@ -158,7 +179,7 @@ impl View {
         if name == row.symbol {
             return match given < least {
                 true => Err(Refusal::new(format!("shares at least {least} stages, given {given}"))),
-                false => Ok(Sharing { workers: most, whole_tiles: 0, sharers: most }),
+                false => Ok(Sharing { workers: most, whole_tiles: 0, sharers: most, parts: 0 }),
             };
         }
         if name == row.last {
@@ -171,15 +192,15 @@ impl View {
             // Parts of the same length, unless too many workers would have none.
             let parts = (most / rest).min(stages / STAGES);
             let sharers = if 4 * parts * rest >= 3 * most { parts * rest } else { most };
-            return Ok(Sharing { workers: most, whole_tiles, sharers });
+            return Ok(Sharing { workers: most, whole_tiles, sharers, parts: 0 });
         }
         let parts = (most / tiles).min(stages / STAGES);
-        if parts < 2 || parts * tiles == most && given >= least {
+        if parts < 2 {
             return Err(Refusal::new(format!(
                 "shares {STAGES} stages each of {most}, given {tiles} tiles of {stages}"
             )));
         }
-        Ok(Sharing { workers: parts * tiles, whole_tiles: 0, sharers: parts * tiles })
+        Ok(Sharing { workers: parts * tiles, whole_tiles: 0, sharers: parts * tiles, parts })
     }
 }
 
@@ -188,7 +209,7 @@ mod tests {
     use super::*;
     use crate::DeviceInfo;
     use kernel_abi::division::Divisor;
-    use kernel_abi::ops::conv::im2col_wgmma::{ConvStreamKParams, Evenly};
+    use kernel_abi::ops::conv::im2col_wgmma::{ConvGatherParams, ConvStreamKParams, Evenly};
     use std::collections::HashMap;
 
     fn configs(text: &str) -> Result<Vec<&'static str>, String> {
@@ -203,11 +224,12 @@ mod tests {
         let names = configs(dgrad).unwrap();
         assert!(names.contains(&"convstreamk_dgrad_wgmma_bf16_128x128_sm90"), "{names:?}");
         assert!(names.contains(&"convstreamk_dgrad_wgmma_bf16_128x128_sm90+equal"), "{names:?}");
-        // 20 tiles in 6 parts each, or 10 of two blocks in 6: all but the first are left in the workspace.
+        // 20 tiles in 6 parts each, or 10 of two blocks in 6; of stages shared by all, the first is not left.
         let problem: ConvProblem = dgrad.parse().unwrap();
         let bytes = |name| StreamK.workspace_bytes(&problem, Config(name));
-        assert_eq!(bytes("convstreamk_dgrad_wgmma_bf16_128x128_sm90+equal"), 119 * (128 * 128 * 4 + 64));
-        assert_eq!(bytes("convstreamk_dgrad_wgmma_bf16_128x128_c2_sm90+equal"), 118 * (128 * 128 * 4 + 64));
+        assert_eq!(bytes("convstreamk_dgrad_wgmma_bf16_128x128_sm90"), 131 * (128 * 128 * 4 + 64));
+        assert_eq!(bytes("convstreamk_dgrad_wgmma_bf16_128x128_sm90+equal"), 120 * (128 * 128 * 4 + 256));
+        assert_eq!(bytes("convstreamk_dgrad_wgmma_bf16_128x128_c2_sm90+equal"), 120 * (128 * 128 * 4 + 256));
     }
 
     #[test]
@@ -227,6 +249,43 @@ mod tests {
             "conv:dgrad pad=1x1 stride=2x2 dy=8x128x7x7:bf16:nhwc w=128x128x3x3:bf16:nhwc dx=8x128x14x14:bf16:nhwc";
         let strided = configs(strided).unwrap_err();
         assert!(strided.contains("one class of positions, given 4"), "{strided}");
+    }
+
+    fn params(
+        gather: ConvGatherParams,
+        (tile_stages, whole_tiles, sharers): (Divisor, u32, u32),
+        evenly: Evenly,
+        parts: u32,
+    ) -> ConvStreamKParams {
+        ConvStreamKParams { gather, partials: 0, flags: 0, tag: 1, tile_stages, whole_tiles, sharers, evenly, parts }
+    }
+
+    /// Where all tiles have as many parts, every stage of every tile is somebody's, and so is every panel of its columns.
+    #[test]
+    fn equal_parts_have_every_panel_between_them() {
+        let problem: ConvProblem = "conv:fprop x=1x64x8x8:bf16:nhwc w=128x64x1x1:bf16:nhwc".parse().unwrap();
+        let view = View::of(&problem).map_err(|Refusal(reason)| reason).unwrap();
+        for (tiles, stages, parts) in [(20, 216, 6), (1, 9, 2), (3, 13, 5), (10, 101, 13)] {
+            let gather = ConvGatherParams { n_tiles: tiles, ..view.params(&view.classes, KERNELS[0].tile, tiles) };
+            let evenly = Evenly::new(stages, parts);
+            let p = params(gather, (Divisor::new(stages), 0, tiles * parts), evenly, parts);
+            let mut done = vec![vec![0; parts as usize]; tiles as usize];
+            for worker in 0..tiles * parts {
+                let mut work = p.work(worker, tiles * parts);
+                let part = p.next(&mut work);
+                assert!(!p.is_left(&work) && part.begin < part.end);
+                let number = p.part_of(worker);
+                assert_eq!((part.begin, part.end), evenly.of(number));
+                done[part.tile as usize][number as usize] += part.end - part.begin;
+            }
+            assert!(done.iter().all(|tile| tile.iter().sum::<u32>() == stages && !tile.contains(&0)));
+            for tile in KERNELS.iter().map(|row| row.tile) {
+                for consumer in 0..2 {
+                    let own = (0..parts).map(|part| p.own_panels(tile, consumer, part));
+                    assert_eq!(own.sum::<u32>(), (1 << (tile.gemm_n / 64)) - 1);
+                }
+            }
+        }
     }
 
     /// Every stage of every tile is somebody's, who has a tile's first part finds all others where they were left, and those
@@ -249,8 +308,7 @@ mod tests {
         ] {
             let tile_stages = Divisor::new(stages);
             let evenly = Evenly::new((tiles - whole_tiles) * stages, sharers);
-            let p =
-                ConvStreamKParams { gather, partials: 0, flags: 0, tag: 1, tile_stages, whole_tiles, sharers, evenly };
+            let p = params(gather, (tile_stages, whole_tiles, sharers), evenly, 0);
             let (mut left, mut done) = (HashMap::new(), vec![0; tiles as usize]);
             for block in 0..workers {
                 let worker = Evenly::worker(block, workers);

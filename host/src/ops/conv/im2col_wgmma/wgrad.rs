@@ -77,6 +77,11 @@ impl Algorithm<ConvProblem> for Wgrad {
         let fixups = FIXUP_KERNELS.iter().filter(fits).filter_map(|row| Some((row, view.fixup_cut(row.tile)?)));
         let mut configs = view.configs(rows.collect());
         configs.extend(view.configs(fixups.collect()));
+        let units = context.info().n_units as u64;
+        configs.retain(|config| {
+            let (row, cut) = view.chosen(*config);
+            !row.fixup || view.fixup_has_room(row.tile, cut, units)
+        });
         Ok(configs)
     }
 

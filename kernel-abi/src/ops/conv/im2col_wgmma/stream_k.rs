@@ -1,10 +1,11 @@
 //! What launcher and kernels of `fprop` and `dgrad` agree on where workers share the stages of tiles: who has the first
-//! part of a tile's sum adds the others, which their workers leave in the workspace.
+//! part of a tile's sum adds the others, which their workers leave in the workspace. All tiles are shared, or those that are
+//! left over when every worker has had as many whole ones.
 //!
-//! All tiles are shared, or those that are left over when every worker has had as many whole ones.
+//! Or every tile has the same number of parts, and each of their workers adds up some panels of the tile's columns.
 
-use super::{ConvGatherParams, Evenly};
-use crate::division::Divisor;
+use super::{ConvGatherParams, ConvTile, Evenly, PANEL};
+use crate::division::{Divisor, div_rem};
 
 crate::abi_struct! {
     /// Launch parameters of the kernels that share stages evenly.
@@ -13,7 +14,8 @@ crate::abi_struct! {
         pub gather: ConvGatherParams,
         /// Parts of sums, as the threads hold them.
         pub partials: u64,
-        /// Flags that say that parts are there: [`FIXUP_FLAGS`](super::FIXUP_FLAGS) of each sharer but the first.
+        /// Flags that say that parts are there: [`FIXUP_FLAGS`](super::FIXUP_FLAGS) of each sharer but the first, or, where
+        /// tiles have the same number of parts, of each part as many as there are runs of sums.
         pub flags: u64,
         /// What a flag is when the sums are there.
         pub tag: u64,
@@ -23,8 +25,10 @@ crate::abi_struct! {
         pub whole_tiles: u32,
         /// How many workers share the others: those with the first numbers.
         pub sharers: u32,
-        /// Who has which of their stages.
+        /// Who has which of their stages; or which part has which stages of a tile.
         pub evenly: Evenly,
+        /// Parts of every tile, all of whose workers add up some of it; 0 where stages are shared otherwise.
+        pub parts: u32,
     }
 }
 
@@ -58,8 +62,36 @@ impl ConvStreamKParams {
     /// The work of worker `worker` of `n`.
     #[inline(always)]
     pub const fn work(&self, worker: u32, n: u32) -> StreamKWork {
+        if self.parts > 0 {
+            let (part, tile) = div_rem(worker, self.gather.n_tiles);
+            let (begin, end) = self.evenly.of(part);
+            let first = tile * self.tile_stages.divisor;
+            return StreamKWork { tile: 0, step: n, at: first + begin, end: first + end };
+        }
         let (at, end) = if worker < self.sharers { self.evenly.of(worker) } else { (0, 0) };
         StreamKWork { tile: worker, step: n, at, end }
+    }
+
+    /// Which part of its tile a worker has, where all tiles have as many: the same parts of all tiles are neighbours, since
+    /// they read the same of the filter.
+    #[inline(always)]
+    pub const fn part_of(&self, worker: u32) -> u32 {
+        div_rem(worker, self.gather.n_tiles).0
+    }
+
+    /// Which panels of the columns of a consumer's rows the worker of part `part` adds up, a bit each: those of all
+    /// consumers are dealt out to the workers in turn.
+    #[inline(always)]
+    pub const fn own_panels(&self, tile: ConvTile, consumer: u32, part: u32) -> u32 {
+        let n_panels = tile.gemm_n / PANEL;
+        let (_, first) = div_rem(consumer * n_panels, self.parts);
+        let mut panel = if part >= first { part - first } else { part + self.parts - first };
+        let mut panels = 0;
+        while panel < n_panels {
+            panels |= 1 << panel;
+            panel += self.parts;
+        }
+        panels
     }
 
     /// Whether there is any left.

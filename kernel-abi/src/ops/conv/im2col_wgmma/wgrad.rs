@@ -118,13 +118,18 @@ impl ConvWgradParams {
         self.m_blocks * self.n_blocks * self.groups
     }
 
-    /// The place of tile `index`: all tiles of a split first, since they read the same positions.
+    /// The place of tile `index`: all tiles of a split first, since they read the same positions; of these, bands of
+    /// [`BAND_ROWS`], column after column.
     #[inline(always)]
     pub const fn place(&self, tile: ConvTile, index: u32) -> WgradPlace {
         let (split, index) = div_rem(index, self.tiles());
-        let (rest, m) = div_rem(index, self.m_blocks);
-        let (group, n) = div_rem(rest, self.n_blocks);
-        WgradPlace { split, group, m: m * tile.cluster_rows(), panel: n * (tile.gemm_n / tile.panel_k) }
+        let (group, index) = div_rem(index, self.m_blocks * self.n_blocks);
+        let (band_blocks, _) = div_rem(BAND_ROWS, tile.cluster_rows());
+        let (band, index) = div_rem(index, band_blocks * self.n_blocks);
+        let first = band * band_blocks;
+        let left = self.m_blocks - first;
+        let (n, m) = div_rem(index, if left < band_blocks { left } else { band_blocks });
+        WgradPlace { split, group, m: (first + m) * tile.cluster_rows(), panel: n * (tile.gemm_n / tile.panel_k) }
     }
 
     /// The work of worker `worker` of `n`.
@@ -219,8 +224,9 @@ crate::abi_struct! {
 crate::abi_struct! {
     /// Launch parameters of the kernels for `wgrad` that add the parts of a tile's sum themselves.
     ///
-    /// Whoever has a tile's first part adds the others to it, which their workers leave in the workspace: every part has a
-    /// place there, and each warp of it a flag that says that its sums are there.
+    /// Workers leave parts in the workspace: every part has a place there, and flags that say that its sums are there. Of
+    /// work that is shared evenly, whoever has a tile's first part adds the others to it. Where every tile's sum is split
+    /// into as many parts, all workers of a tile leave theirs, and each adds up an equal share of the tile.
     pub struct ConvWgradFixupParams {
         /// What the other kernels are given.
         pub wgrad: ConvWgradParams,
@@ -232,13 +238,38 @@ crate::abi_struct! {
 }
 
 impl ConvWgradFixupParams {
-    /// Where part `number` of a tile is, which is not the first, in tiles of clusters.
+    /// Where the part of a worker is that shares work evenly, unless it is the first of its tile, in tiles of clusters: a
+    /// worker has one such part at most, that of the tile in which it begins.
     #[inline(always)]
-    pub const fn slot_of(&self, tile: u32, number: u32) -> u32 {
-        // A worker has one such part at most: that of the tile in which it begins.
-        if self.wgrad.workers == 0 { (number - 1) * self.wgrad.tiles() + tile } else { number - 1 }
+    pub const fn slot_of(&self, worker: u32) -> u32 {
+        worker - 1
+    }
+
+    /// Whether all workers of a tile add up a share of it.
+    #[inline(always)]
+    pub const fn all_add(&self) -> bool {
+        self.wgrad.workers == 0 && self.wgrad.splits > 1
+    }
+
+    /// Which runs of the quads of warp `warp` of all parts the worker of part `number` adds up, a bit each. Those of all
+    /// warps in a row are dealt out to the workers in turn.
+    #[inline(always)]
+    pub const fn own_runs(&self, tile: ConvTile, warp: u32, number: u32) -> u32 {
+        let (_, first) = div_rem(warp * tile.sum_runs(), self.wgrad.splits);
+        let mut run = if number >= first { number - first } else { number + self.wgrad.splits - first };
+        let mut runs = 0;
+        while run < tile.sum_runs() {
+            runs |= 1 << run;
+            run += self.wgrad.splits;
+        }
+        runs
     }
 }
+
+/// Rows of dw that neighbouring blocks go through together. Some 16 of them are at work side by side in a graphics
+/// processing cluster, whose requests for the same lines become one on the way to the second-level cache, and what comes
+/// from there is least where they need about as many rows as columns.
+const BAND_ROWS: u32 = 512;
 
 /// Flags of a part: one a warp of the consumers.
 pub const FIXUP_FLAGS: u32 = 4 * CONSUMERS;
@@ -263,6 +294,11 @@ impl ConvTile {
     /// Runs of [`SUM_RUN`] quads of a thread.
     pub const fn sum_runs(self) -> u32 {
         sums_of_thread(self) / (4 * SUM_RUN)
+    }
+
+    /// Runs of all warps.
+    pub const fn all_runs(self) -> u32 {
+        FIXUP_FLAGS * self.sum_runs()
     }
 }
 

@@ -63,7 +63,8 @@ impl<'a> Out<'a> {
     }
 }
 
-/// Scales the sums of the rows of instruction `I`, blends them with the prior values and sends them out, panel by panel.
+/// Scales the sums of the rows of instruction `I`, blends them with the prior values and sends them out, panel by panel,
+/// those whose bits are set in `own`.
 ///
 /// # Safety
 /// As the kernel; all threads of one warpgroup.
@@ -73,6 +74,7 @@ pub(super) unsafe fn subtile<P: Product<R, S>, E: Half, const R: usize, const S:
     d: &mut [f32; R],
     out: &Out<'_>,
     first_row: u32,
+    own: u32,
 ) {
     // One test and then straight on: with tests in between, most of the time went to fetching the instructions that
     // were jumped to.
@@ -86,26 +88,26 @@ pub(super) unsafe fn subtile<P: Product<R, S>, E: Half, const R: usize, const S:
             }
         }
         let together = const { together(P::TILE) };
-        plain_panels::<P, E, R, S, I, 0>(p, d, out, first_row);
+        plain_panels::<P, E, R, S, I, 0>(p, d, out, first_row, own);
         if R > 32 && together < 2 {
-            plain_panels::<P, E, R, S, I, 1>(p, d, out, first_row);
+            plain_panels::<P, E, R, S, I, 1>(p, d, out, first_row, own);
         }
         if R > 64 {
-            plain_panels::<P, E, R, S, I, 2>(p, d, out, first_row);
+            plain_panels::<P, E, R, S, I, 2>(p, d, out, first_row, own);
         }
         if R > 96 && together < 2 {
-            plain_panels::<P, E, R, S, I, 3>(p, d, out, first_row);
+            plain_panels::<P, E, R, S, I, 3>(p, d, out, first_row, own);
         }
     } else {
-        panel::<P, E, R, S, I, 0>(p, d, out, first_row);
+        panel::<P, E, R, S, I, 0>(p, d, out, first_row, own);
         if R > 32 {
-            panel::<P, E, R, S, I, 1>(p, d, out, first_row);
+            panel::<P, E, R, S, I, 1>(p, d, out, first_row, own);
         }
         if R > 64 {
-            panel::<P, E, R, S, I, 2>(p, d, out, first_row);
+            panel::<P, E, R, S, I, 2>(p, d, out, first_row, own);
         }
         if R > 96 {
-            panel::<P, E, R, S, I, 3>(p, d, out, first_row);
+            panel::<P, E, R, S, I, 3>(p, d, out, first_row, own);
         }
     }
 }
@@ -158,6 +160,7 @@ unsafe fn plain_panels<P: Product<R, S>, E: Half, const R: usize, const S: usize
     d: &[f32; R],
     out: &Out<'_>,
     first_row: u32,
+    own: u32,
 ) {
     let n_panels = const { together(P::TILE) };
     const { assert!((R / 32).is_multiple_of(together(P::TILE))) };
@@ -171,7 +174,7 @@ unsafe fn plain_panels<P: Product<R, S>, E: Half, const R: usize, const S: usize
     }
     warp::sync_warp();
     let mut n = N;
-    while n < N + n_panels {
+    while n < N + n_panels && own >> N & (1 << n_panels) - 1 != 0 {
         let buffer = buffer::<P, R, S, I>(out, n);
         plain_chunk::<E, R>(d, out, buffer, n, 0);
         plain_chunk::<E, R>(d, out, buffer, n, 1);
@@ -186,7 +189,7 @@ unsafe fn plain_panels<P: Product<R, S>, E: Half, const R: usize, const S: usize
             let mut n = N;
             while n < N + n_panels {
                 let col = out.place.n + n as u32 * PANEL;
-                if col < p.gemm_n {
+                if col < p.gemm_n && own >> n & 1 != 0 {
                     store(p, out, first_row, buffer::<P, R, S, I>(out, n), col);
                 }
                 n += 1;
@@ -207,15 +210,17 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
     d: &[f32; R],
     out: &Out<'_>,
     first_row: u32,
+    own: u32,
 ) {
     let col = out.place.n + N as u32 * PANEL;
     let buffer = buffer::<P, R, S, I>(out, N);
-    if P::TILE.spreads() && !P::B_IS_MN_MAJOR && p.out_access == access::SPREAD {
+    let is_own = own >> N & 1 != 0;
+    if is_own && P::TILE.spreads() && !P::B_IS_MN_MAJOR && p.out_access == access::SPREAD {
         spread::<E, R, N, 0>(p, d, out, first_row, col);
         spread::<E, R, N, 1>(p, d, out, first_row, col);
         spread::<E, R, N, 2>(p, d, out, first_row, col);
         spread::<E, R, N, 3>(p, d, out, first_row, col);
-    } else if col < p.gemm_n && first_row < out.class.gemm_m {
+    } else if is_own && col < p.gemm_n && first_row < out.class.gemm_m {
         let follows = follows::<P, R, S>(p);
         let added = if follows { added::<E>(p, out, first_row, col) } else { Added::NONE };
         wait_for_buffer::<P, R, S>(out);

@@ -1,8 +1,10 @@
 //! `wgrad` without a second kernel: the worker with the first part of a tile's sum adds the others, in their order, and
-//! writes dw (see [`left_sums`](super::left_sums)).
+//! writes dw (see [`left_sums`](super::left_sums)); or, where all sums are split into as many parts, every worker of a tile
+//! adds up a share of it (see [`exchange`](super::exchange)).
 //!
 //! Threads of four lanes exchange what they have of four neighbouring quads, so that dw is written by 16 bytes.
 
+use super::exchange::{Exchange, RUN, Run};
 use super::left_sums::{Arriving, LeftSums, QUADS, group_of, has_room};
 use super::quads::QuadPlace;
 use super::wgrad::{Form, rank};
@@ -13,11 +15,8 @@ use cuda_std::memory;
 use cuda_std::thread::thread_idx_x;
 use cuda_std::warp;
 use kernel_abi::ops::conv::im2col_wgmma::{
-    ConvTile, ConvWgradFixupParams, ConvWgradParams, Evenly, WgradPart, WgradPlace, WgradWork,
+    ConvTile, ConvWgradFixupParams, ConvWgradParams, Evenly, PANEL, SUM_RUN, WgradPart, WgradPlace, WgradWork,
 };
-
-/// Quads whose columns four lanes write together.
-const RUN: usize = 4;
 
 impl Form for ConvWgradFixupParams {
     #[inline(always)]
@@ -38,13 +37,17 @@ impl Form for ConvWgradFixupParams {
         consumer: u32,
     ) {
         const { assert!(has_room(P::TILE)) };
+        if self.all_add() {
+            share::<P, E, R>(self, &d[0], part, consumer);
+            return;
+        }
         let thread = consumer * WARPGROUP + thread_idx_x() % WARPGROUP;
         let out = Out { p: &self.wgrad, tile: P::TILE, part, thread };
         let mut groups = 0;
         while 4 * QUADS * groups < R && out.place(groups).is_some() {
             groups += 1;
         }
-        let left = left_sums(self, P::TILE, part.tile, thread);
+        let left = left_sums(self, P::TILE, thread);
         let [d] = d;
         if part.begin > 0 {
             left.leave(part.number, d, groups);
@@ -66,17 +69,60 @@ impl Form for ConvWgradFixupParams {
     }
 }
 
+/// Leaves what other workers of the tile add up of this part, and adds up and writes this worker's share.
+///
+/// # Safety
+/// As [`Form::finish`], with all workers of the tile at work.
+#[inline(always)]
+unsafe fn share<P: Product<R, 1>, E: Half, const R: usize>(
+    p: &ConvWgradFixupParams,
+    d: &[f32; R],
+    part: WgradPart,
+    consumer: u32,
+) {
+    /// Runs whose columns lie in one panel.
+    const RUNS_OF_PANEL: u32 = PANEL / (8 * SUM_RUN);
+    let (tile, thread) = (P::TILE, thread_idx_x() % WARPGROUP);
+    let warp = warp::uniform(consumer * (WARPGROUP / 32) + thread / 32);
+    let columns = if tile.shares_columns() { consumer * tile.consumer_columns() } else { 0 };
+    let runs = p.wgrad.n_panels.saturating_sub(part.place.panel + columns / PANEL) * RUNS_OF_PANEL;
+    let runs = (1 << if runs < tile.sum_runs() { runs } else { tile.sum_runs() }) - 1;
+    let exchange = Exchange {
+        partials: p.wgrad.partials,
+        flags: p.flags,
+        tag: p.tag,
+        tile,
+        slot: part.tile * tile.cluster + rank(tile),
+        step: p.wgrad.tiles() * tile.cluster,
+        parts: p.wgrad.splits,
+        number: part.number,
+        warp,
+        lane: thread % 32,
+        runs: warp::uniform_register(runs),
+        own: warp::uniform_register(p.own_runs(tile, warp, part.number) & runs),
+    };
+    exchange.leave(d);
+    let mut own = exchange.own;
+    while own != 0 {
+        let run = own.trailing_zeros();
+        if let Some(place) = QuadPlace::of(&p.wgrad, tile, part.place, consumer * WARPGROUP + thread, run * SUM_RUN) {
+            let sums = exchange.sums(d, run);
+            store_run::<E>(&p.wgrad, part.place, place, &sums);
+        }
+        own &= own - 1;
+    }
+}
+
 /// What goes from worker to worker of the sums of a tile, this block's.
 #[inline(always)]
-fn left_sums(p: &ConvWgradFixupParams, tile: ConvTile, index: u32, thread: u32) -> LeftSums {
-    let (first, next) = (p.slot_of(index, 1), p.slot_of(index, 2));
+fn left_sums(p: &ConvWgradFixupParams, tile: ConvTile, thread: u32) -> LeftSums {
     LeftSums {
         partials: p.wgrad.partials,
         flags: p.flags,
         tag: p.tag,
         slot_quads: tile.partials() / 4,
-        first: first * tile.cluster + rank(tile),
-        step: (next - first) * tile.cluster,
+        first: p.slot_of(1) * tile.cluster + rank(tile),
+        step: tile.cluster,
         thread,
     }
 }
@@ -111,12 +157,12 @@ impl Out<'_> {
     }
 }
 
-/// Writes four neighbouring quads of a thread to dw, the first at `at`: of two rows eight apart.
+/// Writes a run of a thread's quads to dw, the first at `at`: of two rows eight apart.
 ///
 /// # Safety
 /// As [`Form::finish`]; a warp.
 #[inline(always)]
-unsafe fn store_run<E: Half>(p: &ConvWgradParams, place: WgradPlace, at: QuadPlace, v: &[[f32; 4]; RUN]) {
+unsafe fn store_run<E: Half>(p: &ConvWgradParams, place: WgradPlace, at: QuadPlace, v: &Run) {
     store_row::<E>(p, place, at, v.map(|[low, high, _, _]| [low, high]));
     store_row::<E>(p, place, QuadPlace { row: at.row + 8, ..at }, v.map(|[_, _, low, high]| [low, high]));
 }

@@ -132,8 +132,8 @@ pub(super) trait Form {
     /// As [`run`].
     unsafe fn following_row(&self, left: &Self::Left, at: Address, tile: ConvTile) -> u32;
 
-    /// Whether the tile is this block's to write, with the sums of all other panels added to `d`; else the sums are left
-    /// to the block whose it is.
+    /// Which panels of the tile's columns this block is to write, a bit each, with the sums of all other panels of the sum
+    /// added to `d`; those of other columns are left to the blocks whose they are.
     ///
     /// # Safety
     /// As [`run`]; all threads of one warpgroup.
@@ -143,7 +143,7 @@ pub(super) trait Form {
         place: GatherPlace,
         panels: Panels,
         consumer: u32,
-    ) -> bool;
+    ) -> u32;
 }
 
 /// Some panels of a tile's sum.
@@ -197,8 +197,8 @@ impl Form for ConvGatherParams {
         _: GatherPlace,
         _: Panels,
         _: u32,
-    ) -> bool {
-        true
+    ) -> u32 {
+        !0
     }
 }
 
@@ -552,12 +552,13 @@ unsafe fn compute<F: Form, P: Product<R, S>, E: Half, const R: usize, const S: u
     if panels.end > panels.begin {
         Ring::release(tile, freed, lane);
     }
-    if !form.settle::<P, R, S>(&mut d, out.place(), panels, consumer) {
+    let own = form.settle::<P, R, S>(&mut d, out.place(), panels, consumer);
+    if own == 0 {
         return;
     }
     let row = out.first_row() + first_row;
-    subtile::<P, E, R, S, 0>(p, d.get_unchecked_mut(0), out, row);
+    subtile::<P, E, R, S, 0>(p, d.get_unchecked_mut(0), out, row, own);
     if S > 1 {
-        subtile::<P, E, R, S, 1>(p, d.get_unchecked_mut(S - 1), out, row + SUBTILE);
+        subtile::<P, E, R, S, 1>(p, d.get_unchecked_mut(S - 1), out, row + SUBTILE, own);
     }
 }

@@ -19,10 +19,10 @@ use kernel_abi::ops::conv::im2col_wgmma::{CONSUMERS, ConvTile, FIXUP_FLAGS};
 pub(super) const QUADS: usize = 8;
 
 /// Threads that hold a tile's sums.
-const HOLDERS: u32 = CONSUMERS * WARPGROUP;
+pub(super) const HOLDERS: u32 = CONSUMERS * WARPGROUP;
 
 /// Bytes of a quad, and of a group of all threads.
-const QUAD_BYTES: u32 = 16;
+pub(super) const QUAD_BYTES: u32 = 16;
 const GROUP_BYTES: u32 = QUADS as u32 * HOLDERS * QUAD_BYTES;
 
 /// How many of these are on their way.

@@ -11,6 +11,7 @@
 mod cluster;
 mod entry;
 mod epilogue;
+mod exchange;
 mod fixup;
 pub(super) mod gather;
 mod left_sums;

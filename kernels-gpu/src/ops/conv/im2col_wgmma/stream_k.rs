@@ -1,7 +1,9 @@
 //! `fprop` and `dgrad` where tiles are few, or their number leaves the last round short: workers share the stages of all
 //! tiles, or of those of the last round, and the worker with the first part of a tile's sum adds the others (stream-K:
-//! Osama et al., "Stream-K", PPoPP 2023; see [`left_sums`](super::left_sums)).
+//! Osama et al., "Stream-K", PPoPP 2023; see [`left_sums`](super::left_sums)); or, where every tile has as many parts, each
+//! worker of a tile adds up and writes some panels of it (see [`exchange`](super::exchange)).
 
+use super::exchange::{Exchange, put};
 use super::gather::{Address, Form, Panels, rank};
 use super::left_sums::{Arriving, LeftSums, QUADS, group_of, has_room};
 use super::{Product, WARPGROUP};
@@ -9,7 +11,7 @@ use crate::math::vector;
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
 use cuda_std::{schedule, warp};
 use kernel_abi::ops::conv::im2col_wgmma::{
-    ConvClass, ConvGatherParams, ConvStreamKParams, ConvTile, Evenly, GatherPlace, PANEL, StreamKWork,
+    ConvClass, ConvGatherParams, ConvStreamKParams, ConvTile, Evenly, GatherPlace, PANEL, SUM_RUN, StreamKWork,
 };
 
 impl Form for ConvStreamKParams {
@@ -64,8 +66,11 @@ impl Form for ConvStreamKParams {
         place: GatherPlace,
         panels: Panels,
         consumer: u32,
-    ) -> bool {
+    ) -> u32 {
         const { assert!(S == 1 && !P::TILE.in_turns && has_room(P::TILE)) };
+        if self.parts > 0 {
+            return share::<P, R, S>(self, d.get_unchecked_mut(0), place, panels, consumer);
+        }
         // Opaque, so that no address is computed ahead of the products, which have all registers.
         let thread = schedule::opaque(consumer * WARPGROUP + thread_idx_x() % WARPGROUP);
         let left = LeftSums {
@@ -83,7 +88,7 @@ impl Form for ConvStreamKParams {
         let d = d.get_unchecked_mut(0);
         if panels.begin > 0 {
             left.leave(schedule::opaque(worker(P::TILE)), d, groups);
-            return false;
+            return 0;
         }
         if panels.end < self.tile_stages.divisor {
             let (first, end) = self.parts_of(panels.tile);
@@ -101,8 +106,63 @@ impl Form for ConvStreamKParams {
                 add::<R, 3>(d, &mut arriving, groups);
             }
         }
-        true
+        !0
     }
+}
+
+/// Leaves what other workers of the tile add up of this part, and adds their sums to the panels of this worker, which it
+/// returns, a bit each.
+///
+/// # Safety
+/// As [`Form::settle`], with all workers of the tile at work.
+#[inline(always)]
+unsafe fn share<P: Product<R, S>, const R: usize, const S: usize>(
+    p: &ConvStreamKParams,
+    d: &mut [f32; R],
+    place: GatherPlace,
+    panels: Panels,
+    consumer: u32,
+) -> u32 {
+    let tile = P::TILE;
+    // Opaque, so that no address is computed ahead of the products, which have all registers.
+    let thread = schedule::opaque(thread_idx_x() % WARPGROUP);
+    let warp = warp::uniform(consumer * (WARPGROUP / 32) + thread / 32);
+    let number = p.part_of(schedule::opaque(worker(tile)));
+    let left = (p.gather.gemm_n - place.n).div_ceil(PANEL);
+    let there = (1 << if left < tile.gemm_n / PANEL { left } else { tile.gemm_n / PANEL }) - 1;
+    let own = warp::uniform_register(p.own_panels(tile, consumer, number) & there);
+    let exchange = Exchange {
+        partials: p.partials,
+        flags: p.flags,
+        tag: p.tag,
+        tile,
+        slot: panels.tile * tile.cluster + rank(tile),
+        step: p.gather.n_tiles * tile.cluster,
+        parts: p.parts,
+        number,
+        warp,
+        lane: thread % 32,
+        runs: runs_of(warp::uniform_register(there)),
+        own: runs_of(own),
+    };
+    exchange.leave(d);
+    let mut left = exchange.own;
+    while left != 0 {
+        let run = left.trailing_zeros();
+        let sums = exchange.sums(d, run);
+        put(d, run, &sums);
+        left &= left - 1;
+    }
+    own
+}
+
+/// The runs of some panels, two of each.
+#[inline(always)]
+const fn runs_of(panels: u32) -> u32 {
+    const { assert!(PANEL == 2 * 8 * SUM_RUN) };
+    // Four bits, the most there are, to every other place.
+    let spread = (panels & 1) | (panels & 2) << 1 | (panels & 4) << 2 | (panels & 8) << 3;
+    spread * 3
 }
 
 /// The worker that this block's cluster is.

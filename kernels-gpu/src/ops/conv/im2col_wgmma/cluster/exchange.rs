@@ -81,8 +81,7 @@ impl<const R: usize, const S: usize, const N: usize> Exchange<R, S, N> {
         } else {
             let of_slice = Self::UNITS * UNIT_ROWS;
             if thread < of_slice {
-                let row = target.row(rank * of_slice + thread);
-                shared::store_x2(ring.rows() + 8 * thread, [row as u32, (row >> 32) as u32]);
+                shared::store_u64(ring.rows() + 8 * thread, target.row(rank * of_slice + thread));
             }
             sync_named(BARRIER, WARPGROUP);
         }
@@ -95,8 +94,7 @@ impl<const R: usize, const S: usize, const N: usize> Exchange<R, S, N> {
     /// As [`Exchange::leave`].
     #[inline(always)]
     unsafe fn row(&self, unit: u32) -> u64 {
-        let [low, high] = shared::load_x2(self.ring.rows() + 8 * (unit * UNIT_ROWS + self.lane / 4));
-        u64::from(low) | u64::from(high) << 32
+        shared::load_u64(self.ring.rows() + 8 * (unit * UNIT_ROWS + self.lane / 4))
     }
 
     /// The run that this warp adds up in a turn, counted within the slice.
@@ -121,10 +119,8 @@ impl<const R: usize, const S: usize, const N: usize> Exchange<R, S, N> {
             // All blocks have their barriers ready.
             cluster::wait();
             self.send(d);
-            warp::sync_warp();
-            if self.lane == 0 {
-                mbarrier::arrive(self.ring.exchange_barrier());
-            }
+            // The block's own sums are there.
+            sync_named(BARRIER, WARPGROUP);
             self.receive::<E, T>(target);
         }
     }

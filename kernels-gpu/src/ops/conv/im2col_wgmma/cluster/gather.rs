@@ -6,7 +6,7 @@ use super::exchange::Target;
 use super::{LOADERS, Ring, Share, consume};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::tma::{self, MapAddress};
-use cuda_std::{cluster, mbarrier, schedule, warp};
+use cuda_std::{cluster, schedule, warp};
 use kernel_abi::division::div_rem;
 use kernel_abi::ops::conv::im2col_cluster::WARPGROUP;
 use kernel_abi::ops::conv::im2col_wgmma::{
@@ -168,21 +168,18 @@ unsafe fn load_positions<P: Product<R, S>, const R: usize, const S: usize>(
     schedule::wait_for_predecessors();
     let mut i = begin;
     while i < end {
-        mbarrier::wait(ring.empty(), ring.parity ^ 1);
         // Behind the last panel there are only zeros.
         let c = (first_channel + panel.channel) as i32;
         let offset = |axis: usize| (panel.tap[axis] * class.tap_offset[axis]) as u16;
-        if warp::elect() {
-            let (to, bar) = (ring.a(), ring.full());
-            mbarrier::arrive_expect_bytes(bar, tile.a_bytes());
+        ring.load(tile.a_bytes(), |ring, bar| {
+            let to = ring.a();
             match p.a_access {
                 access::LINEAR => tma::load_2d(to, map, bar, [c, place.m as i32]),
                 access::IM2COL_2D => tma::load_im2col_4d(to, map, bar, [c, w, h, n as i32], [offset(2), offset(1)]),
                 _ => tma::load_im2col_5d(to, map, bar, [c, w, h, d, n as i32], [offset(2), offset(1), offset(0)]),
             }
-        }
+        });
         panel.advance(class, tile);
-        ring.advance();
         i += 1;
     }
 }
@@ -202,14 +199,8 @@ unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
     schedule::wait_for_predecessors();
     let mut i = begin;
     while i < end {
-        mbarrier::wait(ring.empty(), ring.parity ^ 1);
-        if warp::elect() {
-            let bar = ring.full();
-            mbarrier::arrive_expect_bytes(bar, P::TILE.b_bytes());
-            filter.load::<P, R, S>(class, &panel, ring.b(), bar);
-        }
+        ring.load(P::TILE.b_bytes(), |ring, bar| filter.load::<P, R, S>(class, &panel, ring.b(), bar));
         panel.advance(class, P::TILE);
-        ring.advance();
         i += 1;
     }
 }

@@ -91,6 +91,22 @@ impl Ring {
         }
     }
 
+    /// Loads the next stage as soon as it is free: one thread of the warp queues the copies, of so many bytes, that signal the
+    /// barrier it is given.
+    ///
+    /// # Safety
+    /// All threads of a warp call it, as one that loads.
+    #[inline(always)]
+    unsafe fn load(&mut self, bytes: u32, queue: impl FnOnce(&Ring, u32)) {
+        mbarrier::wait(self.empty(), self.parity ^ 1);
+        if warp::elect() {
+            let bar = self.full();
+            mbarrier::arrive_expect_bytes(bar, bytes);
+            queue(self, bar);
+        }
+        self.advance();
+    }
+
     /// Makes the barriers ready. The others of the cluster may be sent to after [`cluster::wait`].
     ///
     /// # Safety
@@ -104,9 +120,9 @@ impl Ring {
                 mbarrier::init(each.empty(), WARPGROUP / 32);
                 each.advance();
             }
-            mbarrier::init(self.exchange_barrier(), 1 + WARPGROUP / 32);
+            mbarrier::init(self.exchange_barrier(), 1);
             mbarrier::fence_init();
-            // Every block of the cluster sends an equal part but this one, whose warps leave theirs and arrive.
+            // Every block of the cluster sends an equal part but this one.
             let own = self.tile.sums_bytes() >> share.shift;
             mbarrier::arrive_expect_bytes(self.exchange_barrier(), self.tile.sums_bytes() - own);
         }

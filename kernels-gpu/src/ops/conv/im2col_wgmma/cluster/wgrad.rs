@@ -6,7 +6,7 @@ use super::exchange::Target;
 use super::{LOADERS, Ring, Share, consume};
 use cuda_std::thread::thread_idx_x;
 use cuda_std::tma::{self, MapAddress};
-use cuda_std::{cluster, mbarrier, schedule, warp};
+use cuda_std::{cluster, schedule, warp};
 use kernel_abi::ops::conv::im2col_cluster::WARPGROUP;
 use kernel_abi::ops::conv::im2col_wgmma::{ConvWgradParams, GEMM_K, PANEL, PANEL_BYTES, WgradPlace};
 
@@ -60,13 +60,7 @@ unsafe fn load_dy<P: Product<R, 1>, const R: usize>(
     schedule::wait_for_predecessors();
     let mut block = begin;
     while block < end {
-        mbarrier::wait(ring.empty(), ring.parity ^ 1);
-        if warp::elect() {
-            let bar = ring.full();
-            mbarrier::arrive_expect_bytes(bar, P::TILE.a_bytes());
-            tma::load_2d(ring.a(), map, bar, [k, (block * GEMM_K) as i32]);
-        }
-        ring.advance();
+        ring.load(P::TILE.a_bytes(), |ring, bar| tma::load_2d(ring.a(), map, bar, [k, (block * GEMM_K) as i32]));
         block += 1;
     }
 }
@@ -91,16 +85,12 @@ unsafe fn load_x<P: Product<R, 1>, const R: usize>(
     schedule::wait_for_predecessors();
     let mut block = begin;
     while block < end {
-        mbarrier::wait(ring.empty(), ring.parity ^ 1);
-        if warp::elect() {
-            let bar = ring.full();
-            mbarrier::arrive_expect_bytes(bar, PANEL_BYTES + if two { PANEL_BYTES } else { 0 });
+        ring.load(if two { 2 * PANEL_BYTES } else { PANEL_BYTES }, |ring, bar| {
             first.load(p, map, ring.b(), bar, &window);
             if two {
                 second.load(p, map, ring.b() + PANEL_BYTES, bar, &window);
             }
-        }
-        ring.advance();
+        });
         block += 1;
         window = Window::new(p, block * GEMM_K);
     }
