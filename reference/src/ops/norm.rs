@@ -13,9 +13,17 @@ impl Judge for NormProblem {
         match self.norm_pass() {
             NormPass::Forward => forward(self, &tensors),
             NormPass::Inference => vec![inference(self, &tensors)],
-            NormPass::Backward => backward(self, &tensors),
+            NormPass::Backward => backward(self, &tensors, |[h, shift, tilt]| h - shift - tilt),
             NormPass::Finalize => finalize(self, &tensors),
         }
+    }
+
+    /// Backward: the summands of dx with one sign. They cancel where a mean is of few elements, all of it where it is of one.
+    fn judge_magnitudes(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>> {
+        if self.norm_pass() != NormPass::Backward {
+            return Judge::judge_scaled(self, operands, alpha, beta);
+        }
+        backward(self, &Named::new(self, operands), |summands| summands.map(f64::abs).iter().sum())
     }
 
     /// Variances are positive, and sums of squares those of numbers with the given sums. Statistics of x are never far
@@ -172,8 +180,9 @@ fn finish(problem: &NormProblem, tensors: &Named<'_>, i: usize, param: usize, no
     value(&activation, sum)
 }
 
-/// dx; then dz, dscale and dbias, as far as the problem has them.
-fn backward(problem: &NormProblem, tensors: &Named<'_>) -> Vec<Vec<f64>> {
+/// dx; then dz, dscale and dbias, as far as the problem has them. dx is made by `sum` of three summands: the gradient of the
+/// normalized x, and what of it goes through mean and variance.
+fn backward(problem: &NormProblem, tensors: &Named<'_>, sum: impl Fn([f64; 3]) -> f64) -> Vec<Vec<f64>> {
     let (x, dy) = (tensors.get("x").unwrap_or_default(), tensors.get("dy").unwrap_or_default());
     let places = places(problem);
     let own = statistics(problem, x);
@@ -196,7 +205,7 @@ fn backward(problem: &NormProblem, tensors: &Named<'_>) -> Vec<Vec<f64>> {
         let row = places[i].0;
         let m = own[row].2;
         let shift = if centred { sum_h[row] / m } else { 0.0 };
-        inv_std(row) * (h[i] - shift - normal[i] * sum_hx[row] / m)
+        inv_std(row) * sum([h[i], shift, normal[i] * sum_hx[row] / m])
     });
     let mut results = vec![dx.collect()];
     if tensors.get("dz").is_some() {

@@ -233,6 +233,20 @@ mod tests {
     }
 
     #[test]
+    fn devices_have_room_for_who_waits() {
+        let tails = "conv:fprop pad=1x1 x=2x320x9x9:bf16:nhwc w=200x320x3x3:bf16:nhwc";
+        let [all, pairs] =
+            ["convstreamk_fprop_wgmma_bf16_128x128_sm90+equal", "convstreamk_fprop_wgmma_bf16_128x128_c2_sm90+equal"];
+        let names = configs(tails).unwrap();
+        assert!(names.contains(&all) && names.contains(&pairs), "{names:?}");
+        // 4 tiles in 11 parts each, or 2 of two blocks in 11.
+        let small = Context::described(DeviceInfo { n_units: 43, ..DeviceInfo::h200() });
+        let problem: ConvProblem = tails.parse().unwrap();
+        let names = StreamK.configs(&problem, &small).map_err(|Refusal(reason)| reason).unwrap();
+        assert!(!names.contains(&Config(all)) && !names.contains(&Config(pairs)), "{names:?}");
+    }
+
+    #[test]
     fn last_rounds_are_shared() {
         let names = configs("conv:fprop pad=1x2 groups=170 x=1x10880x2x5:bf16:nhwc w=21760x64x3x5:bf16:nhwc").unwrap();
         assert!(names.contains(&"convstreamk_fprop_wgmma_bf16_128x128_sm90+last"), "{names:?}");
