@@ -80,10 +80,14 @@ impl View {
         let stages = (rounds * panels + (shared * panels).div_ceil(sharers)) as f64 * self.stage_us(tile, workers);
         // Every worker ends one shared tile and begins another.
         let out = (rounds as f64 + 1.0 + (shared as f64 / sharers as f64).ceil()) * self.out_us(tile);
-        let of_block = f64::from(tile.gemm_m * tile.gemm_n * 4);
-        // A share of all parts, or all of the others.
-        let others = if parts > 0 { of_block } else { sharers.div_ceil(shared) as f64 * of_block };
-        let added = wgrad::FIXUP_US + others / wgrad::FIXUP_READS;
+        let added = if parts > 0 {
+            // A panel of each consumer's rows, of which two runs, unless there are fewer parts.
+            let panels = u64::from(tile.gemm_n / 64);
+            shares_us(parts, 2 * (2 * panels).div_ceil(parts))
+        } else {
+            let others = sharers.div_ceil(shared) as f64 * f64::from(tile.gemm_m * tile.gemm_n * 4);
+            wgrad::FIXUP_US + others / wgrad::FIXUP_READS
+        };
         ENDS_US + stages + out + added + bytes / MEMORY
     }
 
@@ -159,6 +163,15 @@ mod wgrad {
     /// fitted: the latency of a fence and a flag, and 64 bytes a cycle.
     pub(super) const FIXUP_US: f64 = 1.0;
     pub(super) const FIXUP_READS: f64 = 0.1e6;
+    /// Starting behind the end of what was before, leaving sums for all others and finding theirs; and reading runs of four
+    /// parts, which are on their way together.
+    pub(super) const SHARES_US: f64 = 2.5;
+    pub(super) const SHARE_US: f64 = 0.9;
+}
+
+/// Time in which each worker adds up its share, when a warp has so many runs of so many parts.
+fn shares_us(parts: u64, runs: u64) -> f64 {
+    wgrad::SHARES_US + wgrad::SHARE_US * (runs * parts.div_ceil(4)) as f64
 }
 
 impl WgradView {
@@ -172,9 +185,13 @@ impl WgradView {
 
     /// Time of a run whose workers add the parts.
     pub(super) fn fixup_us(&self, tile: ConvTile, cut: Cut) -> f64 {
-        let read = self.fixup_reads(tile, cut) as f64;
-        let added = if read > 0.0 { wgrad::FIXUP_US + read / wgrad::FIXUP_READS } else { 0.0 };
-        let out = if matches!(cut, Cut::Splits(2..)) { wgrad::SUMS_US } else { OUT_US };
+        let (out, added) = match cut {
+            Cut::Splits(1) => (OUT_US, 0.0),
+            Cut::Splits(parts) => (wgrad::SUMS_US, shares_us(parts, u64::from(tile.sum_runs()).div_ceil(parts))),
+            Cut::Evenly { workers } => {
+                (OUT_US, wgrad::FIXUP_US + self.first_reads(tile, workers) as f64 / wgrad::FIXUP_READS)
+            }
+        };
         self.parts_us(tile, cut, out) + added
     }
 

@@ -12,8 +12,8 @@ use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, FIXUP_FLAGS};
 /// The most bytes of other parts that a block adds up: four of the largest tile's, some 5 us.
 const MOST_READ: u64 = 4 * 128 * 256 * 4;
 
-/// The most parts of which workers add up shares: a warp reads all parts of a share.
-const MOST_PARTS: u64 = 32;
+/// The most parts of which workers add up shares: a warp reads all parts of a share, four at a time.
+const MOST_PARTS: u64 = 16;
 
 /// Elements that are written to dw at a time.
 const RUN: i64 = 8;
@@ -51,18 +51,8 @@ impl WgradView {
     }
 
     /// Bytes of other parts that the block with the first part of a tile adds, at most.
-    fn first_reads(&self, tile: ConvTile, workers: u64) -> u64 {
+    pub(super) fn first_reads(&self, tile: ConvTile, workers: u64) -> u64 {
         workers.div_ceil(self.tiles(tile)) * u64::from(tile.partials()) * 4
-    }
-
-    /// Bytes of parts that a block reads, at most.
-    pub(super) fn fixup_reads(&self, tile: ConvTile, cut: Cut) -> u64 {
-        match cut {
-            Cut::Splits(1) => 0,
-            // Its share of the others.
-            Cut::Splits(splits) => u64::from(tile.partials()) * 4 * (splits - 1) / splits,
-            Cut::Evenly { workers } => self.first_reads(tile, workers),
-        }
     }
 
     /// Places for parts of a block's tile, and flags of each. Where work is shared evenly, first parts need none.

@@ -2,9 +2,11 @@
 //! "Stream-K", PPoPP 2023): for sums that are long where tiles are few, or leave the last round short.
 //!
 //! Workers that are at the same stage of their tiles read the same part of the filter, whose requests become one on the way
-//! to the second-level cache. So `+equal` gives every tile as many parts, each of whose workers adds up and writes some
-//! panels of it, and `+last` shares the tiles of the last round alone: with more than a round of tiles, stages shared evenly
-//! among all workers took up to half as long again on an H200.
+//! to the second-level cache. So `+equal` gives every tile as many parts, and `+last` shares the tiles of the last round
+//! alone: with more than a round of tiles, stages shared evenly among all workers took up to half as long again on an H200.
+//!
+//! Of a tile with equal parts the worker with the first adds the others, or each adds up and writes some panels: see
+//! `all_add`.
 
 use super::cuts::MULTIPROCESSORS;
 use super::epilogue::Fused;
@@ -48,6 +50,22 @@ const STAGES: u64 = 4;
 /// Rounds of tiles, at most, that are all shared, and of which the last one is: of more, it is no great part.
 const MOST_ROUNDS: u64 = 4;
 const MOST_ROUNDS_OF_LAST: u64 = 8;
+
+/// Whether all workers of a tile add up some of it, where it has so many parts of so many stages.
+///
+/// Each then reads less, but all must be at work at once, and such kernels do not start before what was before has ended.
+/// By 250 times on an H200 of the same problems in both ways (`oxidnn compare unet3d deepbench_conv --verbose`, at 0b6f5e2
+/// and 296ab29): blocks of 256 columns take 5 to 25 % less from four parts on, in pairs 5 % from eight on, and up to 20 %
+/// more with fewer; those of 128 columns 4 to 15 % less with some 20 stages a part, up to 20 % more with fewer, and in
+/// pairs always more.
+fn all_add(tile: ConvTile, parts: u64, stages: u64) -> bool {
+    match (tile.gemm_n, tile.cluster) {
+        (256, 1) => parts >= 4,
+        (256, _) => parts >= 8,
+        (_, 1) => stages >= 20,
+        _ => false,
+    }
+}
 
 /// Who has which tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,12 +213,14 @@ impl View {
             return Ok(Sharing { workers: most, whole_tiles, sharers, parts: 0 });
         }
         let parts = (most / tiles).min(stages / STAGES);
-        if parts < 2 {
+        let all_add = parts > 0 && all_add(row.tile, parts, stages / parts);
+        if parts < 2 || !all_add && parts * tiles == most && given >= least {
             return Err(Refusal::new(format!(
                 "shares {STAGES} stages each of {most}, given {tiles} tiles of {stages}"
             )));
         }
-        Ok(Sharing { workers: parts * tiles, whole_tiles: 0, sharers: parts * tiles, parts })
+        let workers = parts * tiles;
+        Ok(Sharing { workers, whole_tiles: 0, sharers: workers, parts: if all_add { parts } else { 0 } })
     }
 }
 
@@ -224,26 +244,44 @@ mod tests {
         let names = configs(dgrad).unwrap();
         assert!(names.contains(&"convstreamk_dgrad_wgmma_bf16_128x128_sm90"), "{names:?}");
         assert!(names.contains(&"convstreamk_dgrad_wgmma_bf16_128x128_sm90+equal"), "{names:?}");
-        // 20 tiles in 6 parts each, or 10 of two blocks in 6; of stages shared by all, the first is not left.
+        // 20 tiles in 6 parts each, all of which are left where all add, or 10 of two blocks in 6, of which first parts are
+        // not, nor is that of stages shared by all.
         let problem: ConvProblem = dgrad.parse().unwrap();
         let bytes = |name| StreamK.workspace_bytes(&problem, Config(name));
         assert_eq!(bytes("convstreamk_dgrad_wgmma_bf16_128x128_sm90"), 131 * (128 * 128 * 4 + 64));
         assert_eq!(bytes("convstreamk_dgrad_wgmma_bf16_128x128_sm90+equal"), 120 * (128 * 128 * 4 + 256));
-        assert_eq!(bytes("convstreamk_dgrad_wgmma_bf16_128x128_c2_sm90+equal"), 120 * (128 * 128 * 4 + 256));
+        assert_eq!(bytes("convstreamk_dgrad_wgmma_bf16_128x128_c2_sm90+equal"), 118 * (128 * 128 * 4 + 64));
+    }
+
+    #[test]
+    fn all_add_where_it_pays() {
+        for (text, all) in [
+            ("conv:fprop pad=1x1 x=11x512x7x7:f16:nhwc w=1100x512x3x3:f16:nhwc", &["128x128_sm90", "128x256_sm90"][..]),
+            ("conv:fprop pad=1x1 x=2x320x9x9:f16:nhwc w=200x320x3x3:f16:nhwc", &["128x256_sm90"]),
+        ] {
+            let view = View::of(&text.parse().unwrap()).map_err(|Refusal(reason)| reason).unwrap();
+            for tile in ["128x128_sm90", "128x128_c2_sm90", "128x256_sm90"] {
+                let name = format!("convstreamk_fprop_wgmma_f16_{tile}+equal");
+                let row = KERNELS.iter().find(|row| row.equal == name).unwrap();
+                let parts = view.sharing(row, row.equal).map(|sharing| sharing.parts).unwrap_or(0);
+                assert_eq!(parts > 0, all.contains(&tile), "{tile} {text}");
+            }
+        }
     }
 
     #[test]
     fn devices_have_room_for_who_waits() {
-        let tails = "conv:fprop pad=1x1 x=2x320x9x9:bf16:nhwc w=200x320x3x3:bf16:nhwc";
-        let [all, pairs] =
-            ["convstreamk_fprop_wgmma_bf16_128x128_sm90+equal", "convstreamk_fprop_wgmma_bf16_128x128_c2_sm90+equal"];
-        let names = configs(tails).unwrap();
-        assert!(names.contains(&all) && names.contains(&pairs), "{names:?}");
-        // 4 tiles in 11 parts each, or 2 of two blocks in 11.
-        let small = Context::described(DeviceInfo { n_units: 43, ..DeviceInfo::h200() });
+        let tails = "conv:fprop pad=1x1 x=2x640x9x9:bf16:nhwc w=400x640x3x3:bf16:nhwc";
+        let [all, first] =
+            ["convstreamk_fprop_wgmma_bf16_128x256_sm90+equal", "convstreamk_fprop_wgmma_bf16_128x128_c2_sm90+equal"]
+                .map(Config);
+        // 4 tiles in 22 parts each, or 4 of two blocks in 16.
         let problem: ConvProblem = tails.parse().unwrap();
-        let names = StreamK.configs(&problem, &small).map_err(|Refusal(reason)| reason).unwrap();
-        assert!(!names.contains(&Config(all)) && !names.contains(&Config(pairs)), "{names:?}");
+        for (n_units, takes_all) in [(132, true), (88, true), (87, false)] {
+            let context = Context::described(DeviceInfo { n_units, ..DeviceInfo::h200() });
+            let names = StreamK.configs(&problem, &context).map_err(|Refusal(reason)| reason).unwrap();
+            assert_eq!((names.contains(&all), names.contains(&first)), (takes_all, true), "{n_units} {names:?}");
+        }
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl ConvWgradParams {
     }
 
     /// The place of tile `index`: all tiles of a split first, since they read the same positions; of these, bands of
-    /// [`BAND_ROWS`], column after column.
+    /// `BAND_ROWS`, column after column.
     #[inline(always)]
     pub const fn place(&self, tile: ConvTile, index: u32) -> WgradPlace {
         let (split, index) = div_rem(index, self.tiles());
