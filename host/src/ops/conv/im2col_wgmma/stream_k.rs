@@ -51,18 +51,18 @@ const STAGES: u64 = 4;
 const MOST_ROUNDS: u64 = 4;
 const MOST_ROUNDS_OF_LAST: u64 = 8;
 
-/// Whether all workers of a tile add up some of it, where it has so many parts of so many stages.
+/// Whether all workers of a tile of so many stages add up some of it, where it has so many parts.
 ///
 /// Each then reads less, but all must be at work at once, and such kernels do not start before what was before has ended.
-/// By 250 times on an H200 of the same problems in both ways (`oxidnn compare unet3d deepbench_conv --verbose`, at 0b6f5e2
-/// and 296ab29): blocks of 256 columns take 5 to 25 % less from four parts on, in pairs 5 % from eight on, and up to 20 %
-/// more with fewer; those of 128 columns 4 to 15 % less with some 20 stages a part, up to 20 % more with fewer, and in
-/// pairs always more.
+/// By 240 problems that were timed in both ways on H200s (`oxidnn compare` with `--quick --verbose`, of unet3d, deepbench_conv
+/// and the suites of images, at 0b6f5e2 and 8bb68df, and at 296ab29), in parts of the other's time: blocks of 256 columns took
+/// 0.74 to 1.02 from four parts on, 0.97 to 1.31 with fewer; in pairs 0.79 to 0.99 from eight on, 0.88 to 1.34 with fewer;
+/// those of 128 columns 0.85 to 0.98 with 20 stages a part, 0.94 to 1.23 with fewer, and in pairs 1.01 to 1.27.
 fn all_add(tile: ConvTile, parts: u64, stages: u64) -> bool {
     match (tile.gemm_n, tile.cluster) {
         (256, 1) => parts >= 4,
         (256, _) => parts >= 8,
-        (_, 1) => stages >= 20,
+        (_, 1) => stages >= 20 * parts,
         _ => false,
     }
 }
@@ -133,8 +133,8 @@ impl Algorithm<ConvProblem> for StreamK {
         let (mut configs, mut reason) = (Vec::new(), None);
         for row in KERNELS.iter().filter(fits) {
             for name in [row.symbol, row.equal, row.last] {
-                match view.sharing(row, name).and_then(|sharing| sharing.has_room(row.tile, context).map(|()| name)) {
-                    Ok(name) => configs.push(Config(name)),
+                match view.sharing(row, name).and_then(|sharing| sharing.has_room(row.tile, context)) {
+                    Ok(()) => configs.push(Config(name)),
                     Err(refusal) => reason = Some(refusal),
                 }
             }
@@ -213,7 +213,7 @@ impl View {
             return Ok(Sharing { workers: most, whole_tiles, sharers, parts: 0 });
         }
         let parts = (most / tiles).min(stages / STAGES);
-        let all_add = parts > 0 && all_add(row.tile, parts, stages / parts);
+        let all_add = all_add(row.tile, parts, stages);
         if parts < 2 || !all_add && parts * tiles == most && given >= least {
             return Err(Refusal::new(format!(
                 "shares {STAGES} stages each of {most}, given {tiles} tiles of {stages}"

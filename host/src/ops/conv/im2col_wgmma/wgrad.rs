@@ -75,13 +75,9 @@ impl Algorithm<ConvProblem> for Wgrad {
         let fits = |row: &&WgradRow| row.dtype == dtype && view.fits(row.tile);
         let rows = WGRAD_KERNELS.iter().filter(fits).map(|row| (row, view.cut(row.tile)));
         let fixups = FIXUP_KERNELS.iter().filter(fits).filter_map(|row| Some((row, view.fixup_cut(row.tile)?)));
-        let mut configs = view.configs(rows.collect());
-        configs.extend(view.configs(fixups.collect()));
         let units = context.info().n_units as u64;
-        configs.retain(|config| {
-            let (row, cut) = view.chosen(*config);
-            !row.fixup || view.fixup_has_room(row.tile, cut, units)
-        });
+        let mut configs = view.configs(rows.collect(), units);
+        configs.extend(view.configs(fixups.collect(), units));
         Ok(configs)
     }
 
@@ -132,15 +128,18 @@ pub(in crate::ops::conv) struct WgradView {
 }
 
 impl WgradView {
-    /// The configs of rows with the cuts chosen for them: all, and the best by estimate with other cuts too.
-    fn configs(&self, mut rows: Vec<(&'static WgradRow, Cut)>) -> Vec<Config> {
-        let mut configs: Vec<_> = rows.iter().map(|(row, _)| Config(row.symbol)).collect();
+    /// The configs of rows with the cuts chosen for them: all, and the best by estimate with other cuts too, but for those
+    /// that a device of so many multiprocessors has no room for.
+    fn configs(&self, mut rows: Vec<(&'static WgradRow, Cut)>, units: u64) -> Vec<Config> {
+        let has_room = |row: &WgradRow, cut: Cut| !row.fixup || self.fixup_has_room(row.tile, cut, units);
+        let own = rows.iter().filter(|(row, cut)| has_room(row, *cut));
+        let mut configs: Vec<_> = own.map(|(row, _)| Config(row.symbol)).collect();
         rows.sort_by(|(a, cut_a), (b, cut_b)| self.row_us(a, *cut_a).total_cmp(&self.row_us(b, *cut_b)));
         for (row, cut) in rows.into_iter().take(CUT_TILES) {
             let mut known = vec![cut];
             for (name, rule) in row.cuts {
                 let cut = self.cut_by(row.tile, rule).filter(|cut| !row.fixup || self.takes_fixup(row.tile, *cut));
-                if let Some(cut) = cut.filter(|cut| !known.contains(cut)) {
+                if let Some(cut) = cut.filter(|cut| !known.contains(cut) && has_room(row, *cut)) {
                     known.push(cut);
                     configs.push(Config(name));
                 }
