@@ -9,6 +9,15 @@ pub const fn div_rem(a: u32, b: u32) -> (u32, u32) {
     }
 }
 
+/// The same where most quotients are 0, which then take no division.
+#[inline(always)]
+pub const fn div_rem_unless_below(a: u32, b: u32) -> (u32, u32) {
+    if a < b {
+        return (0, a);
+    }
+    div_rem(a, b)
+}
+
 /// A divisor with what makes dividing by it a multiplication and a shift (Granlund and Montgomery, "Division by
 /// Invariant Integers using Multiplication", 1994, figure 4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -67,6 +67,7 @@ halo_fprop_wgmma_bf16_64x256_d32_resident_sm90 | conv:fprop pad=1x1 x=2x32x19x33
 halo_fprop_wgmma_bf16_64x256_d32_sm90 | conv:fprop pad=1x1 stride=2x2 x=2x32x19x33:bf16:nhwc w=40x32x3x3:bf16:nhwc
 halo_fprop_wgmma_bf16_64x256_resident_sm90 | conv:fprop pad=1x1 groups=2 x=5x128x7x7:bf16:nhwc w=128x64x3x3:bf16:nhwc
 halo_fprop_wgmma_bf16_64x256_d32_resident_sm90 | conv:fprop pad=1x1 x=150x8x9x31:bf16:nhwc w=24x8x3x3:bf16:nhwc
+halo_fprop_wgmma_bf16_64x256_d32_sm90 | conv:fprop pad=1x1 x=2x32x19x33:bf16:nhwc w=24x32x3x3:bf16:nhwc
 halo_fprop_wgmma_bf16_64x256_sm90 | conv:dgrad pad=3x3 stride=2x2 dx=2x3x30x32:bf16:nhwc w=64x3x7x7:bf16:nhwc
 halo_fprop_wgmma_bf16_64x64_sm90 | conv:fprop pad=1x1 x=3x128x7x7:bf16:nhwc w=72x128x3x3:bf16:nhwc
 halo_dgrad_wgmma_bf16_128x256_d48_sm90 | conv:dgrad pad=1x1 dx=1x136x19x33:bf16:nhwc w=40x136x3x3:bf16:nhwc
@@ -89,6 +90,8 @@ im2col_wgmma_stream_k | conv:dgrad pad=1x1 dx=2x256x7x7:bf16:nhwc w=256x256x3x3:
 convstreamk_dgrad_wgmma_bf16_128x128_c2_sm90+equal | conv:dgrad pad=1x1 dx=2x256x7x7:bf16:nhwc w=256x256x3x3:bf16:nhwc
 im2col_wgmma_split | conv:wgrad pad=1x1 x=2x72x12x11:bf16:nhwc dw=72x72x3x3:bf16:nhwc
 wgrad_im2col_fixup_bf16_128x64_sm90 | conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc dw=136x64x3x3:bf16:nhwc
+wgrad_im2col_fixup_bf16_128x64_sm90+equal | conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc dw=136x64x3x3:bf16:nhwc
+wgrad_im2col_fixup_bf16_128x64_sm90+evenly | conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc dw=136x64x3x3:bf16:nhwc
 pointwise_matmul | conv:wgrad x=2x72x12x11:bf16:nhwc dw=136x72x1x1:bf16:nhwc
 matmul64_forward_tma_wgmma_bf16f32bf16_64x64x64_s12_tn_sm90+share2+split2 | conv:wgrad x=2x72x12x11:bf16:nhwc dw=136x72x1x1:bf16:nhwc
 pointwise_matmul | conv:fprop x=2x72x12x11:bf16:nhwc w=72x72x1x1:bf16:nhwc
@@ -100,6 +103,7 @@ overlap_fprop_wgmma_bf16_n64_sm90 | conv:fprop pad=3x3 stride=2x2 x=1x3x19x29:bf
 overlap_wgrad_wgmma_bf16_7x32_sm90 | conv:wgrad pad=3x3 stride=2x2 x=1x3x19x29:bf16:nhwc dw=64x3x7x7:bf16:nhwc
 winograd | conv:fprop pad=1x1 x=2x24x12x11:f32:nhwc w=20x24x3x3:f32:nhwc
 tma_wgmma | matmul:forward a=130x200:bf16 b=200x136:bf16
+matmul64_forward_tma_wgmma_bf16f32bf16_64x64x64_s12_nn_sm90+share2+cluster2 | matmul:forward a=130x1000:bf16 b=1000x136:bf16
 matmul112_forward_tma_wgmma_bf16f32bf16_256x112x64_s4_nn_sm90 | matmul:forward a=264x72:bf16 b=72x216:bf16 c=264x216:bf16
 matmul160_forward_tma_wgmma_bf16f32bf16_128x160x64_s4_nn_sm90 | matmul:forward a=300x200:bf16 b=200x304:bf16
 matmul128turns_forward_tma_wgmma_bf16f32bf16_128x128x64_s6_nn_sm90 | matmul:forward a=1500x72:bf16 b=72x1500:bf16

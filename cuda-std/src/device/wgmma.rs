@@ -59,3 +59,12 @@ pub const fn descriptor(address: u32, leading_bytes: u32, stride_bytes: u32, swi
         | ((stride_bytes >> 4) as u64) << 32
         | (swizzle as u64) << 62
 }
+
+/// The descriptor of what lies so many bytes, a multiple of 16, behind the operand of another one.
+///
+/// Both lie in the 256 KB of the shared window that a descriptor reaches, so that only its lower half differs: two
+/// instructions, where [`descriptor`] takes six, beside what is computed again for each step of a loop.
+#[inline(always)]
+pub const fn behind(descriptor: u64, bytes: u32) -> u64 {
+    (descriptor >> 32 << 32) | (descriptor as u32 + (bytes >> 4)) as u64
+}

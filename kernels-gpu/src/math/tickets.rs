@@ -3,16 +3,16 @@
 //! Multiprocessors are not equally far from memory. Where each has every so many tiles, the far ones fall behind: what is
 //! under way at a time spreads over more of the memory than needs be, and the near ones idle in the end.
 //!
-//! The warp that loads draws, one number ahead of what it needs, and hands numbers on through a queue in shared memory to
-//! those who compute. The first [`GIVEN`] pieces of a block are every so many; meanwhile the first block sets the counters
-//! and says so by a flag, which holds a number of the plan, so that nobody clears the workspace before. The block that
-//! has drawn its last number after all others clears the flag for the next run.
+//! A warp that loads draws, one number ahead of what it needs, and hands numbers on through a queue in shared memory to
+//! those who compute, and to others that load. The first [`GIVEN`] pieces of a block are every so many; meanwhile the first
+//! block sets the counters and says so by a flag, which holds a number of the plan, so that nobody clears the workspace
+//! before. The block that has drawn its last number after all others clears the flag for the next run.
 
 use cuda_std::thread::{block_idx_x, grid_dim_x, lane_id};
 use cuda_std::{atomics, mbarrier, shared, warp};
 use kernel_abi::tickets::{GIVEN, QUEUE_SLOTS, TicketsParam};
 
-/// The numbers on their way from the warp that draws to those that compute, as one of them sees it.
+/// The numbers on their way from the warp that draws to those that need them, as one of them sees it.
 #[derive(Clone, Copy)]
 pub struct Queue {
     /// Shared-window address.
@@ -84,7 +84,7 @@ impl Queue {
     /// The next number.
     ///
     /// # Safety
-    /// All threads of a warp that computes call it, each such warp as often as the others.
+    /// All threads of a warp that needs them call it, each such warp as often as the others.
     #[inline(always)]
     pub unsafe fn take(&mut self) -> u32 {
         mbarrier::wait(self.full(), self.parity());

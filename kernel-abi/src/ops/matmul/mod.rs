@@ -40,7 +40,7 @@ pub use params::{
 };
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{MatmulDesc, MatmulProblem};
-pub use raster::{Place, Raster, div_rem};
+pub use raster::{Place, Raster};
 pub use tiles::{
     CP_ASYNC_64X64, CP_ASYNC_128X128, DRAWS_128X64, DRAWS_128X128, DRAWS_128X256, DRAWS_192X128, DRAWS_256X112,
     FFMA_64X64, FFMA_128X128, MatmulBlockTile, MatmulTile, NAIVE_TILE, TILE_64X16, TILE_64X32, TILE_64X64, TILE_64X128,

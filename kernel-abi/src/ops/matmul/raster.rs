@@ -1,7 +1,7 @@
 //! The order in which blocks walk the tiles of a product.
 
 use super::{MAX_BATCH_DIMS, MatmulTile, MatmulTmaParams};
-use crate::division;
+use crate::division::div_rem_unless_below;
 
 /// The place of a tile, or of a cluster's tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,28 +68,21 @@ impl Raster {
     /// The place of a cluster's tile: matrix after matrix; in each, groups of block rows; in a group, column after column.
     ///
     /// Blocks at work at once then cover about as many rows as columns, and what they load repeats in the L2 cache.
+    ///
+    /// Of one matrix, and of few tiles, most quotients are 0; divisions would stand one after the other before the first
+    /// load.
     #[inline(always)]
     pub const fn place(&self, index: u32) -> Place {
-        let (matrix, index) = div_rem(index, self.m_blocks * self.n_blocks);
-        let (group, index) = div_rem(index, self.group_rows * self.n_blocks);
+        let (matrix, index) = div_rem_unless_below(index, self.m_blocks * self.n_blocks);
+        let (group, index) = div_rem_unless_below(index, self.group_rows * self.n_blocks);
         let first_row = group * self.group_rows;
         let rest = self.m_blocks - first_row;
         let rows = if rest < self.group_rows { rest } else { self.group_rows };
-        let (column, row) = div_rem(index, rows);
-        let (rest, inner) = div_rem(matrix, self.batch_dims[2]);
-        let (outer, middle) = div_rem(rest, self.batch_dims[1]);
+        let (column, row) = div_rem_unless_below(index, rows);
+        let (rest, inner) = div_rem_unless_below(matrix, self.batch_dims[2]);
+        let (outer, middle) = div_rem_unless_below(rest, self.batch_dims[1]);
         Place { m: (first_row + row) * self.tile_m, n: column * self.tile_n, batch: [outer, middle, inner] }
     }
-}
-
-/// Quotient and remainder. Of one matrix, and of few tiles, most quotients are 0, and take no division: they stand one
-/// after the other before the first load.
-#[inline(always)]
-pub const fn div_rem(a: u32, b: u32) -> (u32, u32) {
-    if a < b {
-        return (0, a);
-    }
-    division::div_rem(a, b)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use kernel_abi::ops::matmul::{F32_PARTS, MatmulPackParams, MatmulTmaParams, PART
 /// As `tma_wgmma::run`; the maps are those of parts.
 #[inline(always)]
 pub(super) unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: Maps) {
-    let (ring, warpgroup) = begin(P::TILE, &maps, false, Sharers::ALONE);
+    let (ring, warpgroup) = begin(P::TILE, &maps, false, Sharers::ALONE, 1);
     schedule::wait_for_predecessors();
     let units = Units::new(Raster::new(P::TILE, p), P::TILE, Sharers::ALONE);
     if warpgroup == 0 {

@@ -13,7 +13,8 @@ use cuda_std::barrier::sync_threads;
 use cuda_std::memory::{X2, X4};
 use cuda_std::thread::{block_idx_x, thread_idx_x};
 use cuda_std::{cp_async, ldmatrix, shared};
-use kernel_abi::ops::matmul::{MatmulBlockParams, MatmulBlockTile, MatmulOperand, Place, Raster, div_rem};
+use kernel_abi::division::div_rem_unless_below;
+use kernel_abi::ops::matmul::{MatmulBlockParams, MatmulBlockTile, MatmulOperand, Place, Raster};
 
 /// The products of one kernel: type, tile, orientations.
 pub(super) trait Product {
@@ -229,7 +230,7 @@ unsafe fn elements(from: u64, stride: i64, count: u32) -> [u32; 4] {
 pub(super) unsafe fn run<P: Product, const M_BLOCKS: usize>(p: &MatmulBlockParams) {
     let tile = P::TILE;
     let raster = Raster::over([tile.gemm_m, tile.gemm_n], [p.gemm_m, p.gemm_n], p.batch_dims, p.raster_rows);
-    let (tile_index, slice) = div_rem(block_idx_x(), p.n_slices);
+    let (tile_index, slice) = div_rem_unless_below(block_idx_x(), p.n_slices);
     let place = raster.place(tile_index);
     let (first_block, k_blocks) = p.slice(p.gemm_k.div_ceil(tile.gemm_k), slice);
     let mut a = Loader::new(

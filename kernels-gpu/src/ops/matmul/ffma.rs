@@ -11,7 +11,8 @@ use cuda_std::math::fma_f32;
 use cuda_std::memory::X4;
 use cuda_std::thread::{block_idx_x, thread_idx_x};
 use cuda_std::{cp_async, shared};
-use kernel_abi::ops::matmul::{MatmulBlockParams, MatmulBlockTile, MatmulOperand, Place, Raster, div_rem};
+use kernel_abi::division::div_rem_unless_below;
+use kernel_abi::ops::matmul::{MatmulBlockParams, MatmulBlockTile, MatmulOperand, Place, Raster};
 
 /// Elements that an aligned copy moves.
 const CHUNK: u32 = 4;
@@ -115,7 +116,7 @@ impl Loader {
 #[inline(always)]
 pub(super) unsafe fn run(p: &MatmulBlockParams, tile: MatmulBlockTile, a_is_mn_major: bool, b_is_mn_major: bool) {
     let raster = Raster::over([tile.gemm_m, tile.gemm_n], [p.gemm_m, p.gemm_n], p.batch_dims, p.raster_rows);
-    let (tile_index, slice) = div_rem(block_idx_x(), p.n_slices);
+    let (tile_index, slice) = div_rem_unless_below(block_idx_x(), p.n_slices);
     let place = raster.place(tile_index);
     let (first_block, k_blocks) = p.slice(p.gemm_k.div_ceil(tile.gemm_k), slice);
     let mut a = Loader::new(

@@ -21,7 +21,7 @@ use kernel_abi::ops::matmul::{MatmulKMajorParams, MatmulTile, Place, Raster, TIL
 /// bytes of shared memory.
 #[inline(always)]
 unsafe fn run<P: Product<R>, const R: usize>(p: &MatmulKMajorParams, maps: Maps, tile: MatmulTile) {
-    let (ring, warpgroup) = begin(tile, &maps, false, Sharers::ALONE);
+    let (ring, warpgroup) = begin(tile, &maps, false, Sharers::ALONE, 1);
     schedule::wait_for_predecessors();
     let units = Units::new(Raster::new(tile, &p.product), tile, Sharers::ALONE);
     if warpgroup == 0 {

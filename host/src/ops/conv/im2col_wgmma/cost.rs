@@ -83,7 +83,7 @@ impl View {
         let added = if parts > 0 {
             // A panel of each consumer's rows, of which two runs, unless there are fewer parts.
             let panels = u64::from(tile.gemm_n / 64);
-            shares_us(parts, 2 * (2 * panels).div_ceil(parts))
+            wgrad::LATE_US + added_shares_us(parts, 2 * (2 * panels).div_ceil(parts))
         } else {
             let others = sharers.div_ceil(shared) as f64 * f64::from(tile.gemm_m * tile.gemm_n * 4);
             wgrad::FIXUP_US + others / wgrad::FIXUP_READS
@@ -163,15 +163,16 @@ mod wgrad {
     /// fitted: the latency of a fence and a flag, and 64 bytes a cycle.
     pub(super) const FIXUP_US: f64 = 1.0;
     pub(super) const FIXUP_READS: f64 = 0.1e6;
-    /// Starting behind the end of what was before, leaving sums for all others and finding theirs; and reading runs of four
-    /// parts, which are on their way together. Not fitted: where 44 parts took 25 us, and what short sums took longer than
-    /// when the first worker added.
-    pub(super) const SHARES_US: f64 = 2.5;
+    /// Leaving sums for all others and finding theirs; reading runs of four parts, which are on their way together; and
+    /// starting behind the end of what was before, where others would start beside it. Not fitted: where 44 parts took
+    /// 25 us, and what short sums took longer than when the first worker added.
+    pub(super) const SHARES_US: f64 = 1.0;
     pub(super) const SHARE_US: f64 = 0.9;
+    pub(super) const LATE_US: f64 = 1.5;
 }
 
 /// Time in which each worker adds up its share, when a warp has so many runs of so many parts.
-fn shares_us(parts: u64, runs: u64) -> f64 {
+fn added_shares_us(parts: u64, runs: u64) -> f64 {
     wgrad::SHARES_US + wgrad::SHARE_US * (runs * parts.div_ceil(4)) as f64
 }
 
@@ -188,12 +189,21 @@ impl WgradView {
     pub(super) fn fixup_us(&self, tile: ConvTile, cut: Cut) -> f64 {
         let (out, added) = match cut {
             Cut::Splits(1) => (OUT_US, 0.0),
-            Cut::Splits(parts) => (wgrad::SUMS_US, shares_us(parts, u64::from(tile.sum_runs()).div_ceil(parts))),
-            Cut::Evenly { workers } => {
-                (OUT_US, wgrad::FIXUP_US + self.first_reads(tile, workers) as f64 / wgrad::FIXUP_READS)
-            }
+            Cut::Shares(parts) => (wgrad::SUMS_US, self.shares_us(tile, parts)),
+            _ => (OUT_US, self.first_us(tile, cut)),
         };
         self.parts_us(tile, cut, out) + added
+    }
+
+    /// Time in which each worker adds up its share of so many parts.
+    pub(super) fn shares_us(&self, tile: ConvTile, parts: u64) -> f64 {
+        let late = if self.is_short() { wgrad::LATE_US } else { 0.0 };
+        late + added_shares_us(parts, u64::from(tile.sum_runs()).div_ceil(parts))
+    }
+
+    /// Time in which the worker with the first part of a tile adds the others.
+    pub(super) fn first_us(&self, tile: ConvTile, cut: Cut) -> f64 {
+        wgrad::FIXUP_US + self.first_reads(tile, cut) as f64 / wgrad::FIXUP_READS
     }
 
     /// Time until all parts are there, when sums of 64 rows and columns take so long to be written.
@@ -218,7 +228,7 @@ impl WgradView {
         let out = of_64 * out_us;
         let bytes = self.operand_bytes() as f64;
         let sums = match cut {
-            Cut::Splits(splits) => {
+            Cut::Splits(splits) | Cut::Shares(splits) => {
                 let stages = self.k_blocks().div_ceil(splits) as f64;
                 (tiles * splits).div_ceil(clusters) as f64 * (stages * stage + out)
             }

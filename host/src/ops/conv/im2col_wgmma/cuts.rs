@@ -9,6 +9,8 @@ use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
 pub(in crate::ops::conv) enum Cut {
     /// Every tile's sum is cut into so many parts.
     Splits(u64),
+    /// The same, and the worker of each part adds up a share of its tile.
+    Shares(u64),
     /// So many workers take the same number of stages each, one tile after the other (stream-K: Osama et al.,
     /// "Stream-K", PPoPP 2023).
     Evenly {
@@ -32,6 +34,13 @@ pub(super) enum Rule {
     Once,
     /// Twice as many.
     Twice,
+    /// As many parts as are at work at once, each of whose workers adds up a share.
+    Equal,
+}
+
+impl Rule {
+    /// All.
+    pub(super) const ALL: [Rule; 5] = [Rule::Evenly, Rule::Half, Rule::Once, Rule::Twice, Rule::Equal];
 }
 
 impl WgradView {
@@ -44,15 +53,14 @@ impl WgradView {
         let evenly = |workers: u64| {
             (stages >= STAGES * workers && stages < u64::from(u32::MAX)).then_some(Cut::Evenly { workers })
         };
-        let rounds = |rounds: u64| {
-            let splits = (rounds * clusters / tiles).min(self.k_blocks() / STAGES);
-            (splits > 0).then_some(Cut::Splits(splits))
-        };
+        let parts = |rounds: u64| (rounds * clusters / tiles).min(self.k_blocks() / STAGES);
+        let splits = |rounds: u64| (parts(rounds) > 0).then(|| Cut::Splits(parts(rounds)));
         match rule {
             Rule::Evenly => evenly(clusters),
             Rule::Half => evenly(clusters / 2),
-            Rule::Once => rounds(1),
-            Rule::Twice => rounds(2),
+            Rule::Once => splits(1),
+            Rule::Twice => splits(2),
+            Rule::Equal => (parts(1) > 1).then(|| Cut::Shares(parts(1))),
         }
     }
 
@@ -95,7 +103,7 @@ impl WgradView {
         let (tiles, clusters) = (self.tiles(tile), MULTIPROCESSORS / u64::from(tile.cluster));
         let active = self.active(tile, cut) as f64;
         let (rounds, stages) = match cut {
-            Cut::Splits(splits) => {
+            Cut::Splits(splits) | Cut::Shares(splits) => {
                 ((tiles * splits).div_ceil(clusters) as f64, self.k_blocks().div_ceil(splits) as f64)
             }
             // Every worker ends one tile and begins another.
@@ -128,7 +136,7 @@ impl WgradView {
         let cluster = u64::from(tile.cluster);
         cluster
             * match cut {
-                Cut::Splits(splits) => (self.tiles(tile) * splits).min(MULTIPROCESSORS / cluster),
+                Cut::Splits(splits) | Cut::Shares(splits) => (self.tiles(tile) * splits).min(MULTIPROCESSORS / cluster),
                 Cut::Evenly { workers } => workers,
             }
     }
@@ -137,7 +145,7 @@ impl WgradView {
     pub(super) fn slots(&self, tile: ConvTile, cut: Cut) -> u64 {
         let of_clusters = match cut {
             Cut::Splits(1) => 0,
-            Cut::Splits(splits) => splits * self.tiles(tile),
+            Cut::Splits(splits) | Cut::Shares(splits) => splits * self.tiles(tile),
             Cut::Evenly { workers } => 2 * workers,
         };
         of_clusters * u64::from(tile.cluster)

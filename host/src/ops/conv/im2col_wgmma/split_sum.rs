@@ -26,8 +26,8 @@ enum Adds {
     Nobody,
     /// A second kernel, with so many threads that share the parts of a sum (see [`ConvWgradSumParams`]).
     Kernel { function: Function, config: LaunchConfig, sharers: u32 },
-    /// The workers, which find each other by flags that lie so far behind the parts' begin.
-    Workers { flags_at: u64, tag: u64 },
+    /// The workers, which find each other by flags that lie so far behind the parts' begin: all, or the first of each tile.
+    Workers { flags_at: u64, tag: u64, all_add: bool },
 }
 
 /// Launches whose parameters are complete but for addresses, and so maps, and scalars.
@@ -50,9 +50,7 @@ fn sharers(parts: u64) -> u32 {
 /// then put on those that are idle, which share their way to memory, and stay there: a kernel that reads for long and has
 /// the machine for itself is faster when it is placed on all of it.
 fn starts_early(view: &WgradView, blocks: u64, units: u64) -> bool {
-    /// Bytes of operands.
-    const LONG: u64 = 32 << 20;
-    blocks >= units || view.operand_bytes() < LONG
+    blocks >= units || view.is_short()
 }
 
 impl SplitSum {
@@ -80,7 +78,7 @@ impl SplitSum {
         context: &Context,
     ) -> Result<Self, Error> {
         let (workers, parts) = match cut {
-            Cut::Splits(splits) => {
+            Cut::Splits(splits) | Cut::Shares(splits) => {
                 let most = context.info().n_units as u64 / u64::from(tile.cluster);
                 ((view.tiles(tile) * splits).min(most), splits)
             }
@@ -109,12 +107,13 @@ impl SplitSum {
         context: &Context,
     ) -> Result<Self, Error> {
         let workers = match cut {
-            Cut::Splits(splits) => view.tiles(tile) * splits,
+            Cut::Splits(parts) | Cut::Shares(parts) => view.tiles(tile) * parts,
             Cut::Evenly { workers } => workers,
         };
-        let adds = Adds::Workers { flags_at: view.fixup_partials_bytes(tile, cut), tag: tag() };
+        let all_add = matches!(cut, Cut::Shares(_));
+        let adds = Adds::Workers { flags_at: view.fixup_partials_bytes(tile, cut), tag: tag(), all_add };
         let mut this = SplitSum::with(view, (tile, cut), (symbol, workers), adds, context)?;
-        this.config.cooperative = matches!(cut, Cut::Splits(2..));
+        this.config.cooperative = all_add;
         Ok(this)
     }
 
@@ -161,9 +160,9 @@ impl SplitSum {
         params.partials = partials;
         match &self.adds {
             Adds::Nobody => self.queue(stream, &params),
-            Adds::Workers { flags_at, tag } => {
-                let flags = partials + flags_at;
-                self.queue(stream, &ConvWgradFixupParams { wgrad: params, flags, tag: *tag })
+            Adds::Workers { flags_at, tag, all_add } => {
+                let (flags, all_add) = (partials + flags_at, u32::from(*all_add));
+                self.queue(stream, &ConvWgradFixupParams { wgrad: params, flags, tag: *tag, all_add })
             }
             Adds::Kernel { function, config, sharers } => {
                 self.queue(stream, &params)?;

@@ -101,14 +101,13 @@ fn wgrad_is_cut_without_gaps() {
         for tile in WGRAD_KERNELS.iter().map(|row| row.tile) {
             let cuts = [1, 2, 5].map(Cut::Splits).into_iter();
             let cuts = cuts.chain([1, 2, 3, 7, 66, 132].map(|workers| Cut::Evenly { workers }));
-            let rules = [Rule::Evenly, Rule::Half, Rule::Once, Rule::Twice];
-            let cuts = cuts.chain(rules.into_iter().filter_map(|rule| view.cut_by(tile, rule)));
+            let cuts = cuts.chain(Rule::ALL.into_iter().filter_map(|rule| view.cut_by(tile, rule)));
             for cut in cuts {
                 let p = view.params(tile, cut);
                 let (tiles, k_blocks) = (view.tiles(tile) as u32, view.k_blocks() as u32);
                 let n = match cut {
                     Cut::Evenly { workers } if workers as u32 <= tiles * k_blocks => workers as u32,
-                    Cut::Splits(splits) if splits as u32 <= k_blocks => 4,
+                    Cut::Splits(splits) | Cut::Shares(splits) if splits as u32 <= k_blocks => 4,
                     // Nobody is left without a stage.
                     _ => continue,
                 };
@@ -171,18 +170,19 @@ fn fixups() -> Vec<Fixup> {
         "conv:wgrad pad=1x1 x=4x64x13x13:bf16:nhwc dw=192x64x3x3:bf16:nhwc",
         "conv:wgrad x=16x320x5x5:bf16:nhwc dw=520x320x1x1:bf16:nhwc",
         "conv:wgrad x=4x640x8x8:bf16:nhwc dw=2120x640x1x1:bf16:nhwc",
+        "conv:wgrad x=64x256x14x14:bf16:nhwc dw=1024x256x1x1:bf16:nhwc",
     ];
     let mut found = Vec::new();
     for text in texts {
         for tile in FIXUP_KERNELS.iter().map(|row| row.tile) {
             let view = || WgradView::of(&problem(text)).unwrap();
-            let rules = [Rule::Evenly, Rule::Half, Rule::Once, Rule::Twice];
-            let cuts = rules.into_iter().filter_map(|rule| view().cut_by(tile, rule)).chain(view().fixup_cut(tile));
+            let cuts = Rule::ALL.into_iter().filter_map(|rule| view().cut_by(tile, rule)).chain(view().fixup_cut(tile));
             for cut in cuts.filter(|cut| view().takes_fixup(tile, *cut)) {
-                let params = ConvWgradFixupParams { wgrad: view().params(tile, cut), flags: 0, tag: 1 };
+                let all_add = u32::from(matches!(cut, Cut::Shares(_)));
+                let params = ConvWgradFixupParams { wgrad: view().params(tile, cut), flags: 0, tag: 1, all_add };
                 let workers = match cut {
                     Cut::Evenly { workers } => workers as u32,
-                    Cut::Splits(splits) => (splits * view().tiles(tile)) as u32,
+                    Cut::Splits(parts) | Cut::Shares(parts) => (parts * view().tiles(tile)) as u32,
                 };
                 let text = format!("{text} {tile:?} {cut:?}");
                 found.push(Fixup { text, view: view(), tile, cut, params, workers });
@@ -197,10 +197,14 @@ fn fixups() -> Vec<Fixup> {
 #[test]
 fn workers_that_add_wait_only_for_clusters_before_theirs() {
     let mut n_cuts = 0;
-    for fixup in fixups().iter().filter(|fixup| !fixup.params.all_add()) {
+    for fixup in fixups().iter().filter(|fixup| fixup.params.all_add == 0) {
         let Fixup { text, tile, params: p, workers: n, .. } = fixup;
         let (tile, n) = (*tile, *n);
         n_cuts += 1;
+        let place = |index: u32, number: u32| {
+            let (first, step) = p.places(index);
+            first.wrapping_add(number * step)
+        };
         let (mut left, mut added) = (HashMap::new(), HashSet::new());
         for cluster in 0..n {
             let mut work = p.wgrad.work(Evenly::worker(cluster, n), n);
@@ -210,13 +214,13 @@ fn workers_that_add_wait_only_for_clusters_before_theirs() {
                 work.at += step;
                 if part.begin > 0 {
                     let key = (part.tile, part.number);
-                    let slot = p.slot_of(part.number);
+                    let slot = place(part.tile, part.number);
                     assert!(is_first && left.insert(slot, key).is_none(), "{text} {part:?}");
                 } else {
                     let (first, end) = p.wgrad.parts_of(part.tile);
                     assert_eq!(first, part.number, "{text}");
                     for number in first + 1..end {
-                        let slot = p.slot_of(number);
+                        let slot = place(part.tile, number);
                         assert_eq!(left.get(&slot), Some(&(part.tile, number)), "{text}");
                         assert!(added.insert(slot), "{text}");
                     }
@@ -234,7 +238,7 @@ fn workers_that_add_wait_only_for_clusters_before_theirs() {
 #[test]
 fn workers_that_all_add_have_every_share_between_them() {
     let mut n_cuts = 0;
-    for fixup in fixups().iter().filter(|fixup| fixup.params.all_add()) {
+    for fixup in fixups().iter().filter(|fixup| fixup.params.all_add != 0) {
         let Fixup { text, view, tile, cut, params: p, workers: n } = fixup;
         let (tile, cut, n) = (*tile, *cut, *n);
         n_cuts += 1;
@@ -243,7 +247,7 @@ fn workers_that_all_add_have_every_share_between_them() {
             let work = p.wgrad.work(worker, n);
             let (part, step) = p.wgrad.part(tile, work);
             assert!(work.at + step >= work.end, "{text}");
-            assert_eq!(part.slot, part.number * p.wgrad.tiles() + part.tile, "{text}");
+            assert_eq!(p.places(part.tile), (part.tile, p.wgrad.tiles()), "{text}");
             *parts.entry(part.tile).or_insert(0) += 1;
         }
         assert!(parts.len() as u32 == p.wgrad.tiles() && parts.values().all(|n| *n == p.wgrad.splits), "{text}");
@@ -279,9 +283,20 @@ fn workers_add_where_parts_are_few() {
         let (row, cut) = view.chosen(config);
         assert!(view.takes_fixup(row.tile, cut), "{config:?} {cut:?}");
         assert_eq!(Wgrad.workspace_bytes(&problem, config), view.fixup_bytes(row.tile, cut));
-        let flags = if matches!(cut, Cut::Splits(2..)) { view.fixup_partials_bytes(row.tile, cut) / 256 } else { 0 };
+        let flags = if matches!(cut, Cut::Shares(_)) { view.fixup_partials_bytes(row.tile, cut) / 256 } else { 0 };
         assert!(view.fixup_bytes(row.tile, cut) <= view.partials_bytes(row.tile, cut) + flags, "{config:?} {cut:?}");
         assert!(view.fixup_us(row.tile, cut) < view.estimate_us(row.tile, cut), "{config:?} {cut:?}");
+    }
+    // In both ways, for who measures.
+    for text in [
+        "conv:wgrad x=64x256x14x14:bf16:nhwc dw=1024x256x1x1:bf16:nhwc",
+        "conv:wgrad pad=1x1 x=8x72x16x16:bf16:nhwc dw=136x72x3x3:bf16:nhwc",
+    ] {
+        let view = WgradView::of(&self::problem(text)).unwrap();
+        let cuts: Vec<_> = configs(text).into_iter().map(|config| view.chosen(config).1).collect();
+        let all = cuts.iter().any(|cut| matches!(cut, Cut::Shares(_)));
+        let first = cuts.iter().any(|cut| matches!(cut, Cut::Splits(2..) | Cut::Evenly { .. }));
+        assert!(all && first, "{text} {cuts:?}");
     }
     assert!(configs("conv:wgrad x=256x64x56x56:bf16:nhwc dw=64x64x1x1:bf16:nhwc").is_empty());
     assert!(configs("conv:wgrad x=256x512x7x7:bf16:nhwc dw=512x512x1x1:bf16:s516x1x1x1").is_empty());

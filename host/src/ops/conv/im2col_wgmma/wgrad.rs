@@ -20,7 +20,7 @@ pub(in crate::ops::conv) struct WgradRow {
     /// Whether the workers add the parts of sums themselves (see `fixup.rs`).
     pub(super) fixup: bool,
     /// Its names with other cuts than the one that is chosen without measuring.
-    pub(super) cuts: [(&'static str, Rule); 4],
+    pub(super) cuts: [(&'static str, Rule); Rule::ALL.len()],
 }
 
 macro_rules! rows {
@@ -38,6 +38,7 @@ macro_rules! rows {
                 (concat!(stringify!($symbol), "+half"), Rule::Half),
                 (concat!(stringify!($symbol), "+once"), Rule::Once),
                 (concat!(stringify!($symbol), "+twice"), Rule::Twice),
+                (concat!(stringify!($symbol), "+equal"), Rule::Equal),
             ],
         }),*]
     };
@@ -138,7 +139,11 @@ impl WgradView {
         for (row, cut) in rows.into_iter().take(CUT_TILES) {
             let mut known = vec![cut];
             for (name, rule) in row.cuts {
-                let cut = self.cut_by(row.tile, rule).filter(|cut| !row.fixup || self.takes_fixup(row.tile, *cut));
+                let takes = |cut: &Cut| match row.fixup {
+                    true => self.takes_fixup(row.tile, *cut),
+                    false => !matches!(cut, Cut::Shares(_)),
+                };
+                let cut = self.cut_by(row.tile, rule).filter(takes);
                 if let Some(cut) = cut.filter(|cut| !known.contains(cut) && has_room(row, *cut)) {
                     known.push(cut);
                     configs.push(Config(name));
@@ -250,6 +255,12 @@ impl WgradView {
         (self.x.element_bytes * (self.x.count() * self.x.channels + self.dy.count() * self.dy.channels)) as u64
     }
 
+    /// Whether a kernel reads so little that it may start, on some multiprocessors, while what is before it still runs.
+    pub(super) fn is_short(&self) -> bool {
+        const LONG: u64 = 32 << 20;
+        self.operand_bytes() < LONG
+    }
+
     pub(in crate::ops::conv) fn k_blocks(&self) -> u64 {
         (self.dy.count() as u64).div_ceil(self.width().into())
     }
@@ -264,7 +275,7 @@ impl WgradView {
 
     pub(in crate::ops::conv) fn params(&self, tile: ConvTile, cut: Cut) -> ConvWgradParams {
         let (splits, workers) = match cut {
-            Cut::Splits(splits) => (splits, 0),
+            Cut::Splits(splits) | Cut::Shares(splits) => (splits, 0),
             Cut::Evenly { workers } => (1, workers),
         };
         let (packed_c, real_c, c_stride, s_stride) = self.packed.unwrap_or_default();

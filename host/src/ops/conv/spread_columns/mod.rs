@@ -5,8 +5,8 @@
 //! taps; where one has no tap, the packed filter has zeros. One product then reads dy once for all of them, instead of
 //! once for every class of positions and three channels. Where that leaves columns unused, a block is several steps
 //! along H and W, as it is in `fprop`: its window is hardly larger, and there are fewer of them.
-//! A small kernel packs the filter into the workspace; the product is [`halo_wgmma`]'s, in `dgrad`, or [`im2col_wgmma`]'s,
-//! and its columns are written where they belong, in a tensor of any strides.
+//! A small kernel packs the filter into the workspace; the product is [`halo_wgmma`]'s or [`im2col_wgmma`]'s, and its
+//! columns are written where they belong, in a tensor of any strides.
 //!
 //! [`halo_wgmma`]: super::halo_wgmma
 //! [`im2col_wgmma`]: super::im2col_wgmma
@@ -42,6 +42,8 @@ const PACK: [&str; 1] = kernel_abi::conv_pack_spread_kernels!(symbols);
 const TILES: [ConvTile; 4] = [GATHER_256X64, GATHER_256X64_P32, GATHER_128X128, GATHER_128X128_P32];
 /// Columns of a step of the stride, beyond which there are enough of them without more steps.
 const MAX_OF_STEP: i64 = 64;
+/// Channels, at most, of which the kernel with the halo has several positions among its 64 columns.
+const MOST_WITH_HALO: i64 = 32;
 /// The largest distance between positions that the copy engine reads.
 const MAX_STEP: i64 = 8;
 
@@ -187,9 +189,8 @@ impl Packing {
     fn of(problem: &ConvProblem, kernel: Kernel) -> Result<Self, Refusal> {
         tma_type(problem.x().dtype())?;
         let one = Packing::by(problem, 8, [1; 2])?;
-        let (pass, channels) = (one.pass, one.channels);
-        if matches!(kernel, Kernel::Halo(_)) && (pass == ConvPass::Fprop || channels >= 32) {
-            let reason = format!("takes dgrad of up to 31 channels with the halo, given {pass} of {channels}");
+        if matches!(kernel, Kernel::Halo(_)) && one.channels > MOST_WITH_HALO {
+            let reason = format!("takes up to {MOST_WITH_HALO} channels with the halo, given {}", one.channels);
             return Err(Refusal::new(reason));
         }
         let most_columns = i64::from(match kernel {

@@ -117,7 +117,7 @@ fn blocks_meet_what_the_formula_says() {
             assert!(packing.columns <= i64::from(row.form.gemm_n()));
             check(&problem, &packing, &packing.view(&problem).unwrap());
         }
-        assert_eq!(with_halo > 0, problem.conv_pass() == ConvPass::Dgrad, "{text}");
+        assert!(with_halo > 0, "{text}");
         for steps in [[1, 1], [2, 1], [3, 2], [1, 5], [4, 4]] {
             let packing = Packing::by(&problem, 8, steps).unwrap();
             let view = packing.gathered_view(&problem);

@@ -17,8 +17,22 @@ pub use wgrad::{
     WgradPlace, WgradWork,
 };
 
-use crate::division::Divisor;
+use crate::division::{Divisor, div_rem};
 use crate::epilogue::FusedEpilogueParam;
+
+/// Which of its `n` items of a tile's sum, a bit each, worker `part` of `parts` has of a holder that has so many before
+/// it: those of all holders in a row are dealt out to the workers in turn.
+#[inline(always)]
+const fn dealt_out(before: u32, n: u32, (part, parts): (u32, u32)) -> u32 {
+    let (_, first) = div_rem(before, parts);
+    let mut item = if part >= first { part - first } else { part + parts - first };
+    let mut items = 0;
+    while item < n {
+        items |= 1 << item;
+        item += parts;
+    }
+    items
+}
 
 /// What one block computes at a time, and how deep its pipeline is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //!
 //! Or every tile has the same number of parts, and each of their workers adds up some panels of the tile's columns.
 
-use super::{ConvGatherParams, ConvTile, Evenly, PANEL};
+use super::{ConvGatherParams, ConvTile, Evenly, PANEL, dealt_out};
 use crate::division::{Divisor, div_rem};
 
 crate::abi_struct! {
@@ -84,14 +84,7 @@ impl ConvStreamKParams {
     #[inline(always)]
     pub const fn own_panels(&self, tile: ConvTile, consumer: u32, part: u32) -> u32 {
         let n_panels = tile.gemm_n / PANEL;
-        let (_, first) = div_rem(consumer * n_panels, self.parts);
-        let mut panel = if part >= first { part - first } else { part + self.parts - first };
-        let mut panels = 0;
-        while panel < n_panels {
-            panels |= 1 << panel;
-            panel += self.parts;
-        }
-        panels
+        dealt_out(consumer * n_panels, n_panels, (part, self.parts))
     }
 
     /// Whether there is any left.

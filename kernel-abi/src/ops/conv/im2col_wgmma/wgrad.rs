@@ -1,8 +1,7 @@
 //! What launcher and kernels of `wgrad` agree on: launch parameters, and who computes which stages of which tile.
 
-use super::{CONSUMERS, ConvTile, Evenly};
-use crate::division::Divisor;
-use crate::division::div_rem;
+use super::{CONSUMERS, ConvTile, Evenly, dealt_out};
+use crate::division::{Divisor, div_rem, div_rem_unless_below};
 
 crate::abi_struct! {
     /// Launch parameters of the kernels for `wgrad`.
@@ -122,13 +121,14 @@ impl ConvWgradParams {
     /// `BAND_ROWS`, column after column.
     #[inline(always)]
     pub const fn place(&self, tile: ConvTile, index: u32) -> WgradPlace {
-        let (split, index) = div_rem(index, self.tiles());
-        let (group, index) = div_rem(index, self.m_blocks * self.n_blocks);
+        let (split, index) = div_rem_unless_below(index, self.tiles());
+        let (group, index) = div_rem_unless_below(index, self.m_blocks * self.n_blocks);
         let (band_blocks, _) = div_rem(BAND_ROWS, tile.cluster_rows());
-        let (band, index) = div_rem(index, band_blocks * self.n_blocks);
+        let (band, index) = div_rem_unless_below(index, band_blocks * self.n_blocks);
         let first = band * band_blocks;
         let left = self.m_blocks - first;
-        let (n, m) = div_rem(index, if left < band_blocks { left } else { band_blocks });
+        // Of a whole band it is a shift.
+        let (n, m) = if left < band_blocks { div_rem(index, left) } else { div_rem(index, band_blocks) };
         WgradPlace { split, group, m: (first + m) * tile.cluster_rows(), panel: n * (tile.gemm_n / tile.panel_k) }
     }
 
@@ -224,9 +224,7 @@ crate::abi_struct! {
 crate::abi_struct! {
     /// Launch parameters of the kernels for `wgrad` that add the parts of a tile's sum themselves.
     ///
-    /// Workers leave parts in the workspace: every part has a place there, and flags that say that its sums are there. Of
-    /// work that is shared evenly, whoever has a tile's first part adds the others to it. Where every tile's sum is split
-    /// into as many parts, all workers of a tile leave theirs, and each adds up an equal share of the tile.
+    /// Workers leave parts in the workspace: every part has a place there, and flags that say that its sums are there.
     pub struct ConvWgradFixupParams {
         /// What the other kernels are given.
         pub wgrad: ConvWgradParams,
@@ -234,35 +232,27 @@ crate::abi_struct! {
         pub flags: u64,
         /// What a flag is when the sums are there.
         pub tag: u64,
+        /// 1 where every tile's sum is split into as many parts, all workers of a tile leave theirs, and each adds up an
+        /// equal share of the tile; 0 where whoever has a tile's first part adds the others to it.
+        pub all_add: u32,
     }
 }
 
 impl ConvWgradFixupParams {
-    /// Where the part of a worker is that shares work evenly, unless it is the first of its tile, in tiles of clusters: a
-    /// worker has one such part at most, that of the tile in which it begins.
+    /// Where the parts of tile `index` are, counted in tiles of clusters: the place of part 0, and how far it is to the
+    /// next part's. Where who has part 0 adds the others, it has none, and the place lies before all others. Of work that
+    /// is shared evenly, a worker has one other part at most, that of the tile in which it begins.
     #[inline(always)]
-    pub const fn slot_of(&self, worker: u32) -> u32 {
-        worker - 1
-    }
-
-    /// Whether all workers of a tile add up a share of it.
-    #[inline(always)]
-    pub const fn all_add(&self) -> bool {
-        self.wgrad.workers == 0 && self.wgrad.splits > 1
+    pub const fn places(&self, index: u32) -> (u32, u32) {
+        let (first, step) = if self.wgrad.workers == 0 { (index, self.wgrad.tiles()) } else { (0, 1) };
+        (if self.all_add == 0 { first.wrapping_sub(step) } else { first }, step)
     }
 
     /// Which runs of the quads of warp `warp` of all parts the worker of part `number` adds up, a bit each. Those of all
     /// warps in a row are dealt out to the workers in turn.
     #[inline(always)]
     pub const fn own_runs(&self, tile: ConvTile, warp: u32, number: u32) -> u32 {
-        let (_, first) = div_rem(warp * tile.sum_runs(), self.wgrad.splits);
-        let mut run = if number >= first { number - first } else { number + self.wgrad.splits - first };
-        let mut runs = 0;
-        while run < tile.sum_runs() {
-            runs |= 1 << run;
-            run += self.wgrad.splits;
-        }
-        runs
+        dealt_out(warp * tile.sum_runs(), tile.sum_runs(), (number, self.wgrad.splits))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The way out: sums are scaled, blended with what is there, and written where the result has them.
 
 use super::{PANEL, SUBTILE, WARPGROUP};
+use crate::math::vector;
 use crate::ops::conv::im2col_wgmma::Half;
 use cuda_std::barrier::sync_named;
 use cuda_std::thread::thread_idx_x;
@@ -97,6 +98,13 @@ pub(super) unsafe fn store_transposed<E: Half, const R: usize>(
         }
         return;
     }
+    if spreads && R > 32 && p.gemm_n <= NARROW {
+        narrow::<E, R, 0>(p, d, rows, out);
+        if R > 64 {
+            narrow::<E, R, 1>(p, d, rows, out);
+        }
+        return;
+    }
     group::<E, R, 0>(p, d, rows, out);
     if R > 32 {
         group::<E, R, 1>(p, d, rows, out);
@@ -116,21 +124,64 @@ unsafe fn group<E: Half, const R: usize, const G: usize>(p: &ConvHaloParams, d: 
     let lane = thread_idx_x() % 32;
     turn::<E, R, G>(p, d, out, lane);
     // Eight lanes write a position; each warp 16 of them, four at a time.
-    let own = lane % 8;
-    let column = out.column + own * 8;
+    let (own, first) = (lane % 8, out.warp * 16 + lane / 8);
+    let value = |i: u32| {
+        let row = first + 4 * i;
+        shared::load_x4(out.at + row * 128 + ((own ^ (row % 8)) * 16))
+    };
+    store_positions::<4>(p, rows, out.column + own * 8, G as u32 * SUBTILE + first, value);
+}
+
+/// Channels, at most, of which [`narrow`] writes twice as many positions at a time.
+const NARROW: u32 = 32;
+
+/// Positions `128 H` to `128 H + 127` of few channels, as [`group`] does 64: a row is 64 bytes, and the other half of the
+/// channels' threads have none.
+///
+/// # Safety
+/// As [`store_transposed`].
+#[inline(always)]
+unsafe fn narrow<E: Half, const R: usize, const H: usize>(p: &ConvHaloParams, d: &[f32; R], rows: &Rows, out: &Out) {
+    /// Of 16 positions.
+    const CHUNKS: usize = 8;
+    let lane = thread_idx_x() % 32;
+    let at = |row: u32, chunk: u32| out.at + row * 64 + ((chunk ^ (row / 2 % 4)) * 16);
+    // Nobody reads the positions before any more.
+    sync_named(out.barrier, WARPGROUP);
+    if out.warp < NARROW / 16 {
+        vector::for_each!(J < CHUNKS, {
+            let row = J as u32 * 16 + lane / 16 * 8 + lane % 8;
+            let packed = packed::<E, R>(p, d, CHUNKS * H + J);
+            ldmatrix::store_x4_transposed(at(row, 2 * out.warp + lane / 8 % 2), packed);
+        });
+    }
+    sync_named(out.barrier, WARPGROUP);
+    // Four lanes write a position; each warp 32 of them, eight at a time.
+    let (own, first) = (lane % 4, out.warp * 32 + lane / 4);
+    let value = |i: u32| shared::load_x4(at(first + 8 * i, own));
+    store_positions::<8>(p, rows, out.column + own * 8, H as u32 * 2 * SUBTILE + first, value);
+}
+
+/// Writes eight channels of every `AT_ONCE`th of four positions, from the `first` on.
+///
+/// # Safety
+/// As [`store_transposed`].
+#[inline(always)]
+unsafe fn store_positions<const AT_ONCE: u32>(
+    p: &ConvHaloParams,
+    rows: &Rows,
+    column: u32,
+    first: u32,
+    value: impl Fn(u32) -> [u32; 4],
+) {
     if column >= p.gemm_n {
         return;
     }
-    let first = out.warp * 16 + lane / 8;
-    let value = |i: u32| {
-        let row = first + AT_ONCE * i;
-        shared::load_x4(out.at + row * 128 + ((own ^ (row % 8)) * 16))
-    };
     if p.images == 1 && p.pitch.divisor >= AT_ONCE {
         // From one to the next it is a step along a row, or to the next one: found anew, they took as long as the products
         // of 64 channels.
         let [step, next_row] = [p.strides[3], p.strides[2] - i64::from(p.pitch.divisor) * p.strides[3]];
-        let (row, mut w) = p.pitch.div_rem(rows.first + G as u32 * SUBTILE + first);
+        let (row, mut w) = p.pitch.div_rem(rows.first + first);
         let mut h = rows.first_row + row;
         let of_plane = i64::from(h) * p.strides[2] + i64::from(rows.place.strip + w) * p.strides[3] + i64::from(column);
         let mut to = p.out as i64 + 2 * (rows.plane_offset(p, rows.place.image) + of_plane);
@@ -154,16 +205,13 @@ unsafe fn group<E: Half, const R: usize, const G: usize>(p: &ConvHaloParams, d: 
     }
     let mut i = 0;
     while i < 4 {
-        if let Some(Position { image, h, w }) = rows.position(p, G as u32 * SUBTILE + first + AT_ONCE * i) {
+        if let Some(Position { image, h, w }) = rows.position(p, first + AT_ONCE * i) {
             let of_plane = i64::from(h) * p.strides[2] + i64::from(w) * p.strides[3] + i64::from(column);
             store_whole(p, p.out as i64 + 2 * (rows.plane_offset(p, image) + of_plane), column, value(i));
         }
         i += 1;
     }
 }
-
-/// Positions that a warp writes at once.
-const AT_ONCE: u32 = 4;
 
 /// Writes eight channels of a position, from `column` on, by 16 bytes or twice 8.
 ///
@@ -246,13 +294,20 @@ unsafe fn chunk<E: Half, const R: usize, const G: usize, const J: usize>(
     out: &Out,
     lane: u32,
 ) {
-    let at = 8 * (4 * G + J);
-    let v = |i: usize| p.alpha * *d.get_unchecked(at + i);
-    // Matrices of 8 positions and 8 channels: channels first.
-    let packed = [E::pack(v(0), v(1)), E::pack(v(2), v(3)), E::pack(v(4), v(5)), E::pack(v(6), v(7))];
+    let packed = packed::<E, R>(p, d, 4 * G + J);
     let row = J as u32 * 16 + lane / 16 * 8 + lane % 8;
     let chunk = 2 * out.warp + lane / 8 % 2;
     ldmatrix::store_x4_transposed(out.at + row * 128 + ((chunk ^ (row % 8)) * 16), packed);
+}
+
+/// A thread's sums of positions `16 j` to `16 j + 15`, scaled: matrices of 8 positions and 8 channels, channels first.
+///
+/// # Safety
+/// As [`store_transposed`].
+#[inline(always)]
+unsafe fn packed<E: Half, const R: usize>(p: &ConvHaloParams, d: &[f32; R], j: usize) -> [u32; 4] {
+    let v = |i: usize| p.alpha * *d.get_unchecked(8 * j + i);
+    [E::pack(v(0), v(1)), E::pack(v(2), v(3)), E::pack(v(4), v(5)), E::pack(v(6), v(7))]
 }
 
 /// Writes positions `32 G` to `32 G + 31` element by element, which are then laid out and blended as needed.

@@ -1,14 +1,13 @@
 //! Workers that each add up a share of a tile: a tile's sum is split into parts, and every worker leaves in the workspace
 //! what others add up of its part, waits for what they leave of theirs, and adds up its own share.
 //!
-//! A share is some runs of quads of every warp, as its threads hold them, so that a warp needs only what the same warp of
-//! the other workers has left, and waits for its flags alone: one for each run, since who waits for a flag takes it back.
+//! A share is some runs of quads of every warp. There is a flag for each run, since who waits for a flag takes it back.
 //! All workers of a tile must be at work at once.
 
-use super::left_sums::{HOLDERS, QUAD_BYTES, quad_of};
+use super::parts::{HOLDERS, Parts, quad_of};
 use crate::math::vector;
-use cuda_std::{atomics, memory, warp};
-use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, FIXUP_FLAGS, SUM_RUN};
+use cuda_std::{memory, warp};
+use kernel_abi::ops::conv::im2col_wgmma::SUM_RUN;
 
 /// A run as a length.
 pub(super) const RUN: usize = SUM_RUN as usize;
@@ -19,22 +18,12 @@ pub(super) type Run = [[f32; 4]; RUN];
 /// Parts whose quads a thread has under way at once.
 const AHEAD: usize = 4;
 
-/// What goes from worker to worker of one tile, as a warp sees it.
+/// What goes from worker to worker of one tile, as a warp sees it: parts with a flag for each run.
 pub(super) struct Exchange {
-    pub(super) partials: u64,
-    pub(super) flags: u64,
-    /// What a flag is when the sums are there.
-    pub(super) tag: u64,
-    pub(super) tile: ConvTile,
-    /// Where the tile's first part is, counted in tiles of blocks, and how far it is to the next part's.
-    pub(super) slot: u32,
-    pub(super) step: u32,
+    pub(super) parts: Parts,
     /// How many parts there are, and which of them is this worker's.
-    pub(super) parts: u32,
+    pub(super) n_parts: u32,
     pub(super) number: u32,
-    /// Of the warps that hold the tile's sums.
-    pub(super) warp: u32,
-    pub(super) lane: u32,
     /// Runs of this warp's quads that have columns, and those of them that this worker adds up, a bit each.
     pub(super) runs: u32,
     pub(super) own: u32,
@@ -62,8 +51,8 @@ impl Exchange {
             self.leave_run::<R, 7>(d);
         }
         warp::sync_warp();
-        if (self.runs & !self.own) >> self.lane & 1 != 0 {
-            atomics::store_release_u64(self.flag(self.number, self.lane), self.tag);
+        if (self.runs & !self.own) >> self.parts.lane & 1 != 0 {
+            self.parts.tell(self.number, self.parts.lane);
         }
     }
 
@@ -74,7 +63,7 @@ impl Exchange {
         if (self.runs & !self.own) >> I & 1 == 0 {
             return;
         }
-        let to = self.quad(self.number, I as u32);
+        let to = self.parts.quad(self.number, I as u32 * SUM_RUN);
         let own = run_of::<R, I>(d);
         vector::for_each!(Q < RUN, {
             memory::store_x4(to.add(Q * HOLDERS as usize) as *mut u32, own[Q].map(f32::to_bits));
@@ -90,15 +79,15 @@ impl Exchange {
     #[inline(always)]
     pub(super) unsafe fn sums<const R: usize>(&self, d: &[f32; R], run: u32) -> Run {
         let own = one_of::<R>(d, run);
-        self.wait(run);
+        self.parts.wait((0, self.n_parts), self.number, run);
         let mut sums = [[0.0f32; 4]; RUN];
         let mut number = 0;
-        while number < self.parts {
+        while number < self.n_parts {
             let mut some = [[[0u32; 4]; RUN]; AHEAD];
             vector::for_each!(N < AHEAD, {
                 let n = number + N as u32;
-                if n < self.parts && n != self.number {
-                    let from = self.quad(n, run);
+                if n < self.n_parts && n != self.number {
+                    let from = self.parts.quad(n, run * SUM_RUN);
                     vector::for_each!(Q < RUN, {
                         some[N][Q] = memory::load_x4(from.add(Q * HOLDERS as usize) as *const u32);
                     });
@@ -115,43 +104,6 @@ impl Exchange {
             number += AHEAD as u32;
         }
         sums
-    }
-
-    /// Waits until run `run` of all other parts is there, and takes the flags back for the next launch.
-    ///
-    /// # Safety
-    /// As [`Exchange::sums`].
-    #[inline(always)]
-    unsafe fn wait(&self, run: u32) {
-        let mut first = 0;
-        while first < self.parts {
-            let number = first + self.lane;
-            let is_other = number < self.parts && number != self.number;
-            let flag = self.flag(if is_other { number } else { self.number }, run);
-            while !warp::all(!is_other || atomics::load_acquire_u64(flag) == self.tag) {}
-            if is_other {
-                *flag = 0;
-            }
-            first += 32;
-        }
-        // What one lane has seen is there for all.
-        warp::sync_warp();
-    }
-
-    /// The flag of a run of this warp's of a part.
-    #[inline(always)]
-    fn flag(&self, number: u32, run: u32) -> *mut u64 {
-        let slot = self.slot + number * self.step;
-        let index = (slot * FIXUP_FLAGS + self.warp) * self.tile.sum_runs() + run;
-        (self.flags + u64::from(index) * 8) as *mut u64
-    }
-
-    /// The first quad of this thread's in a run, of a part; the next one is [`HOLDERS`] further.
-    #[inline(always)]
-    fn quad(&self, number: u32, run: u32) -> *mut [u32; 4] {
-        let slot = u64::from(self.slot + number * self.step);
-        let index = slot * u64::from(self.tile.partials() / 4) + u64::from(run * SUM_RUN * HOLDERS);
-        (self.partials + (index + u64::from(self.warp * 32 + self.lane)) * u64::from(QUAD_BYTES)) as *mut [u32; 4]
     }
 }
 

@@ -5,7 +5,8 @@
 //! Threads of four lanes exchange what they have of four neighbouring quads, so that dw is written by 16 bytes.
 
 use super::exchange::{Exchange, RUN, Run};
-use super::left_sums::{Arriving, LeftSums, QUADS, group_of, has_room};
+use super::left_sums::{Arriving, QUADS, group_of, has_room, leave};
+use super::parts::Parts;
 use super::quads::QuadPlace;
 use super::wgrad::{Form, rank};
 use super::{Half, Product, WARPGROUP};
@@ -37,7 +38,7 @@ impl Form for ConvWgradFixupParams {
         consumer: u32,
     ) {
         const { assert!(has_room(P::TILE)) };
-        if self.all_add() {
+        if self.all_add != 0 {
             share::<P, E, R>(self, &d[0], part, consumer);
             return;
         }
@@ -47,15 +48,15 @@ impl Form for ConvWgradFixupParams {
         while 4 * QUADS * groups < R && out.place(groups).is_some() {
             groups += 1;
         }
-        let left = left_sums(self, P::TILE, thread);
+        let parts = parts_of(self, P::TILE, part, 1, (warp::uniform(thread / 32), thread % 32));
         let [d] = d;
         if part.begin > 0 {
-            left.leave(part.number, d, groups);
+            leave(&parts, part.number, d, groups);
             return;
         }
         let (first, end) = self.wgrad.parts_of(part.tile);
         let others = (warp::uniform(first) + 1, warp::uniform(end));
-        let mut arriving = Arriving::begin(left, P::TILE, others, groups);
+        let mut arriving = Arriving::begin(parts, others, groups);
         out.add::<E, R, 0>(d, &mut arriving);
         if R > 32 {
             out.add::<E, R, 1>(d, &mut arriving);
@@ -88,16 +89,9 @@ unsafe fn share<P: Product<R, 1>, E: Half, const R: usize>(
     let runs = p.wgrad.n_panels.saturating_sub(part.place.panel + columns / PANEL) * RUNS_OF_PANEL;
     let runs = (1 << if runs < tile.sum_runs() { runs } else { tile.sum_runs() }) - 1;
     let exchange = Exchange {
-        partials: p.wgrad.partials,
-        flags: p.flags,
-        tag: p.tag,
-        tile,
-        slot: part.tile * tile.cluster + rank(tile),
-        step: p.wgrad.tiles() * tile.cluster,
-        parts: p.wgrad.splits,
+        parts: parts_of(p, tile, part, tile.sum_runs(), (warp, thread % 32)),
+        n_parts: p.wgrad.splits,
         number: part.number,
-        warp,
-        lane: thread % 32,
         runs: warp::uniform_register(runs),
         own: warp::uniform_register(p.own_runs(tile, warp, part.number) & runs),
     };
@@ -113,18 +107,18 @@ unsafe fn share<P: Product<R, 1>, E: Half, const R: usize>(
     }
 }
 
-/// What goes from worker to worker of the sums of a tile, this block's.
+/// The parts of a tile's sum, this block's rows of it.
 #[inline(always)]
-fn left_sums(p: &ConvWgradFixupParams, tile: ConvTile, thread: u32) -> LeftSums {
-    LeftSums {
-        partials: p.wgrad.partials,
-        flags: p.flags,
-        tag: p.tag,
-        slot_quads: tile.partials() / 4,
-        first: p.slot_of(1) * tile.cluster + rank(tile),
-        step: tile.cluster,
-        thread,
-    }
+fn parts_of(
+    p: &ConvWgradFixupParams,
+    tile: ConvTile,
+    part: WgradPart,
+    warp_flags: u32,
+    (warp, lane): (u32, u32),
+) -> Parts {
+    let (first, step) = p.places(part.tile);
+    let (first, step) = (first.wrapping_mul(tile.cluster).wrapping_add(rank(tile)), step * tile.cluster);
+    Parts { partials: p.wgrad.partials, flags: p.flags, tag: p.tag, tile, warp_flags, first, step, warp, lane }
 }
 
 /// Where a thread's sums of a tile go.

@@ -524,18 +524,18 @@ unsafe fn compute<F: Form, P: Product<R, S>, E: Half, const R: usize, const S: u
     if tile.in_turns {
         sync_named(TURN + consumer, 2 * WARPGROUP);
     }
+    let a = descriptor(ring.base + first_row * row_bytes, 16, 8 * row_bytes, swizzle);
+    let b = if P::B_IS_MN_MAJOR {
+        descriptor(ring.base + tile.a_bytes(), PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128)
+    } else {
+        descriptor(ring.base + tile.a_bytes(), 16, 8 * row_bytes, swizzle)
+    };
     let mut d: [[f32; R]; S] = core::mem::zeroed();
     let mut freed = ring.empty();
     let mut panel = panels.begin;
     while panel < panels.end {
         mbarrier::wait(ring.full(), ring.parity);
-        let a = descriptor(ring.a() + first_row * row_bytes, 16, 8 * row_bytes, swizzle);
-        let b = if P::B_IS_MN_MAJOR {
-            descriptor(ring.b(), PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128)
-        } else {
-            descriptor(ring.b(), 16, 8 * row_bytes, swizzle)
-        };
-        P::multiply(&mut d, a, b, u32::from(panel > panels.begin));
+        P::multiply(&mut d, ring.of_stage(a), ring.of_stage(b), u32::from(panel > panels.begin));
         if panel > panels.begin {
             Ring::release(tile, freed, lane);
         }

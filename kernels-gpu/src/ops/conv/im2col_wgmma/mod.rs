@@ -15,12 +15,14 @@ mod exchange;
 mod fixup;
 pub(super) mod gather;
 mod left_sums;
+mod parts;
 mod quads;
 mod stream_k;
 pub(super) mod sum;
 mod wgrad;
 
 use cuda_std::thread::{sync_threads, thread_idx_x};
+use cuda_std::wgmma::behind;
 use cuda_std::{mbarrier, schedule, shared, warp};
 use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
 
@@ -122,6 +124,12 @@ impl Ring {
     #[inline(always)]
     pub(super) fn b(&self) -> u32 {
         self.a() + self.tile.a_bytes()
+    }
+
+    /// The descriptor in this stage of what has the given one in the first.
+    #[inline(always)]
+    pub(super) fn of_stage(&self, first: u64) -> u64 {
+        behind(first, self.stage * self.tile.stage_bytes())
     }
 
     /// The barrier that counts what is loaded.

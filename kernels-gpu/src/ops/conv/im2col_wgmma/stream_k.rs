@@ -5,7 +5,8 @@
 
 use super::exchange::{Exchange, put};
 use super::gather::{Address, Form, Panels, rank};
-use super::left_sums::{Arriving, LeftSums, QUADS, group_of, has_room};
+use super::left_sums::{Arriving, QUADS, group_of, has_room, leave};
+use super::parts::Parts;
 use super::{Product, WARPGROUP};
 use crate::math::vector;
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
@@ -73,28 +74,19 @@ impl Form for ConvStreamKParams {
         }
         // Opaque, so that no address is computed ahead of the products, which have all registers.
         let thread = schedule::opaque(consumer * WARPGROUP + thread_idx_x() % WARPGROUP);
-        let left = LeftSums {
-            partials: self.partials,
-            flags: self.flags,
-            tag: self.tag,
-            slot_quads: P::TILE.partials() / 4,
-            // A worker leaves sums of one tile at most, that in which it begins, which the first worker does not; each of
-            // its blocks has a slot.
-            first: rank(P::TILE),
-            step: P::TILE.cluster,
-            thread,
-        };
+        // A worker leaves sums of one tile at most, that in which it begins, which the first worker does not.
+        let parts = parts_of(self, P::TILE, (0u32.wrapping_sub(1), 1), 1, (thread / 32, thread % 32));
         let groups = (self.gather.gemm_n - place.n).div_ceil(PANEL) as usize;
         let d = d.get_unchecked_mut(0);
         if panels.begin > 0 {
-            left.leave(schedule::opaque(worker(P::TILE)), d, groups);
+            leave(&parts, schedule::opaque(worker(P::TILE)), d, groups);
             return 0;
         }
         if panels.end < self.tile_stages.divisor {
             let (first, end) = self.parts_of(panels.tile);
             let others = (warp::uniform(first) + 1, warp::uniform(end));
             let groups = if groups < R / 32 { groups } else { R / 32 };
-            let mut arriving = Arriving::begin(left, P::TILE, others, groups);
+            let mut arriving = Arriving::begin(parts, others, groups);
             add::<R, 0>(d, &mut arriving, groups);
             if R > 32 {
                 add::<R, 1>(d, &mut arriving, groups);
@@ -132,16 +124,9 @@ unsafe fn share<P: Product<R, S>, const R: usize, const S: usize>(
     let there = (1 << if left < tile.gemm_n / PANEL { left } else { tile.gemm_n / PANEL }) - 1;
     let own = warp::uniform_register(p.own_panels(tile, consumer, number) & there);
     let exchange = Exchange {
-        partials: p.partials,
-        flags: p.flags,
-        tag: p.tag,
-        tile,
-        slot: panels.tile * tile.cluster + rank(tile),
-        step: p.gather.n_tiles * tile.cluster,
-        parts: p.parts,
+        parts: parts_of(p, tile, (panels.tile, p.gather.n_tiles), tile.sum_runs(), (warp, thread % 32)),
+        n_parts: p.parts,
         number,
-        warp,
-        lane: thread % 32,
         runs: runs_of(warp::uniform_register(there)),
         own: runs_of(own),
     };
@@ -154,6 +139,19 @@ unsafe fn share<P: Product<R, S>, const R: usize, const S: usize>(
         left &= left - 1;
     }
     own
+}
+
+/// The parts of a tile's sum, this block's rows of it: where part 0 is, and how far it is to the next, in tiles of clusters.
+#[inline(always)]
+fn parts_of(
+    p: &ConvStreamKParams,
+    tile: ConvTile,
+    (first, step): (u32, u32),
+    warp_flags: u32,
+    (warp, lane): (u32, u32),
+) -> Parts {
+    let (first, step) = (first.wrapping_mul(tile.cluster).wrapping_add(rank(tile)), step * tile.cluster);
+    Parts { partials: p.partials, flags: p.flags, tag: p.tag, tile, warp_flags, first, step, warp, lane }
 }
 
 /// The runs of some panels, two of each.

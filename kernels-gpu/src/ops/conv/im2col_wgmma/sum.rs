@@ -10,10 +10,10 @@ use super::quads::{QuadPlace, store_quad};
 use crate::math::vector;
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::{memory, schedule, shared_array};
+use kernel_abi::division::div_rem_unless_below;
 use kernel_abi::ops::conv::im2col_wgmma::{
     ConvTile, ConvWgradParams, ConvWgradSumParams, SUM_RUN, SUM_THREADS, WGRAD_128X128, WgradPlace,
 };
-use kernel_abi::ops::matmul::div_rem;
 
 /// A run as a length.
 const RUN: usize = SUM_RUN as usize;
@@ -80,7 +80,7 @@ pub(in crate::ops::conv) unsafe fn run<E: Quads>(p: &ConvWgradSumParams) {
     let sharers = p.sharers | u32::from(p.sharers == 0);
     // A power of two.
     let slots = SUM_THREADS >> sharers.trailing_zeros();
-    let (share, own) = div_rem(thread_idx_x(), slots);
+    let (share, own) = div_rem_unless_below(thread_idx_x(), slots);
     let pieces = tile.sum_runs() * sharers;
     let n_pieces = p.wgrad.tiles() * tile.cluster * pieces;
     // What the threads that share sums have of them.
@@ -135,8 +135,8 @@ impl Block {
     /// That of piece number `piece`, when each has so many pieces.
     #[inline(always)]
     fn of(p: &ConvWgradSumParams, piece: u32, pieces: u32, tile: ConvTile) -> Self {
-        let (block, rest) = div_rem(piece, pieces);
-        let (index, rank) = div_rem(block, tile.cluster);
+        let (block, rest) = div_rem_unless_below(piece, pieces);
+        let (index, rank) = div_rem_unless_below(block, tile.cluster);
         Block { tile: index, rank, parts: p.wgrad.parts_of(index), rest }
     }
 

@@ -301,6 +301,10 @@ unsafe fn consume<F: Form, P: Product<R, 1>, E: Half, const R: usize>(form: &F, 
     let lane = thread_idx_x() % 32;
     let (a_panel, b_panel) =
         if tile.shares_columns() { (0, consumer * tile.consumer_columns() / PANEL) } else { (consumer, 0) };
+    let operand = |at: u32, panel: u32| {
+        descriptor(ring.base + at + panel * PANEL_BYTES, PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128)
+    };
+    let (a, b) = (operand(0, a_panel), operand(tile.a_bytes(), b_panel));
     // The assembler takes a quotient for one that differs between threads, and with it the whole loop, whose addresses
     // are then computed by every thread.
     let mut work = work(form, tile);
@@ -313,9 +317,7 @@ unsafe fn consume<F: Form, P: Product<R, 1>, E: Half, const R: usize>(form: &F, 
         let mut block = begin;
         while block < end {
             mbarrier::wait(ring.full(), ring.parity);
-            let a = descriptor(ring.a() + a_panel * PANEL_BYTES, PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128);
-            let b = descriptor(ring.b() + b_panel * PANEL_BYTES, PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128);
-            P::multiply(&mut d, a, b, u32::from(block > begin));
+            P::multiply(&mut d, ring.of_stage(a), ring.of_stage(b), u32::from(block > begin));
             if block > begin {
                 Ring::release(tile, freed, lane);
             }

@@ -1,11 +1,12 @@
 //! Tensor-core matmul for Hopper: warp-specialized, persistent.
 //!
 //! Grid: any number of clusters, which share the units of work round-robin, or by drawing numbers: the slices of tiles, a
-//! slice being a part of the sums. Block: `MatmulTile::threads`. Warpgroup 0 is the producer: one of its warps loads tiles
-//! of a and b into a ring of stages, running ahead into the next unit. The others, one to four, each compute 64 rows of the
-//! tile: 64 × N sums in N/2 registers a thread; or two of them compute whole tiles in turns, so that the tensor cores have
-//! work while one's results go out. Shared memory: dynamic, `MatmulTile::smem_bytes`: the stages, per consumer one or two
-//! panels of 64 × 64 elements of c on their way out, a full and an empty barrier a stage, and the queue of drawn numbers.
+//! slice being a part of the sums. Block: `MatmulTile::threads`. Warpgroup 0 is the producer: two of its warps load a's and
+//! b's tiles into a ring of stages, running ahead into the next unit; where one warp loaded both, its instructions were what
+//! stages of 64 x 64 waited for. The others, one to four, each compute 64 rows of the tile: 64 × N sums in N/2 registers a
+//! thread; or two of them compute whole tiles in turns, so that the tensor cores have work while one's results go out.
+//! Shared memory: dynamic, `MatmulTile::smem_bytes`: the stages, per consumer one or two panels of 64 × 64 elements of c on
+//! their way out, a full and an empty barrier a stage, and the queue of drawn numbers.
 //!
 //! Two or four blocks of a cluster may be neighbours along the rows, which need the same tile of b. Each loads a part of
 //! it into all of them, and a stage is free when the consumers of all have read it. Blocks of a cluster may also have a
@@ -28,8 +29,9 @@ use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor, wgmma_wait};
 use cuda_std::{cluster, mbarrier, schedule, shared, warp};
+use kernel_abi::division::div_rem_unless_below;
 use kernel_abi::ops::matmul::{
-    MatmulTile, MatmulTmaParams, OUTPUT_CLUSTER, OUTPUT_MAP, OUTPUT_PARTIALS, Place, Raster, div_rem,
+    MatmulTile, MatmulTmaParams, OUTPUT_CLUSTER, OUTPUT_MAP, OUTPUT_PARTIALS, Place, Raster,
 };
 
 /// Where the tensor maps are.
@@ -79,6 +81,8 @@ const THIRD_REGISTERS: u32 = 152;
 const FOURTH_REGISTERS: u32 = 104;
 /// Threads of a warpgroup.
 pub(super) const WARPGROUP: u32 = 128;
+/// Warps that load a stage: one for each operand.
+const LOADERS: u32 = 2;
 /// Bytes that each block brings to the second-level cache while the kernels before end: all together, what the memory
 /// delivers in about a microsecond.
 const EARLY_BYTES: u32 = 32 * 1024;
@@ -92,12 +96,19 @@ pub(super) const PANEL_BYTES: u32 = 64 * ROW_BYTES;
 /// Bytes of eight rows of 128: the period of the swizzle.
 pub(super) const SWIZZLE_PERIOD: u32 = 1024;
 
-/// Prepares the barriers; gives the ring and this thread's warpgroup. The kernels before may still be at work.
+/// Prepares the barriers, stages being loaded by so many warps; gives the ring and this thread's warpgroup. The kernels
+/// before may still be at work.
 ///
 /// # Safety
 /// As [`run`]; all threads, once.
 #[inline(always)]
-pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool, sharers: Sharers) -> (Ring, u32) {
+pub(super) unsafe fn begin(
+    tile: MatmulTile,
+    maps: &Maps,
+    stores_by_map: bool,
+    sharers: Sharers,
+    loaders: u32,
+) -> (Ring, u32) {
     schedule::launch_dependents();
     let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
     let ring = Ring::new(base, tile);
@@ -112,13 +123,13 @@ pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool, s
         }
         let mut each = ring;
         while each.parity == 0 {
-            mbarrier::init(each.full(), 1);
+            mbarrier::init(each.full(), loaders);
             // One arrival a warp of the readers in every block that the stage's loads reach.
             mbarrier::init(each.empty(), (4 * tile.readers()) << sharers.log2);
             each.advance();
         }
         if tile.draws {
-            ring.queue().init(4 * tile.consumers());
+            ring.queue().init(4 * tile.consumers() + LOADERS - 1);
         }
         mbarrier::fence_init();
     }
@@ -139,15 +150,18 @@ pub(super) unsafe fn begin(tile: MatmulTile, maps: &Maps, stores_by_map: bool, s
 #[inline(always)]
 pub(super) unsafe fn run<P: Product<R, S>, const R: usize, const S: usize>(p: &MatmulTmaParams, maps: Maps) {
     let sharers = Sharers::of(P::TILE, p);
-    let (ring, warpgroup) = begin(P::TILE, &maps, p.output == OUTPUT_MAP, sharers);
+    let (ring, warpgroup) = begin(P::TILE, &maps, p.output == OUTPUT_MAP, sharers, LOADERS);
     let units = Units::new(Raster::new(P::TILE, p), P::TILE, sharers);
     let adds_up = P::TILE.forms_clusters() && p.output == OUTPUT_CLUSTER;
     if warpgroup == 0 {
         if P::TILE.consumers() > 1 {
             schedule::release_registers::<PRODUCER_REGISTERS>();
         }
-        if warp::uniform(thread_idx_x() / 32) == 0 {
-            produce::<P, R, S>(p, &maps, units, ring, sharers);
+        let warp = warp::uniform(thread_idx_x() / 32);
+        if warp == 0 {
+            load_a::<P, R, S>(p, maps.a, units, ring, sharers);
+        } else if warp == 1 {
+            load_b::<P, R, S>(p, maps.b, units, ring, sharers);
         }
         if adds_up {
             // The meeting of all sums.
@@ -213,10 +227,10 @@ impl Units {
         let (tile_index, slice) = if p.output == OUTPUT_PARTIALS {
             // Blocks that start together read the same indices of k: requests of neighbours for the same lines become one
             // on the way to the second-level cache.
-            let (slice, tile_index) = div_rem(self.index, self.raster.n_tiles());
+            let (slice, tile_index) = div_rem_unless_below(self.index, self.raster.n_tiles());
             (tile_index, slice)
         } else {
-            div_rem(self.index, p.n_slices)
+            div_rem_unless_below(self.index, p.n_slices)
         };
         self.index += self.step;
         let mut place = self.raster.place(tile_index);
@@ -228,10 +242,10 @@ impl Units {
         Unit { place, slice, first_k: first_block * self.tile.gemm_k, k_blocks }
     }
 
-    /// Has the producer draw which one is next.
+    /// Has the warp that loads a draw which one is next.
     ///
     /// # Safety
-    /// As [`produce`], after [`Units::next`].
+    /// As [`load_a`], after [`Units::next`].
     #[inline(always)]
     unsafe fn draw(&mut self, p: &MatmulTmaParams, drawing: &mut Drawing) {
         if self.tile.draws {
@@ -239,10 +253,10 @@ impl Units {
         }
     }
 
-    /// Takes what the producer has drawn.
+    /// Takes what that warp has drawn.
     ///
     /// # Safety
-    /// As [`consume`], after [`Units::next`].
+    /// As [`load_b`] or [`consume`], after [`Units::next`].
     #[inline(always)]
     unsafe fn take(&mut self, queue: &mut Queue) {
         if self.tile.draws {
@@ -251,69 +265,46 @@ impl Units {
     }
 }
 
-/// Loads stage after stage, of tile after tile.
+/// Loads a's tile of stage after stage, of unit after unit, and draws these.
 ///
 /// All threads of a warp compute where, so that addresses are computed once for all of them, and one queues the copies.
 ///
 /// # Safety
 /// As [`run`]; all threads of one warp.
 #[inline(always)]
-unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(
+unsafe fn load_a<P: Product<R, S>, const R: usize, const S: usize>(
     p: &MatmulTmaParams,
-    maps: &Maps,
+    map: MapAddress,
     mut units: Units,
     mut ring: Ring,
     sharers: Sharers,
 ) {
-    // This block's part of b's tile, of which some dimension is whole.
-    let [columns, depth] = P::TILE.b_part(sharers.log2, P::B_IS_MN_MAJOR);
-    let b_col = sharers.own * (columns % P::TILE.gemm_n);
-    let b_k = sharers.own * (depth % P::TILE.gemm_k);
     // Where blocks are bound by the memory, a is what much is read of.
     let mut is_early = P::TILE.forms_clusters() || P::TILE.draws;
     let mut drawing = Drawing::new(ring.queue());
     while units.is_left(p) {
-        let Unit { place, first_k, k_blocks, .. } = units.next(p);
+        let unit = units.next(p);
         units.draw(p, &mut drawing);
-        let a_batch = coordinates(place.batch, p.a_batch_steps);
-        let b_batch = coordinates(place.batch, p.b_batch_steps);
-        let (mut outer, mut inner) = div_rem(first_k / P::TILE.gemm_k, p.outer_blocks);
+        let batch = coordinates(unit.place.batch, p.a_batch_steps);
         if is_early {
             if warp::elect() {
+                let (_, first) = div_rem_unless_below(unit.first_k / P::TILE.gemm_k, p.outer_blocks);
                 let mut ahead = 0;
                 while ahead < EARLY_BYTES / P::TILE.a_bytes() {
-                    if ahead < k_blocks {
-                        let k = (inner + ahead) * P::TILE.gemm_k;
-                        prefetch(P::A_IS_MN_MAJOR, P::TILE.gemm_m, maps.a, place.m, k, a_batch);
+                    if ahead < unit.k_blocks {
+                        let k = (first + ahead) * P::TILE.gemm_k;
+                        prefetch(P::A_IS_MN_MAJOR, P::TILE.gemm_m, map, unit.place.m, k, batch);
                     }
                     ahead += 1;
                 }
             }
             is_early = false;
         }
-        let mut block = 0;
-        // All of the above may run beside the kernel before this one.
-        schedule::wait_for_predecessors();
-        while block < k_blocks {
-            let k = inner * P::TILE.gemm_k;
-            let a_batch = [a_batch[0] + (outer * p.a_outer_batch) as i32, a_batch[1], a_batch[2]];
-            let b_batch = [b_batch[0] + (outer * p.b_outer_batch) as i32, b_batch[1], b_batch[2]];
-            mbarrier::wait(ring.empty(), ring.parity ^ 1);
-            if warp::elect() {
-                let (a, b) = (ring.a(), ring.a() + P::TILE.a_bytes() + (b_col + b_k) * ROW_BYTES);
-                let bar = ring.full();
-                mbarrier::arrive_expect_bytes(bar, P::TILE.loaded_bytes(P::B_IS_MN_MAJOR));
-                let alone = Sharers::ALONE;
-                load(P::A_IS_MN_MAJOR, P::TILE.gemm_m, alone, a, maps.a, bar, place.m, k, a_batch);
-                load(P::B_IS_MN_MAJOR, columns, sharers, b, maps.b, bar, place.n + b_col, k + b_k, b_batch);
-            }
-            ring.advance();
-            inner += 1;
-            if inner == p.outer_blocks {
-                (outer, inner) = (outer + 1, 0);
-            }
-            block += 1;
-        }
+        let load_block = |ring: &Ring, k: u32, batch: [i32; 3]| {
+            mbarrier::arrive_expect_bytes(ring.full(), P::TILE.a_bytes());
+            load(P::A_IS_MN_MAJOR, P::TILE.gemm_m, Sharers::ALONE, ring.a(), map, ring.full(), unit.place.m, k, batch);
+        };
+        load_blocks(p, &unit, &mut ring, P::TILE, (batch, p.a_outer_batch), load_block);
     }
     if P::TILE.draws {
         drawing.end(&p.tickets);
@@ -326,6 +317,76 @@ unsafe fn produce<P: Product<R, S>, const R: usize, const S: usize>(
             ring.advance();
             stage += 1;
         }
+    }
+}
+
+/// Loads b's tile of stage after stage, or this block's part of it, of unit after unit.
+///
+/// # Safety
+/// As [`load_a`].
+#[inline(always)]
+unsafe fn load_b<P: Product<R, S>, const R: usize, const S: usize>(
+    p: &MatmulTmaParams,
+    map: MapAddress,
+    mut units: Units,
+    mut ring: Ring,
+    sharers: Sharers,
+) {
+    // This block's part of the tile, of which some dimension is whole.
+    let [columns, depth] = P::TILE.b_part(sharers.log2, P::B_IS_MN_MAJOR);
+    let first_col = sharers.own * (columns % P::TILE.gemm_n);
+    let first_k = sharers.own * (depth % P::TILE.gemm_k);
+    let at = P::TILE.a_bytes() + (first_col + first_k) * ROW_BYTES;
+    let mut queue = ring.queue();
+    while units.is_left(p) {
+        let unit = units.next(p);
+        units.take(&mut queue);
+        let batch = coordinates(unit.place.batch, p.b_batch_steps);
+        let load_block = |ring: &Ring, k: u32, batch: [i32; 3]| {
+            let (to, bar) = (ring.a() + at, ring.full());
+            mbarrier::arrive_expect_bytes(bar, P::TILE.loaded_bytes(P::B_IS_MN_MAJOR) - P::TILE.a_bytes());
+            load(P::B_IS_MN_MAJOR, columns, sharers, to, map, bar, unit.place.n + first_col, k + first_k, batch);
+        };
+        load_blocks(p, &unit, &mut ring, P::TILE, (batch, p.b_outer_batch), load_block);
+    }
+}
+
+/// Has a thread load one operand's tile of all stages of a unit, told the first index of the sums and the batch
+/// coordinates, which count up with the outer index of the sums. No kernel before this one is at work any more then.
+///
+/// What stands in the inner loop is what short stages wait for: some four cycles an instruction.
+///
+/// # Safety
+/// As [`load_a`].
+#[inline(always)]
+unsafe fn load_blocks(
+    p: &MatmulTmaParams,
+    unit: &Unit,
+    ring: &mut Ring,
+    tile: MatmulTile,
+    (mut batch, outer_batch): ([i32; 3], u32),
+    load_block: impl Fn(&Ring, u32, [i32; 3]),
+) {
+    let (outer, mut block) = div_rem_unless_below(unit.first_k / tile.gemm_k, p.outer_blocks);
+    batch[0] += (outer * outer_batch) as i32;
+    // All of the above may run beside the kernel before this one.
+    schedule::wait_for_predecessors();
+    let mut left = unit.k_blocks;
+    while left > 0 {
+        let of_outer = p.outer_blocks - block;
+        let n = if left < of_outer { left } else { of_outer };
+        let (mut k, end) = (block * tile.gemm_k, (block + n) * tile.gemm_k);
+        while k < end {
+            mbarrier::wait(ring.empty(), ring.parity ^ 1);
+            if warp::elect() {
+                load_block(ring, k, batch);
+            }
+            ring.advance();
+            k += tile.gemm_k;
+        }
+        batch[0] += outer_batch as i32;
+        block = 0;
+        left -= n;
     }
 }
 
@@ -441,13 +502,13 @@ unsafe fn compute<P: Product<R, S>, const R: usize, const S: usize>(
     let leading = |mn_major: bool| if mn_major { PANEL_BYTES } else { 16 };
     let lane = thread_idx_x() % 32;
     let first_row = P::TILE.first_row(consumer);
+    // 64 rows are 64 rows of 128 bytes, or a panel of as many.
+    let a = ring.base + first_row / MatmulTile::SUBTILE * PANEL_BYTES;
+    let a = descriptor(a, leading(P::A_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
+    let b = descriptor(ring.base + P::TILE.a_bytes(), leading(P::B_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
     let products = |d: &mut [[f32; R]; S], ring: &Ring, accumulate: u32| {
         mbarrier::wait(ring.full(), ring.parity);
-        // 64 rows are 64 rows of 128 bytes, or a panel of as many.
-        let a = ring.a() + first_row / MatmulTile::SUBTILE * PANEL_BYTES;
-        let a = descriptor(a, leading(P::A_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
-        let b = descriptor(ring.a() + P::TILE.a_bytes(), leading(P::B_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
-        P::multiply(d, a, b, accumulate);
+        P::multiply(d, ring.of_stage(a), ring.of_stage(b), accumulate);
     };
     if P::TILE.in_turns {
         sync_named(TURN + consumer, 2 * WARPGROUP);
@@ -491,7 +552,8 @@ unsafe fn compute<P: Product<R, S>, const R: usize, const S: usize>(
 /// As [`consume`].
 #[inline(always)]
 pub(super) unsafe fn release(sharers: Sharers, empty: u32, lane: u32) {
-    if sharers.log2 > 0 {
+    if sharers.in_cluster {
+        // Also where this block is alone: one way is shorter than asking which.
         if lane < sharers.count() {
             mbarrier::arrive_remote_after_reads(empty, sharers.first + lane);
         }

@@ -2,6 +2,7 @@
 
 use crate::math::tickets::Queue;
 use cuda_std::cluster;
+use cuda_std::wgmma::behind;
 use kernel_abi::ops::matmul::{MatmulTile, MatmulTmaParams};
 
 /// The blocks of a cluster that share b's tile.
@@ -13,21 +14,23 @@ pub(in crate::ops::matmul) struct Sharers {
     pub(super) own: u32,
     /// The rank of the first.
     pub(super) first: u32,
+    /// Whether the launch may have made clusters of the kernel's blocks, as the compiler knows.
+    pub(super) in_cluster: bool,
 }
 
 impl Sharers {
     /// A block that loads for itself.
-    pub(in crate::ops::matmul) const ALONE: Self = Sharers { log2: 0, own: 0, first: 0 };
+    pub(in crate::ops::matmul) const ALONE: Self = Sharers { log2: 0, own: 0, first: 0, in_cluster: false };
 
     #[inline(always)]
     pub(super) fn of(tile: MatmulTile, p: &MatmulTmaParams) -> Self {
         let log2 = tile.sharers_log2(p.sharers_log2);
         if tile.cluster > 1 {
-            Sharers { log2, own: cluster::rank(), first: 0 }
+            Sharers { log2, own: cluster::rank(), first: 0, in_cluster: true }
         } else if tile.forms_clusters() {
             let rank = cluster::rank();
             let own = rank & ((1 << log2) - 1);
-            Sharers { log2, own, first: rank - own }
+            Sharers { log2, own, first: rank - own, in_cluster: true }
         } else {
             Self::ALONE
         }
@@ -66,6 +69,12 @@ impl Ring {
     #[inline(always)]
     pub(in crate::ops::matmul) fn a(&self) -> u32 {
         self.base + self.stage * self.tile.stage_bytes()
+    }
+
+    /// The descriptor in this stage of what has the given one in the first.
+    #[inline(always)]
+    pub(super) fn of_stage(&self, first: u64) -> u64 {
+        behind(first, self.stage * self.tile.stage_bytes())
     }
 
     /// The barrier that counts what is loaded.

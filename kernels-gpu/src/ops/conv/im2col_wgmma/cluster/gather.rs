@@ -161,8 +161,9 @@ unsafe fn load_positions<P: Product<R, S>, const R: usize, const S: usize>(
     let map = at.a_map(place.class);
     let (n, first) = position(place.m, class.extents);
     // Opaque, so that it is computed before the wait.
-    let base = |axis: usize| schedule::opaque(first[axis] * p.step[axis] + class.base[axis] as u32) as i32;
-    let (n, d, h, w) = (schedule::opaque(n), base(0), base(1), base(2));
+    let before = |x: u32| warp::uniform_register(schedule::opaque(x));
+    let base = |axis: usize| before(first[axis] * p.step[axis] + class.base[axis] as u32) as i32;
+    let (n, d, h, w) = (before(n), base(0), base(1), base(2));
     let first_channel = place.group * p.channels;
     let mut panel = Panel::new(class, tile, begin);
     schedule::wait_for_predecessors();

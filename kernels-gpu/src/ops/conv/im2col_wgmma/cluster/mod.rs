@@ -13,7 +13,7 @@ pub(super) mod wgrad;
 
 use super::{Half, Product, SWIZZLE_PERIOD};
 use cuda_std::thread::{block_idx_x, sync_threads, thread_idx_x};
-use cuda_std::wgmma::{Swizzle, descriptor};
+use cuda_std::wgmma::{Swizzle, behind, descriptor};
 use cuda_std::{cluster, mbarrier, schedule, shared, warp};
 use exchange::{Exchange, Target};
 use kernel_abi::ops::conv::im2col_cluster::{WARPGROUP, share};
@@ -50,6 +50,12 @@ impl Ring {
     #[inline(always)]
     fn b(&self) -> u32 {
         self.a() + self.tile.a_bytes()
+    }
+
+    /// The descriptor in this stage of what has the given one in the first.
+    #[inline(always)]
+    fn of_stage(&self, first: u64) -> u64 {
+        behind(first, self.stage * self.tile.stage_bytes())
     }
 
     /// The barrier that counts what is loaded.
@@ -200,15 +206,15 @@ unsafe fn consume_of<P: Product<R, S>, E: Half, T: Target, const R: usize, const
     let lane = thread_idx_x() % 32;
     let narrow = P::B_IS_MN_MAJOR && P::TILE.gemm_n < PANEL;
     let (period, swizzle) = if narrow { (SWIZZLE_PERIOD / 2, Swizzle::B64) } else { (SWIZZLE_PERIOD, Swizzle::B128) };
+    // The distance between panels counts where the sum's dimension is not contiguous.
+    let a = descriptor(ring.a(), PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128);
+    let b = descriptor(ring.b(), PANEL_BYTES, period, swizzle);
     let mut d: [[f32; R]; S] = core::mem::zeroed();
     let mut freed = ring.empty();
     let mut panel = 0;
     while panel < n_panels {
         mbarrier::wait(ring.full(), ring.parity);
-        // The distance between panels counts where the sum's dimension is not contiguous.
-        let a = descriptor(ring.a(), PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128);
-        let b = descriptor(ring.b(), PANEL_BYTES, period, swizzle);
-        P::multiply(&mut d, a, b, u32::from(panel > 0));
+        P::multiply(&mut d, ring.of_stage(a), ring.of_stage(b), u32::from(panel > 0));
         if panel > 0 && lane == 0 {
             mbarrier::arrive(freed);
         }
