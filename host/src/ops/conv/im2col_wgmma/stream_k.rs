@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn all_add_where_it_pays() {
         for (text, all) in [
-            ("conv:fprop pad=1x1 x=11x512x7x7:f16:nhwc w=1100x512x3x3:f16:nhwc", &["128x128_sm90", "128x256_sm90"][..]),
+            ("conv:fprop pad=1x1 x=11x512x7x7:f16:nhwc w=1104x512x3x3:f16:nhwc", &["128x128_sm90", "128x256_sm90"][..]),
             ("conv:fprop pad=1x1 x=2x320x9x9:f16:nhwc w=200x320x3x3:f16:nhwc", &["128x256_sm90"]),
         ] {
             let view = View::of(&text.parse().unwrap()).map_err(|Refusal(reason)| reason).unwrap();
@@ -265,6 +265,7 @@ mod tests {
                 let row = KERNELS.iter().find(|row| row.equal == name).unwrap();
                 let parts = view.sharing(row, row.equal).map(|sharing| sharing.parts).unwrap_or(0);
                 assert_eq!(parts > 0, all.contains(&tile), "{tile} {text}");
+                assert!(configs(text).unwrap().contains(&row.equal), "{tile} {text}");
             }
         }
     }
