@@ -31,7 +31,13 @@ impl Ring {
     /// Where the place begins.
     #[inline(always)]
     pub fn at(&self) -> u32 {
-        self.base + self.index * self.bytes
+        self.base + self.behind_first()
+    }
+
+    /// How many bytes it lies behind the first one.
+    #[inline(always)]
+    pub fn behind_first(&self) -> u32 {
+        self.index * self.bytes
     }
 
     /// The barrier that counts who has written.

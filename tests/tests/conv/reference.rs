@@ -290,6 +290,11 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=1x1 stride=1x1 groups=3 x=2x96x6x7:T:nhwc w=96x32x3x3:T:nhwc",
     "pad=2 stride=1 dil=2 x=3x32x201:T:nhwc w=32x32x3:T:nhwc",
     "pad=1x1x0 stride=1x1x1 x=2x32x4x9x11:T:nhwc w=32x32x3x3x3:T:nhwc",
+    // A filter that stays where it is from tile to tile, of which every block has several.
+    "pad=1x1 stride=1x1 x=9x16x24x240:T:nhwc w=32x16x3x3:T:nhwc",
+    // Tiles of 192 positions, and more taps of a row than the filter's ring has stages.
+    "pad=1x1 stride=1x1 x=2x72x26x28:T:nhwc w=136x72x3x3:T:nhwc",
+    "pad=0x7 stride=1x1 x=1x72x9x40:T:nhwc w=72x72x1x15:T:nhwc",
     // Slices of wider tensors, rows with gaps.
     "pad=1x1 stride=1x1 x=2x64x7x5:T:s3360x1x480x96 w=64x64x3x3:T:nhwc",
     "pad=0x0 stride=1x1 x=2x64x7x5:T:s3920x1x560x80 w=64x64x1x1:T:nhwc",

@@ -36,6 +36,14 @@ fn taps_in_turns() {
     repeats("halo_fprop_wgmma_f16_64x64_sm90", "conv:fprop pad=1x1 x=3x128x7x7:f16:nhwc w=64x128x3x3:f16:nhwc");
 }
 
+/// Parts of one tap, whose buffer one of two consumers only waits for, and a filter that stays from tile to tile.
+#[test]
+fn parts_of_single_taps() {
+    let strided = "conv:fprop pad=1x1 stride=2x2 x=5x64x13x15:f16:nhwc w=40x64x3x3:f16:nhwc";
+    repeats("halo_fprop_wgmma_f16_64x64_sm90", strided);
+    repeats("halo_fprop_wgmma_f16_64x256_sm90", strided);
+}
+
 /// Sums of a slice that other blocks send and the block's own warps leave, of one unit of rows and of several.
 #[test]
 fn sums_of_a_cluster_meet() {

@@ -1,6 +1,6 @@
 //! What launcher and kernels of `halo_wgmma` agree on.
 //!
-//! A tile is [`TILE_M`] neighbouring positions, counted along rows of the tensor that is read, `pitch` a row:
+//! A tile is [`TILE_M`] neighbouring positions, or fewer, counted along rows of the tensor that is read, `pitch` a row:
 //! what the tile reads, for all taps of an image plane, lies in shared memory once, and a tap is a shift of
 //! addresses. Positions of a row behind its last output are computed for nothing. Of small images, a tile has several
 //! whole ones, one behind the other: the padding below an image is that above the next one.
@@ -16,6 +16,8 @@ use crate::division::Divisor;
 
 /// Positions of a tile.
 pub const TILE_M: u32 = 256;
+/// Positions of a tile where rounds of so many leave fewer multiprocessors idle.
+pub const SMALLER_TILE_M: u32 = 192;
 /// Positions of a tile where there are few.
 pub const FEW_POSITIONS: u32 = 64;
 /// Threads of a block: one producer warpgroup and two consumers.
@@ -211,6 +213,13 @@ pub struct HaloPlace {
 }
 
 impl ConvHaloParams {
+    /// Whether all tiles multiply by the same filter, and it fits the ring: then it is loaded once.
+    #[inline(always)]
+    pub const fn filter_stays(&self) -> bool {
+        let products = self.taps[0] * self.taps[1] * self.taps[2] * self.panels;
+        products <= self.shared.stages && self.n_blocks.divisor * self.groups.divisor == 1
+    }
+
     /// The place of a tile of so many positions and channels: columns first, since they read the same positions, then
     /// neighbours, which share rows.
     #[inline(always)]

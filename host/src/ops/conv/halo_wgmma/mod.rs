@@ -25,7 +25,7 @@ use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
 use cut::Cut;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::halo_wgmma::{
-    ConvHaloParams, FEW_POSITIONS, MAX_SHARED_BYTES, STORES_QUADS, THREADS, TILE_M, position_bytes,
+    ConvHaloParams, FEW_POSITIONS, MAX_SHARED_BYTES, SMALLER_TILE_M, STORES_QUADS, THREADS, TILE_M, position_bytes,
 };
 
 /// A row of the kernel list.
@@ -108,6 +108,8 @@ const C64_P256_D32_RESIDENT: Form =
     Form { depth: 32, multiplied: 32, operand_bytes: 2 * (64 + 256) * 32, ..C64_P256_RESIDENT };
 /// Four steps of two instructions with half of the channels and all positions.
 const C128_P256: Form = Form { gemm_n: 128, operand_bytes: 8 * (64 + 256) * 32, ..C64_P256 };
+/// The same with fewer positions, where rounds of those leave fewer multiprocessors idle.
+const C128_P192: Form = Form { tile_m: SMALLER_TILE_M, operand_bytes: 8 * (64 + 192) * 32, ..C128_P256 };
 const C128_P256_D48: Form = Form { multiplied: 48, operand_bytes: 6 * (64 + 256) * 32, ..C128_P256 };
 const C128_P256_D32: Form = Form { depth: 32, multiplied: 32, operand_bytes: 4 * (64 + 256) * 32, ..C128_P256 };
 
@@ -258,7 +260,7 @@ impl View {
         const MANY_TILES: i64 = 1024;
         // The next group's channels may be no numbers, which times the filter's zeros are none either.
         let reaches_over = self.groups > 1 && self.channels % i64::from(form.depth) != 0;
-        let most = if form.tile_m < TILE_M { MANY_TILES } else { i64::from(i32::MAX) };
+        let most = if form.tile_m == FEW_POSITIONS { MANY_TILES } else { i64::from(i32::MAX) };
         let cut = self.cut(form).filter(|cut| self.groups * self.n_tiles(cut, form.gemm_n) <= most);
         !too_wide && !too_flat && !other_channels && !reaches_over && cut.is_some()
     }

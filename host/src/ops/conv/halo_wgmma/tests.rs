@@ -32,6 +32,16 @@ fn small_images_share_a_tile_and_their_padding() {
 }
 
 #[test]
+fn rounds_decide_between_tiles() {
+    let context = Context::described(DeviceInfo::h200());
+    let view = view("conv:dgrad dx=1x128x26x28x28:bf16:nhwc w=256x128x3x3x3:bf16:nhwc").unwrap();
+    let n_tiles = |form: Form| view.n_tiles(&view.cut(form).unwrap(), 128);
+    // Of 132 multiprocessors.
+    assert_eq!([C128_P256, C128_P192].map(n_tiles), [104, 130]);
+    assert!(view.products_us(C128_P192, &context) < 0.85 * view.products_us(C128_P256, &context));
+}
+
+#[test]
 fn strides_part_what_is_read() {
     let parts = |text: &str| view(text).unwrap().parts().map(|parts| (parts.count, parts.shift, parts.longest_span()));
     let of =

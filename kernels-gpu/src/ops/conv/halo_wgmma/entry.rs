@@ -46,6 +46,9 @@ macro_rules! sums {
     (C64_P256_D48) => {
         (64, 1)
     };
+    (C128_P192) => {
+        (96, 1)
+    };
     (C128_P256) => {
         (128, 1)
     };
@@ -77,30 +80,31 @@ macro_rules! product {
     (@P256_C16_RESIDENT fprop, $this:ident, $dtype:ident) => {
         product!(@positions 4, [0 1 2], 3, $this, $dtype, 256, true);
     };
-    (@C64_P64 $($row:tt)*) => { product!(@of 32, 64, 64, 4, 64, false, $($row)*); };
-    (@C64_P256 $($row:tt)*) => { product!(@of 64, 128, 64, 4, 128, false, $($row)*); };
-    (@C64_P256_D32 $($row:tt)*) => { product!(@of 64, 128, 64, 2, 128, false, $($row)*); };
-    (@C64_P256_D48 $($row:tt)*) => { product!(@of 64, 128, 64, 3, 128, false, $($row)*); };
-    (@C64_P256_RESIDENT $($row:tt)*) => { product!(@of 128, 256, 64, 4, 256, true, $($row)*); };
-    (@C64_P256_D32_RESIDENT $($row:tt)*) => { product!(@of 128, 256, 64, 2, 256, true, $($row)*); };
-    (@C128_P256 $($row:tt)*) => { product!(@of 128, 256, 128, 4, 256, false, $($row)*); };
-    (@C128_P256_D48 $($row:tt)*) => { product!(@of 128, 256, 128, 3, 256, false, $($row)*); };
-    (@C128_P256_D32 $($row:tt)*) => { product!(@of 128, 256, 128, 2, 256, false, $($row)*); };
-    (@of $r:tt, $n:tt, $channels:tt, $steps:tt, $positions:tt, $resident:tt, fprop, $($row:ident),*) => {
-        product!(@channels $r, $n, $channels, $steps, $positions, $resident, $($row),*, 0, 2);
+    (@C64_P64 $($row:tt)*) => { product!(@of 32, 64, 64, 4, 64, 64, false, $($row)*); };
+    (@C64_P256 $($row:tt)*) => { product!(@of 64, 128, 64, 4, 256, 128, false, $($row)*); };
+    (@C64_P256_D32 $($row:tt)*) => { product!(@of 64, 128, 64, 2, 256, 128, false, $($row)*); };
+    (@C64_P256_D48 $($row:tt)*) => { product!(@of 64, 128, 64, 3, 256, 128, false, $($row)*); };
+    (@C64_P256_RESIDENT $($row:tt)*) => { product!(@of 128, 256, 64, 4, 256, 256, true, $($row)*); };
+    (@C64_P256_D32_RESIDENT $($row:tt)*) => { product!(@of 128, 256, 64, 2, 256, 256, true, $($row)*); };
+    (@C128_P192 $($row:tt)*) => { product!(@of 96, 192, 128, 4, 192, 192, false, $($row)*); };
+    (@C128_P256 $($row:tt)*) => { product!(@of 128, 256, 128, 4, 256, 256, false, $($row)*); };
+    (@C128_P256_D48 $($row:tt)*) => { product!(@of 128, 256, 128, 3, 256, 256, false, $($row)*); };
+    (@C128_P256_D32 $($row:tt)*) => { product!(@of 128, 256, 128, 2, 256, 256, false, $($row)*); };
+    (@of $r:tt, $n:tt, $channels:tt, $steps:tt, $tile:tt, $positions:tt, $resident:tt, fprop, $($row:ident),*) => {
+        product!(@channels $r, $n, $channels, $steps, $tile, $positions, $resident, $($row),*, 0, 2);
     };
-    (@of $r:tt, $n:tt, $channels:tt, $steps:tt, $positions:tt, $resident:tt, dgrad, $($row:ident),*) => {
-        product!(@channels $r, $n, $channels, $steps, $positions, $resident, $($row),*, 1, 128);
+    (@of $r:tt, $n:tt, $channels:tt, $steps:tt, $tile:tt, $positions:tt, $resident:tt, dgrad, $($row:ident),*) => {
+        product!(@channels $r, $n, $channels, $steps, $tile, $positions, $resident, $($row),*, 1, 128);
     };
-    (@channels $r:tt, $n:tt, $channels:tt, $steps:tt, $positions:tt, $resident:tt, $this:ident, $dtype:ident,
+    (@channels $r:tt, $n:tt, $channels:tt, $steps:tt, $tile:tt, $positions:tt, $resident:tt, $this:ident, $dtype:ident,
         $mn:tt, $step:tt) => {
         impl Product<$r, 1> for $this {
             const CHANNELS: u32 = $channels;
             // Behind 48 channels lie zeros.
             const DEPTH: u32 = (16u32 * $steps).next_power_of_two();
-            const TILE: u32 = if $positions == FEW_POSITIONS { FEW_POSITIONS } else { TILE_M };
+            const TILE: u32 = $tile;
             const POSITIONS: u32 = $positions;
-            const SHARES_TAPS: bool = $positions == FEW_POSITIONS;
+            const SHARES_TAPS: bool = $tile == FEW_POSITIONS;
             const RESIDENT: bool = $resident;
             const FILTER_IS_MN_MAJOR: bool = $mn == 1;
 

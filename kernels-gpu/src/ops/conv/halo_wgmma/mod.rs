@@ -19,18 +19,17 @@
 
 mod entry;
 mod store;
+mod taps;
 
 use super::im2col_wgmma::{CONSUMER_REGISTERS, Half, PRODUCER_REGISTERS};
 use crate::math::ring::Ring;
 use cuda_std::barrier::{arrive_named, fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
-use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{mbarrier, schedule, shared, warp};
-use kernel_abi::ops::conv::halo_wgmma::{
-    ConvHaloParams, HaloPart, HaloPlace, HaloShared, MIN_BUFFERS, OUT_BYTES, position_bytes,
-};
+use kernel_abi::ops::conv::halo_wgmma::{ConvHaloParams, HaloPart, HaloPlace, HaloShared, OUT_BYTES, position_bytes};
 use store::{Out, Rows, each_element, store_transposed};
+use taps::{Buffers, Operands, multiply_tile};
 
 /// The product instructions of one kernel. A thread holds the `R` sums of each of `S` instructions: one with channels
 /// as rows, or several with positions as rows.
@@ -274,13 +273,12 @@ unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
                 let mut part = HaloPart::FIRST;
                 loop {
                     let tap_of = |axis: usize, tap: u32| tap as i32 * p.tap_step[axis];
-                    let first = p.first_tap + tap_of(0, t) + tap_of(1, part.h) + tap_of(2, part.w);
+                    let mut first_of_row = p.first_tap + tap_of(0, t) + tap_of(1, part.h) + tap_of(2, part.w);
                     let [rows, columns] = part.taps(p);
                     let mut r = 0;
                     while r < rows {
-                        let mut s = 0;
+                        let (mut tap, mut s) = (first_of_row, 0);
                         while s < columns {
-                            let tap = first + tap_of(1, r * p.parts[0]) + tap_of(2, s * p.parts[1]);
                             let bar = if P::RESIDENT { resident } else { filter.full() };
                             if !P::RESIDENT {
                                 mbarrier::wait(filter.empty(), filter.parity ^ 1);
@@ -302,8 +300,10 @@ unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
                                 }
                             }
                             filter.advance();
+                            tap += tap_of(2, p.parts[1]);
                             s += 1;
                         }
+                        first_of_row += tap_of(1, p.parts[0]);
                         r += 1;
                     }
                     part = part.next(p);
@@ -315,123 +315,8 @@ unsafe fn load_filter<P: Product<R, S>, const R: usize, const S: usize>(
             }
             t += 1;
         }
-        if P::RESIDENT {
+        if P::RESIDENT || p.filter_stays() {
             return;
-        }
-    }
-}
-
-/// Where a consumer stands among the taps of a tile.
-struct Walk {
-    part: HaloPart,
-    /// Taps of the part along H and W.
-    taps: [u32; 2],
-    row: u32,
-    column: u32,
-    /// Where the tap begins in its buffer, and its row does.
-    at: u32,
-    at_row: u32,
-    /// Whether the buffer is yet to be waited for.
-    is_new: bool,
-    /// Whether the buffer before is yet to be left to the loading warp, when what reads it is done.
-    leaves: bool,
-    /// The barrier of that buffer.
-    left: u32,
-}
-
-impl Walk {
-    #[inline(always)]
-    fn new(p: &ConvHaloParams) -> Self {
-        let (part, taps) = (HaloPart::FIRST, HaloPart::FIRST.taps(p));
-        Walk { part, taps, row: 0, column: 0, at: 0, at_row: 0, is_new: true, leaves: false, left: 0 }
-    }
-
-    /// Goes on to the next tap, and with the last one of a buffer to the next one of this consumer.
-    ///
-    /// # Safety
-    /// As [`consume`].
-    #[inline(always)]
-    unsafe fn step<P: Product<R, S>, const R: usize, const S: usize>(
-        &mut self,
-        p: &ConvHaloParams,
-        halo: &mut Buffers,
-    ) {
-        let bytes = position_bytes(P::DEPTH);
-        self.at += p.shift[1] * bytes;
-        self.column += 1;
-        if self.column < self.taps[1] {
-            return;
-        }
-        self.column = 0;
-        self.row += 1;
-        self.at_row += p.shift[0] * p.pitch.divisor * bytes;
-        self.at = self.at_row;
-        if self.row < self.taps[0] {
-            return;
-        }
-        if P::SHARES_TAPS && self.is_new {
-            // All of its taps were the other consumer's. It is there before it is left.
-            halo.wait::<P, R, S>();
-            if thread_idx_x() % 32 == 0 {
-                mbarrier::arrive(halo.ring.empty());
-            }
-        } else {
-            (self.leaves, self.left) = (true, halo.ring.empty());
-        }
-        self.part = self.part.next(p);
-        self.taps = self.part.taps(p);
-        (self.row, self.at, self.at_row, self.is_new) = (0, 0, 0, true);
-        halo.advance::<P, R, S>();
-    }
-}
-
-/// Where a consumer stands among the buffers: in all of them, or in every other one.
-///
-/// A barrier tells phases from each other by their parity, so that who waits must have seen the one before. Of three
-/// buffers, those of one consumer hold what the other one reads between two turns: each has full barriers of its own.
-struct Buffers {
-    ring: Ring,
-    /// Where this consumer's first turn is, and what its full barriers lie behind those of the ring.
-    consumer: u32,
-    to_full: u32,
-    parity: u32,
-}
-
-impl Buffers {
-    #[inline(always)]
-    fn new<P: Product<R, S>, const R: usize, const S: usize>(
-        p: &ConvHaloParams,
-        mut ring: Ring,
-        consumer: u32,
-    ) -> Self {
-        if P::RESIDENT && consumer > 0 {
-            ring.advance();
-            return Buffers { ring, consumer, to_full: p.shared.to_second_full(), parity: 0 };
-        }
-        Buffers { ring, consumer: 0, to_full: 0, parity: 0 }
-    }
-
-    /// Waits for what the buffer is to hold.
-    ///
-    /// # Safety
-    /// As [`consume`].
-    #[inline(always)]
-    unsafe fn wait<P: Product<R, S>, const R: usize, const S: usize>(&self) {
-        if P::RESIDENT {
-            mbarrier::wait(self.ring.full() + self.to_full, self.parity);
-        } else {
-            mbarrier::wait(self.ring.full(), self.ring.parity);
-        }
-    }
-
-    /// Goes on to the next buffer of this consumer.
-    #[inline(always)]
-    fn advance<P: Product<R, S>, const R: usize, const S: usize>(&mut self) {
-        self.ring.advance();
-        if P::RESIDENT {
-            self.ring.advance();
-            // All of its buffers have had a turn.
-            self.parity ^= u32::from(self.ring.index() == self.consumer);
         }
     }
 }
@@ -457,13 +342,10 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
     let lane = thread_idx_x() % 32;
     let thread = thread_idx_x() % WARPGROUP;
     let out = base + p.shared.out_at() + consumer * OUT_BYTES;
-    let n_products = p.taps[0] * p.panels * p.taps[1] * p.taps[2];
-    let bytes = position_bytes(P::DEPTH);
     // This consumer's part of a tile that both share.
     let own = if P::POSITIONS < P::TILE { consumer * P::POSITIONS } else { 0 };
     let own_channel = if P::CHANNELS > PANEL { consumer * PANEL } else { 0 };
-    let own_tap = if P::SHARES_TAPS { consumer } else { 0 };
-    let between = if P::SHARES_TAPS { CONSUMERS } else { 1 };
+    let operands = Operands::new::<P, R, S>(base, filter.at(), own_channel);
     let mut halo = Buffers::new::<P, R, S>(p, halo, consumer);
     if P::RESIDENT {
         if consumer > 0 {
@@ -472,80 +354,15 @@ unsafe fn consume<P: Product<R, S>, E: Half, const R: usize, const S: usize>(
         }
         mbarrier::wait(filter.full(), 0);
     }
+    let first_stage = filter;
     let mut tiles = Tiles::new::<P, R, S>(p, consumer);
     while let Some(place) = tiles.next::<P, R, S>(p) {
         let (first_row, first) = p.pitch.div_rem(place.m);
-        let first_position = warp::uniform_register((first + own) * bytes);
         let mut d: [[f32; R]; S] = core::mem::zeroed();
-        let mut walk = Walk::new(p);
-        let mut used_filter = filter.empty();
-        let mut product = 0;
-        while product < own_tap && product < n_products {
-            walk.step::<P, R, S>(p, &mut halo);
-            filter.advance();
-            product += 1;
-        }
-        let mut accumulate = 0;
-        while product < n_products {
-            if walk.is_new {
-                if P::RESIDENT && walk.leaves && p.shared.buffers == MIN_BUFFERS {
-                    // There is one buffer for each: what is still read from it must be done before it is loaded anew.
-                    P::finish(&mut d);
-                    if lane == 0 {
-                        mbarrier::arrive(walk.left);
-                    }
-                    walk.leaves = false;
-                }
-                halo.wait::<P, R, S>();
-                if P::RESIDENT {
-                    sync_named(TURN + consumer, CONSUMERS * WARPGROUP);
-                }
-                walk.is_new = false;
-            }
-            if !P::RESIDENT {
-                mbarrier::wait(filter.full(), filter.parity);
-            }
-            let swizzle = if P::DEPTH == PANEL { Swizzle::B128 } else { Swizzle::B64 };
-            let positions = descriptor(halo.ring.at() + first_position + walk.at, 16, 8 * bytes, swizzle);
-            // 64 channels are 64 rows of a swizzled tile, or a panel.
-            let channels = filter.at() + own_channel * bytes;
-            let filter_tile = if P::FILTER_IS_MN_MAJOR {
-                descriptor(channels, 16, SWIZZLE_PERIOD, Swizzle::B128)
-            } else {
-                descriptor(channels, 16, 8 * bytes, swizzle)
-            };
-            P::multiply(&mut d, positions, filter_tile, accumulate);
-            // The product before is done, and with the last tap of a buffer the buffer.
-            if lane == 0 {
-                if !P::RESIDENT && accumulate > 0 {
-                    mbarrier::arrive(used_filter);
-                }
-                if walk.leaves {
-                    mbarrier::arrive(walk.left);
-                }
-            }
-            walk.leaves = false;
-            accumulate = 1;
-            used_filter = filter.empty();
-            let mut taps = 0;
-            while taps < between && product < n_products {
-                walk.step::<P, R, S>(p, &mut halo);
-                filter.advance();
-                (taps, product) = (taps + 1, product + 1);
-            }
-            if P::RESIDENT && walk.leaves {
-                // The other one's products may queue behind ours.
-                arrive_named(TURN + 1 - consumer, CONSUMERS * WARPGROUP);
-            }
-        }
-        P::finish(&mut d);
-        if lane == 0 {
-            if !P::RESIDENT && accumulate > 0 {
-                mbarrier::arrive(used_filter);
-            }
-            if walk.leaves {
-                mbarrier::arrive(walk.left);
-            }
+        let first_position = warp::uniform_register((first + own) * position_bytes(P::DEPTH));
+        multiply_tile::<P, R, S>(p, &mut d, operands, first_position, &mut halo, &mut filter, consumer);
+        if P::RESIDENT || p.filter_stays() {
+            filter = first_stage;
         }
         if P::SHARES_TAPS {
             let at = base + p.shared.out_at() + 4 * thread;

@@ -79,6 +79,8 @@ pub(super) unsafe fn store_transposed<E: Half, const R: usize>(
         }
         if R > 64 {
             quads::<E, R, 2>(p, d, rows, out);
+        }
+        if R > 96 {
             quads::<E, R, 3>(p, d, rows, out);
         }
         return;
@@ -93,6 +95,8 @@ pub(super) unsafe fn store_transposed<E: Half, const R: usize>(
         if R > 64 {
             each_sum::<E, R, 4>(p, d, rows, out);
             each_sum::<E, R, 5>(p, d, rows, out);
+        }
+        if R > 96 {
             each_sum::<E, R, 6>(p, d, rows, out);
             each_sum::<E, R, 7>(p, d, rows, out);
         }
@@ -100,7 +104,7 @@ pub(super) unsafe fn store_transposed<E: Half, const R: usize>(
     }
     if spreads && R > 32 && p.gemm_n <= NARROW {
         narrow::<E, R, 0>(p, d, rows, out);
-        if R > 64 {
+        if R > 96 {
             narrow::<E, R, 1>(p, d, rows, out);
         }
         return;
@@ -111,6 +115,8 @@ pub(super) unsafe fn store_transposed<E: Half, const R: usize>(
     }
     if R > 64 {
         group::<E, R, 2>(p, d, rows, out);
+    }
+    if R > 96 {
         group::<E, R, 3>(p, d, rows, out);
     }
 }

@@ -117,8 +117,8 @@ fn parts_of(
     (warp, lane): (u32, u32),
 ) -> Parts {
     let (first, step) = p.places(part.tile);
-    let (first, step) = (first.wrapping_mul(tile.cluster).wrapping_add(rank(tile)), step * tile.cluster);
-    Parts { partials: p.wgrad.partials, flags: p.flags, tag: p.tag, tile, warp_flags, first, step, warp, lane }
+    let (partials, flags, tag) = (p.wgrad.partials, p.flags, p.tag);
+    Parts { partials, flags, tag, tile, warp_flags, first, step, warp, lane }.of_block(rank(tile))
 }
 
 /// Where a thread's sums of a tile go.

@@ -530,15 +530,21 @@ unsafe fn compute<F: Form, P: Product<R, S>, E: Half, const R: usize, const S: u
     } else {
         descriptor(ring.base + tile.a_bytes(), 16, 8 * row_bytes, swizzle)
     };
+    let products = |d: &mut [[f32; R]; S], ring: &mut Ring, accumulate: u32| {
+        mbarrier::wait(ring.full(), ring.parity);
+        P::multiply(d, ring.of_stage(a), ring.of_stage(b), accumulate);
+    };
     let mut d: [[f32; R]; S] = core::mem::zeroed();
     let mut freed = ring.empty();
-    let mut panel = panels.begin;
+    if panels.begin < panels.end {
+        // The first ones apart: they overwrite the sums, and nothing else sets them.
+        products(&mut d, ring, 0);
+        ring.advance();
+    }
+    let mut panel = panels.begin + tile.k_panels();
     while panel < panels.end {
-        mbarrier::wait(ring.full(), ring.parity);
-        P::multiply(&mut d, ring.of_stage(a), ring.of_stage(b), u32::from(panel > panels.begin));
-        if panel > panels.begin {
-            Ring::release(tile, freed, lane);
-        }
+        products(&mut d, ring, 1);
+        Ring::release(tile, freed, lane);
         freed = ring.empty();
         ring.advance();
         panel += tile.k_panels();

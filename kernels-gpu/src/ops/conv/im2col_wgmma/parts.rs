@@ -33,6 +33,14 @@ pub(super) struct Parts {
 }
 
 impl Parts {
+    /// Has them lie where they do for this block of a cluster: told were places in tiles of clusters, whose blocks have
+    /// neighbouring ones.
+    #[inline(always)]
+    pub(super) fn of_block(self, rank: u32) -> Self {
+        let cluster = self.tile.cluster;
+        Parts { first: self.first.wrapping_mul(cluster).wrapping_add(rank), step: self.step * cluster, ..self }
+    }
+
     /// This thread's quad `quad` of part `number`; the next one is [`HOLDERS`] further.
     #[inline(always)]
     pub(super) fn quad(&self, number: u32, quad: u32) -> *mut [u32; 4] {

@@ -150,8 +150,8 @@ fn parts_of(
     warp_flags: u32,
     (warp, lane): (u32, u32),
 ) -> Parts {
-    let (first, step) = (first.wrapping_mul(tile.cluster).wrapping_add(rank(tile)), step * tile.cluster);
-    Parts { partials: p.partials, flags: p.flags, tag: p.tag, tile, warp_flags, first, step, warp, lane }
+    let (partials, flags, tag) = (p.partials, p.flags, p.tag);
+    Parts { partials, flags, tag, tile, warp_flags, first, step, warp, lane }.of_block(rank(tile))
 }
 
 /// The runs of some panels, two of each.

@@ -309,8 +309,8 @@ unsafe fn load_a<P: Product<R, S>, const R: usize, const S: usize>(
     if P::TILE.draws {
         drawing.end(&p.tickets);
     }
-    if sharers.log2 > 0 {
-        // The consumers of other blocks signal our barriers, until they have read the last stage.
+    if sharers.in_cluster {
+        // Consumers signal our barriers as those of other blocks do, until they have read the last stage.
         let mut stage = 0;
         while stage < P::TILE.stages {
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
