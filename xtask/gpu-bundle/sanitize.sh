@@ -72,6 +72,10 @@ halo_fprop_wgmma_bf16_64x256_sm90 | conv:dgrad pad=3x3 stride=2x2 dx=2x3x30x32:b
 halo_fprop_wgmma_bf16_64x64_sm90 | conv:fprop pad=1x1 x=3x128x7x7:bf16:nhwc w=72x128x3x3:bf16:nhwc
 halo_dgrad_wgmma_bf16_128x256_d48_sm90 | conv:dgrad pad=1x1 dx=1x136x19x33:bf16:nhwc w=40x136x3x3:bf16:nhwc
 halo_fprop_wgmma_f16_64x256_d48_sm90 | conv:fprop pad=1x1 x=1x48x19x33:f16:nhwc w=40x48x3x3:f16:nhwc
+halo_dgrad_wgmma_bf16_128x192_sm90 | conv:dgrad pad=1x1 dx=1x72x11x28:bf16:nhwc w=72x72x3x3:bf16:nhwc
+halo_fprop_wgmma_bf16_64x64_sm90 | conv:fprop pad=1x1 stride=2x2 x=5x64x13x15:bf16:nhwc w=40x64x3x3:bf16:nhwc
+halo_fprop_wgmma_bf16_64x256_sm90 | conv:fprop pad=1x1 x=3x128x7x7:bf16:nhwc w=64x128x3x3:bf16:nhwc
+halo_fprop_wgmma_bf16_256x16_sm90 | conv:fprop pad=1x1 x=2x64x9x33:bf16:nhwc w=16x64x3x3:bf16:nhwc
 halo_wgmma_split | conv:wgrad pad=1x1 x=2x64x28x28:bf16:nhwc dw=64x64x3x3:bf16:nhwc
 halowgrad_wgmma_bf16_64x96_sm90 | conv:wgrad pad=1x1 x=2x32x28x28:bf16:nhwc dw=24x32x3x3:bf16:nhwc
 im2col_wgmma | conv:dgrad pad=1x1 stride=2x2 dx=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
