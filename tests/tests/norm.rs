@@ -220,7 +220,8 @@ fn channels_summed_in_runs() {
 }
 
 /// Channels-last tensors of which a device of few multiprocessors keeps all in shared memory, leaves some to the cache, and
-/// gives some to whoever is first; slices of channels that are not alike, and chunks that end beyond the tensor.
+/// gives some to whoever is first; slices of channels that are not alike, few channels that stand there for several positions,
+/// and chunks that end beyond the tensor.
 #[test]
 fn channels_that_stay_on_the_chip() {
     let Some(gpu) = oxidnn_tests::gpu("channels_that_stay_on_the_chip") else { return };
@@ -233,6 +234,12 @@ fn channels_that_stay_on_the_chip() {
         (of_unit(12, 130), 72, "bf16"),
         (of_unit(4, 0), 200, "f16"),
         (3, 136, "bf16"),
+        (of_unit(50, 12), 32, "bf16"),
+        (of_unit(30, 8), 8, "bf16"),
+        (of_unit(15, 12), 24, "f16"),
+        (of_unit(24, 6), 40, "f16"),
+        (of_unit(40, 4), 16, "f32"),
+        (6, 16, "bf16"),
     ]
     .into_iter()
     .enumerate()
@@ -266,7 +273,7 @@ fn channels_that_stay_on_the_chip() {
 #[test]
 fn channels_that_stay_on_the_chip_exactly() {
     let Some(gpu) = oxidnn_tests::gpu("channels_that_stay_on_the_chip_exactly") else { return };
-    for (i, (c, dtype)) in [(64, "bf16"), (72, "f16"), (32, "f32")].into_iter().enumerate() {
+    for (i, (c, dtype)) in [(64, "bf16"), (72, "f16"), (32, "f32"), (16, "bf16"), (24, "f16")].into_iter().enumerate() {
         let (p, x) = (format!("{c}:f32"), format!("8x{c}x32x64:{dtype}:nhwc"));
         for text in [
             format!("norm:backward mode=batch x={x} scale={p} mean={p} inv_std={p} dscale={p} dbias={p}"),
@@ -366,9 +373,14 @@ fn refusals_of_channels_that_stay_on_the_chip() {
     assert!(refused(&format!("norm:forward mode=instance {x}")).contains("takes batch, given instance"));
     assert!(refused(&format!("norm:forward mode=batch act=tanh {x}")).contains("given the activation tanh"));
     assert!(refused("norm:forward mode=batch x=4x64x9x9:f64:nhwc").contains("has no kernel for pass"));
-    for x in ["4x64x9x9:bf16", "40x8x7x7:bf16", "4x24x9x9:bf16:nhwc", "4x60x9x9:bf16:nhwc", "4x12x9x9:f32:nhwc"] {
+    for x in ["4x64x9x9:bf16", "40x8x7x7:bf16", "4x60x9x9:bf16:nhwc", "4x10x9x9:f32:nhwc"] {
         let reason = refused(&format!("norm:forward mode=batch x={x}"));
-        assert!(reason.contains("takes channels-last tensors without gaps between images, of"), "{reason}");
+        assert!(reason.contains("takes channels-last tensors without gaps between images, channels in"), "{reason}");
+    }
+    for (x, least, given) in [("1x24x7x1:bf16:nhwc", 32, 24), ("1x8x1x1:f32:nhwc", 16, 8)] {
+        let reason = refused(&format!("norm:forward mode=batch x={x}"));
+        let expected = format!("takes {least} channels and more of positions that follow one another, given {given}");
+        assert!(reason.contains(&expected), "{reason}");
     }
     let most = gpu.info().n_units * 128;
     let reason = refused(&format!("norm:forward mode=batch x=1x{}x2x1:bf16:nhwc", most + 8));

@@ -3,7 +3,7 @@
 use kernel_abi::DType;
 use kernel_abi::ops::softmax::{SoftmaxKind, SoftmaxMode, SoftmaxProblem};
 use oxidnn_reference::ops::softmax::{backward, forward};
-use oxidnn_tests::{Fill, check, problems};
+use oxidnn_tests::{Case, Fill, check, check_case, problems};
 use proptest::prelude::*;
 
 proptest! {
@@ -90,6 +90,36 @@ fn long_rows_match_the_reference() {
             for text in [forward, backward] {
                 let problem: SoftmaxProblem = text.parse().unwrap();
                 check(&problem, 1).unwrap_or_else(|error| panic!("{text}: {error}"));
+            }
+        }
+    }
+}
+
+/// Short rows side by side, in multiples of what a thread may have and of half of that, where they lie to its accesses and
+/// where they do not.
+#[test]
+fn short_rows_side_by_side() {
+    for extents in [
+        "3x21x8x8:bf16",
+        "2x24x6:f16",
+        "5x7x300:bf16",
+        "2x3x4:f32",
+        "3x9x2:f32",
+        "2x24x600:f32",
+        "2x5x8:bf16:s41x8x1",
+        "3x4x8:f16:s60x10x1",
+        "3x13x12:f32:s400x13x1",
+        "2x1x64:bf16",
+    ] {
+        for kind in SoftmaxKind::ALL {
+            let forward = format!("softmax:forward kind={kind} mode=channel x={extents} y={extents}");
+            let backward = format!("softmax:backward kind={kind} mode=channel y={extents} dy={extents} dx={extents}");
+            for text in [forward, backward] {
+                let problem: SoftmaxProblem = text.parse().unwrap();
+                let case = Case::normal(3);
+                for case in [case, case.scaled(1.5, -0.75)] {
+                    check_case(&problem, &case).unwrap_or_else(|error| panic!("{text}: {error}"));
+                }
             }
         }
     }

@@ -42,7 +42,7 @@ const KERNELS: &[Row] = kernel_abi::norm_resident_kernels!(rows);
 
 /// What is brought, in the order of the kernels' maps: x alone, with dy backward, and with y where there is an activation.
 const BROUGHT: [usize; MAPS] = [tensor::X, tensor::DY, tensor::Y];
-/// The least vectors of a position's channels: rows of a chunk are then 64 bytes.
+/// The least vectors of a chunk's rows: these are then 64 bytes.
 const MIN_VECTORS: u32 = 4;
 /// Bytes of what is brought for each multiprocessor that the second-level cache is asked to keep, half of an H200's, where
 /// there are no more than so many for each. With 411 MB of x reading was 4 % slower beside it, and nothing was saved (H200).
@@ -87,7 +87,7 @@ impl Algorithm<NormProblem> for ResidentChannels {
     }
 
     fn workspace_bytes_on(&self, problem: &NormProblem, config: Config, context: &Context) -> u64 {
-        let own = cut(problem, config, context).map_or(0, |(_, cut)| cut.room(problem).total);
+        let own = cut(problem, config, context).map_or(0, |cut| cut.room(problem).total);
         // Addresses that are no multiples of 16 take the kernels of `channelwise`.
         own.max(Channelwise.workspace_bytes_on(problem, config, context))
     }
@@ -104,7 +104,7 @@ impl Algorithm<NormProblem> for ResidentChannels {
         /// What of the window is still there when it is read again.
         const FOUND_SHARE: f64 = 0.6;
         const LINE_BYTES: u32 = 128;
-        let Ok((_, cut)) = cut(problem, config, context) else { return f64::INFINITY };
+        let Ok(cut) = cut(problem, config, context) else { return f64::INFINITY };
         let of_chunks = |n: u32| f64::from(n * cut.stage_bytes()) * f64::from(cut.params.blocks * cut.slices);
         let left = (brought_bytes(problem) as f64 - of_chunks(cut.params.n_stages)).max(0.0);
         let again = left - (FOUND_SHARE * of_chunks(cut.params.window)).min(left);
@@ -123,11 +123,10 @@ impl Algorithm<NormProblem> for ResidentChannels {
 
     fn prepare(&self, problem: &NormProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
-        let (layout, cut) = cut(problem, config, context).map_err(refused)?;
+        let cut = cut(problem, config, context).map_err(refused)?;
         let function = context.function(config.0)?;
         // Not this problem's size: plans share the function.
         function.allow_dynamic_shared((stages_bytes(cut.row) + STAGE_ALIGN) as usize)?;
-        let share = cut.params.channels.share;
         let fallback_config = Channelwise.configs(problem, context).map_err(refused)?[0];
         Ok(Box::new(ResidentLaunch {
             function,
@@ -138,11 +137,7 @@ impl Algorithm<NormProblem> for ResidentChannels {
                 cooperative: true,
                 ..LaunchConfig::default()
             },
-            params: ResidentChannelsParams {
-                channels: kernel_abi::ops::norm::channelwise::ChannelwiseParams { share, ..params(problem, &layout) },
-                tag: tag(),
-                ..cut.params
-            },
+            params: ResidentChannelsParams { tag: tag(), ..cut.params },
             room: cut.room(problem),
             data_type: match problem.x().dtype() {
                 DType::F32 => TmaType::F32,
@@ -181,20 +176,25 @@ fn share(problem: &NormProblem, context: &Context) -> Result<Share, Refusal> {
     let layout = Layout::of(problem, context)?;
     // Of planar images, positions may stand there as channels.
     let are_rows = layout.channels_per_row.divisor == 1;
-    let share = layout.summing.vectors.filter(|share| {
-        let least = MIN_VECTORS * vector_elems(problem);
-        are_rows && share.along_channels != 0 && share.images == 1 && share.channels >= least
-    });
+    let share = layout.summing.vectors.filter(|share| are_rows && share.along_channels != 0 && share.images == 1);
     share.ok_or_else(|| {
         Refusal::new(format!(
-            "takes channels-last tensors without gaps between images, of {} channels and more in vectors of {}, given {} \
-             and {}",
-            MIN_VECTORS * vector_elems(problem),
+            "takes channels-last tensors without gaps between images, channels in vectors of {}, given {} and {}",
             vector_elems(problem),
             problem.x(),
             problem.out()
         ))
     })
+}
+
+/// How many positions that follow one another stand for one of as many times the channels: what a row of threads can take,
+/// where there is nothing between positions.
+fn times(problem: &NormProblem, row: Row, share: &Share, strides: &[[i64; 3]; tensor::COUNT]) -> u32 {
+    if strides.iter().any(|strides| strides[1] != i64::from(share.channels)) {
+        return 1;
+    }
+    let most = row.lanes * vector_elems(problem) / share.channels;
+    (1..=most).rev().find(|&times| share.positions.is_multiple_of(times)).unwrap_or(1)
 }
 
 /// How many tensors are brought.
@@ -220,11 +220,10 @@ fn element_bytes(problem: &NormProblem) -> u32 {
 }
 
 /// The cut of a config's kernel.
-fn cut(problem: &NormProblem, config: Config, context: &Context) -> Result<(Layout, Cut), Refusal> {
+fn cut(problem: &NormProblem, config: Config, context: &Context) -> Result<Cut, Refusal> {
     let row = kernels(problem).find(|row| row.symbol == config.0);
     let row = row.ok_or_else(|| Refusal::new(format!("has no kernel {}", config.0)))?;
-    let cut = Cut::new(problem, row, &share(problem, context)?, context)?;
-    Ok((Layout::of(problem, context)?, cut))
+    Cut::new(problem, row, &share(problem, context)?, context)
 }
 
 /// Slices and chunks.
@@ -234,14 +233,27 @@ struct Cut {
     element_bytes: u32,
     /// Tensors that are brought.
     tensors: u32,
-    /// Complete but for what `channelwise`'s say, addresses and scalars.
+    /// Complete but for addresses and scalars. Rows are counted as positions.
     params: ResidentChannelsParams,
 }
 
 impl Cut {
     fn new(problem: &NormProblem, row: Row, share: &Share, context: &Context) -> Result<Self, Refusal> {
         let (element_bytes, units) = (element_bytes(problem), context.info().n_units as u32);
+        let mut channels = params(problem, &Layout::of(problem, context)?);
+        let times = times(problem, row, share, &channels.strides);
+        for strides in &mut channels.strides {
+            strides[1] *= i64::from(times);
+        }
+        let share = Share { channels: share.channels * times, positions: share.positions / times, ..*share };
         let vectors = share.channels / vector_elems(problem);
+        if vectors < MIN_VECTORS {
+            return Err(Refusal::new(format!(
+                "takes {} channels and more of positions that follow one another, given {}",
+                MIN_VECTORS * vector_elems(problem),
+                share.channels
+            )));
+        }
         let slices = vectors.div_ceil(row.lanes);
         if slices > units {
             let most = units * row.lanes * vector_elems(problem);
@@ -260,12 +272,13 @@ impl Cut {
             tensors: brought(problem),
             params: ResidentChannelsParams {
                 maps: [[0; 16]; MAPS],
-                channels: params(problem, &Layout::of(problem, context)?),
+                channels,
                 flags: 0,
                 tag: 0,
                 counters: 0,
                 policy: EVICT_FIRST,
                 slice_channels,
+                times,
                 blocks,
                 n_chunks,
                 even: n_chunks / blocks,
@@ -276,7 +289,7 @@ impl Cut {
                 fetched: if problem.norm_pass() == NormPass::Backward { FETCHED } else { 0 },
             },
         };
-        cut.params.channels.share = *share;
+        cut.params.channels.share = share;
         cut.params.n_stages = (stages_bytes(row) / cut.stage_pitch()).min(MAX_STAGES);
         if brought_bytes(problem) <= MOST_BYTES * u64::from(units) {
             let all = WINDOW_BYTES * u64::from(units);
@@ -367,7 +380,14 @@ mod tests {
     /// What blocks read, what stays in their rings, and what is brought again: every chunk once.
     #[test]
     fn every_chunk_is_written_once() {
-        for x in ["1x64x1x1:bf16:nhwc", "5x72x40x31:f16:nhwc", "8x1000x63x65:f32:nhwc", "9x2048x77x7:bf16:nhwc"] {
+        for x in [
+            "3x24x6x5:bf16:nhwc",
+            "128x32x112x112:bf16:nhwc",
+            "1x64x1x1:bf16:nhwc",
+            "5x72x40x31:f16:nhwc",
+            "8x1000x63x65:f32:nhwc",
+            "9x2048x77x7:bf16:nhwc",
+        ] {
             let c = x.split('x').nth(1).unwrap();
             for text in [
                 format!("norm:forward mode=batch x={x}"),

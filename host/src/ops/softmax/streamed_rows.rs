@@ -111,7 +111,7 @@ impl Algorithm<SoftmaxProblem> for StreamedRows {
         let function = context.function(kernel.symbol)?;
         function.allow_dynamic_shared(shared_bytes as usize)?;
         let config = LaunchConfig {
-            grid: [blocks.min(resident * waves(kernel)) as u32, 1, 1],
+            grid: [blocks.min(resident * waves(kernel, whole)) as u32, 1, 1],
             block: [kernel.block, 1, 1],
             shared_bytes,
             ..LaunchConfig::default()
@@ -124,12 +124,20 @@ fn kernel(config: Config) -> (&'static Kernel, usize) {
     named(KERNELS, |kernel| &kernel.names, config)
 }
 
+/// Whether a row is a whole block's, which has it in registers: forward, one more in the ring is enough, and less under way
+/// where results are written.
+fn is_of_block(kernel: &Kernel) -> bool {
+    kernel.threads >= 1024 && kernel.pass == "forward"
+}
+
 /// How many times a block's place on a multiprocessor is taken anew. Multiprocessors are not equally far from memory: the
-/// near ones take more blocks. A block of few rows pays for its beginning where there are others beside it.
-fn waves(kernel: &Kernel) -> i64 {
+/// near ones take more blocks. A block of few rows pays for its beginning where there are others beside it, or where it
+/// fills a longer ring.
+fn waves(kernel: &Kernel, whole: usize) -> i64 {
     match kernel.threads {
+        1024.. if is_of_block(kernel) && whole == 0 => 2,
         1024.. => 1,
-        512.. => 3,
+        512.. => 4,
         _ if kernel.pieces < 4 => 1,
         _ => 16,
     }
@@ -149,6 +157,10 @@ fn slots(kernel: &Kernel, whole: usize) -> u32 {
     let warps = warps(kernel);
     let row = warps * slot_bytes(kernel);
     let fit = ((SHARED_BYTES / kernel.blocks).min(MAX_BLOCK_BYTES) - BESIDE) / row;
-    let wanted = if whole == 0 { RING_BYTES.div_ceil(kernel.blocks * row) } else { fit };
+    let wanted = match whole {
+        0 if is_of_block(kernel) => 1,
+        0 => RING_BYTES.div_ceil(kernel.blocks * row),
+        _ => fit,
+    };
     wanted.min(fit).min(MAX_SLOTS as u32 / warps)
 }

@@ -39,7 +39,8 @@ pub const fn fixed_bytes(lanes: u32) -> u32 {
 crate::abi_struct! {
     /// Launch parameters of these kernels.
     pub struct ResidentChannelsParams {
-        /// Maps of x, and backward of dy and y, `[channels, positions]`, fastest first, whose box is a slice's chunk.
+        /// Maps of x, and backward of dy and y, `[channels, positions]`, fastest first, whose box is a slice's chunk. Where
+        /// channels stand there several times, so many positions are one.
         pub maps: [[u64; 16]; MAPS],
         /// Tensors, parameters and statistics, as the kernels of `channelwise` take them; parts are
         /// `[slice][block][channel]`, two numbers each: mean and sum of squared deviations, or Σ g and Σ g (x - mean).
@@ -54,6 +55,9 @@ crate::abi_struct! {
         pub policy: u64,
         /// Channels of a slice; the last one may have fewer.
         pub slice_channels: u32,
+        /// How many times the tensor's channels stand in the slice, if it is the only one, for as many positions that follow
+        /// one another.
+        pub times: u32,
         /// Blocks of a slice.
         pub blocks: u32,
         /// Chunks of a slice.
@@ -74,12 +78,13 @@ crate::abi_struct! {
 }
 
 impl ResidentChannelsParams {
-    /// Positions of a block, whose chunks have so many.
+    /// The tensor's positions of a block, whose chunks have so many rows.
     #[inline(always)]
     pub const fn positions_of(&self, block: u32, chunk_rows: u32) -> u32 {
         let all = (self.even + (block < self.more) as u32) * chunk_rows;
         let last = if self.more == 0 { self.blocks } else { self.more } - 1;
-        if block == last { all - (self.n_chunks * chunk_rows - self.channels.share.positions) } else { all }
+        let beyond = if block == last { self.n_chunks * chunk_rows - self.channels.share.positions } else { 0 };
+        (all - beyond) * self.times
     }
 
     /// Chunks of a slice, the first ones, that any of its blocks may write the results of.

@@ -284,17 +284,21 @@ macro_rules! softmax_column_kernels {
     };
 }
 
-/// Calls `$callback!` with one row per kernel whose threads have 4 bytes of rows side by side: symbol, pass, element type.
+/// Calls `$callback!` with one row per kernel whose threads have some words of rows side by side: symbol, pass, element
+/// type, words of 4 bytes.
 #[macro_export]
 macro_rules! softmax_pair_kernels {
     ($callback:ident) => {
         $callback! {
-            (softmax_forward_columns_f32_pairs, forward, f32),
-            (softmax_forward_columns_f16_pairs, forward, f16),
-            (softmax_forward_columns_bf16_pairs, forward, bf16),
-            (softmax_backward_columns_f32_pairs, backward, f32),
-            (softmax_backward_columns_f16_pairs, backward, f16),
-            (softmax_backward_columns_bf16_pairs, backward, bf16),
+            (softmax_forward_columns_f32_pairs, forward, f32, 1),
+            (softmax_forward_columns_f16_pairs, forward, f16, 1),
+            (softmax_forward_columns_bf16_pairs, forward, bf16, 1),
+            (softmax_backward_columns_f32_pairs, backward, f32, 1),
+            (softmax_backward_columns_f16_pairs, backward, f16, 1),
+            (softmax_backward_columns_bf16_pairs, backward, bf16, 1),
+            (softmax_forward_columns_f32_pairs_x2, forward, f32, 2),
+            (softmax_forward_columns_f16_pairs_x2, forward, f16, 2),
+            (softmax_forward_columns_bf16_pairs_x2, forward, bf16, 2),
         }
     };
 }

@@ -145,12 +145,12 @@ macro_rules! column_entries {
 kernel_abi::softmax_column_kernels!(column_entries);
 
 macro_rules! pair_entries {
-    ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
+    ($(($symbol:ident, $pass:ident, $dtype:ident, $words:literal)),* $(,)?) => { $(
         /// # Safety
         /// As above, rows of at most as many elements as a thread holds.
         #[kernel(threads = 256, min_blocks = 2, unroll = 20000)]
         pub unsafe fn $symbol(params: Params) {
-            pairs::$pass::<$dtype>(&params)
+            pairs::$pass::<$dtype, $words>(&params)
         }
     )* };
 }

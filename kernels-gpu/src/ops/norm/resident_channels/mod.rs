@@ -123,11 +123,15 @@ unsafe fn run<T: Element<Acc = f32>, P: Pass, const V: usize, const L: u32, cons
 
 /// A thread's share of a block: `L` threads stand beside each other along the channels of a slice, a vector of `V` each;
 /// those below each other have positions, `PASSES` of a chunk each.
+///
+/// Few channels stand there several times, those of positions that follow one another: what is found out of them is joined
+/// where threads of a block meet.
 struct Thread<const V: usize, const L: u32, const PASSES: usize> {
     thread: u32,
-    /// The first position of a chunk, and the first channel of the slice.
+    /// The first position of a chunk, and the first channel of the slice, which stands for this one of the tensor's.
     row: u32,
     channel: u32,
+    own_channel: u32,
     /// Whether the thread has channels.
     there: bool,
     /// Bytes from a stage's begin, and between the thread's vectors.
@@ -151,6 +155,7 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
             thread,
             row,
             channel,
+            own_channel: b.own_channel(channel),
             there: channel < b.p.slice_channels && b.slice * b.p.slice_channels + channel < b.p.channels.share.channels,
             at: row * row_bytes + column * VECTOR_BYTES,
             step: Self::ROWS * row_bytes,
@@ -161,7 +166,7 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
     #[inline(always)]
     fn finishes(&self, b: &Block<'_>) -> Option<u32> {
         let channel = b.slice * b.p.slice_channels + self.thread;
-        (self.thread < b.p.slice_channels && channel < b.p.channels.share.channels).then_some(channel)
+        (self.thread < b.own_channels && channel < b.p.channels.share.channels).then_some(channel)
     }
 
     /// The thread's vectors of the tensors of a stage; what there is not is zeros or what was there before.
@@ -185,7 +190,8 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
     unsafe fn means(&self, b: &Block<'_>) -> [f32; V] {
         let mut means = [0.0f32; V];
         if self.there {
-            let first = (b.p.channels.mean as *const f32).add((b.slice * b.p.slice_channels + self.channel) as usize);
+            let first =
+                (b.p.channels.mean as *const f32).add((b.slice * b.p.slice_channels + self.own_channel) as usize);
             for_each!(I < V, {
                 *means.get_unchecked_mut(I) = *first.add(I);
             });
@@ -223,9 +229,9 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
         full.wait(b.full, 0);
         if !P::BACKWARD {
             if self.there {
-                origin = widened::<T, V>(&shared::load_x4(b.stage(0) + self.at - self.row * (self.step / Self::ROWS)));
+                origin = widened::<T, V>(&shared::load_x4(b.stage(0) + self.own_channel * size_of::<T>() as u32));
             }
-            if self.thread < L && self.there {
+            if self.thread < L && self.there && self.channel == self.own_channel {
                 for_each!(I < V, {
                     *shared.of_channels.add(self.channel as usize + I) = *origin.get_unchecked(I);
                 });
@@ -253,13 +259,17 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
             *(b.p.counters as *mut u32).add((b.slice * COUNTERS + self.thread) as usize) = 0;
         }
         sync_named(MEET, CONSUMERS);
-        if self.thread < b.p.slice_channels {
+        if self.thread < b.own_channels {
             let [mut first, mut second] = [0.0f32; 2];
             let mut warp = 0;
             while warp < WARPS {
-                let at = shared.sums.add((warp * 2 * Self::CHANNELS + self.thread) as usize);
-                first += *at;
-                second += *at.add(Self::CHANNELS as usize);
+                let mut channel = self.thread;
+                while channel < b.p.slice_channels {
+                    let at = shared.sums.add((warp * 2 * Self::CHANNELS + channel) as usize);
+                    first += *at;
+                    second += *at.add(Self::CHANNELS as usize);
+                    channel += b.own_channels;
+                }
                 warp += 1;
             }
             let origin = if P::BACKWARD { 0.0 } else { *shared.of_channels.add(self.thread as usize) };
@@ -331,7 +341,7 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
         let (pair, group) = (self.thread % (Self::CHANNELS / 2), self.thread / (Self::CHANNELS / 2));
         let mut reference = [0.0f32; 2];
         let (mut ones, mut others) = ([0.0f32; 2], [0.0f32; 2]);
-        if 2 * pair < b.p.slice_channels {
+        if 2 * pair < b.own_channels {
             let load = #[inline(always)]
             |block: u32| {
                 let words = load_x4((Self::part(b, block) + u64::from(pair) * 16) as *const u32);
@@ -405,7 +415,7 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
         let p = &b.p.channels;
         let of_channels = #[inline(always)]
         |which: u32| {
-            let from = shared.of_channels.add((which * Self::CHANNELS + self.channel) as usize);
+            let from = shared.of_channels.add((which * Self::CHANNELS + self.own_channel) as usize);
             let mut values = [0.0f32; V];
             for_each!(I < V, {
                 *values.get_unchecked_mut(I) = *from.add(I);
