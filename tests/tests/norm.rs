@@ -234,11 +234,11 @@ fn channels_that_stay_on_the_chip() {
         (of_unit(12, 130), 72, "bf16"),
         (of_unit(4, 0), 200, "f16"),
         (3, 136, "bf16"),
-        (of_unit(50, 12), 32, "bf16"),
-        (of_unit(30, 8), 8, "bf16"),
-        (of_unit(15, 12), 24, "f16"),
-        (of_unit(24, 6), 40, "f16"),
-        (of_unit(40, 4), 16, "f32"),
+        (of_unit(30, 12), 32, "bf16"),
+        (of_unit(8, 8), 8, "bf16"),
+        (of_unit(4, 12), 24, "f16"),
+        (of_unit(6, 6), 40, "f16"),
+        (of_unit(8, 4), 16, "f32"),
         (6, 16, "bf16"),
     ]
     .into_iter()
@@ -273,7 +273,7 @@ fn channels_that_stay_on_the_chip() {
 #[test]
 fn channels_that_stay_on_the_chip_exactly() {
     let Some(gpu) = oxidnn_tests::gpu("channels_that_stay_on_the_chip_exactly") else { return };
-    for (i, (c, dtype)) in [(64, "bf16"), (72, "f16"), (32, "f32"), (16, "bf16"), (24, "f16")].into_iter().enumerate() {
+    for (i, (c, dtype)) in [(64, "bf16"), (72, "f16"), (32, "f32"), (16, "bf16")].into_iter().enumerate() {
         let (p, x) = (format!("{c}:f32"), format!("8x{c}x32x64:{dtype}:nhwc"));
         for text in [
             format!("norm:backward mode=batch x={x} scale={p} mean={p} inv_std={p} dscale={p} dbias={p}"),

@@ -152,6 +152,8 @@ norm_channelwise_apply_gradients_runs_bf16 | norm:backward mode=batch eps=0.0000
 norm_forward_resident_channels_bf16_l8 | norm:forward mode=batch eps=0.00001 factor=0.1 x=40x128x28x28:bf16:nhwc scale=128:f32 running_mean=128:f32
 norm_forward_resident_channels_bf16_l16 | norm:forward mode=batch eps=0.00001 act=relu x=3x72x40x31:bf16:nhwc z=3x72x40x31:bf16:nhwc
 norm_forward_resident_channels_f32_l8 | norm:forward mode=batch eps=0.00001 x=134x32x56x56:f32:nhwc
+norm_forward_resident_channels_bf16_l8 | norm:forward mode=batch eps=0.00001 x=16x32x28x28:bf16:nhwc scale=32:f32 bias=32:f32
+norm_backward_resident_channels_f16_l16 | norm:backward mode=batch act=relu eps=0.00001 x=6x24x30x31:f16:nhwc y=6x24x30x31:f16:nhwc mean=24:f32 inv_std=24:f32
 norm_backward_resident_channels_bf16_l8 | norm:backward mode=batch eps=0.00001 x=40x128x28x28:bf16:nhwc scale=128:f32 mean=128:f32 inv_std=128:f32 dscale=128:f32 dbias=128:f32
 norm_backward_resident_channels_bf16_l16 | norm:backward mode=batch eps=0.00001 act=relu x=3x72x40x31:bf16:nhwc y=3x72x40x31:bf16:nhwc scale=72:f32 mean=72:f32 inv_std=72:f32 dz=3x72x40x31:bf16:nhwc dscale=72:f32
 resident_planes | norm:forward mode=batch eps=0.00001 factor=0.1 x=40x160x28x28:bf16 scale=160:f32 running_mean=160:f32
@@ -175,6 +177,11 @@ softmax_forward_rings_f32+cluster4 | softmax:forward kind=log mode=channel x=31x
 softmax_backward_rings_f16+cluster2 | softmax:backward kind=accurate mode=channel y=140x32768:f16
 softmax_backward_rings_bf16+cluster8 | softmax:backward kind=log mode=channel y=15x120001:bf16
 columns | softmax:forward kind=accurate mode=channel x=2x21x64x64:bf16
+softmax_forward_columns_bf16_pairs | softmax:forward kind=accurate mode=channel x=2x21x6x5:bf16
+softmax_forward_columns_bf16_pairs_x2 | softmax:forward kind=accurate mode=channel x=2x21x10x10:bf16
+softmax_forward_columns_f32_pairs_x2 | softmax:forward kind=log mode=channel x=2x24x9x2:f32
+softmax_backward_columns_f16_pairs | softmax:backward kind=log mode=channel y=3x7x6:f16 dy=3x7x6:f16
+softmax_forward_streamed_bf16_t1024_v4 | softmax:forward kind=accurate mode=channel x=300x20000:bf16
 rows | pad:forward mode=reflect before=0x0x1x1 x=2x3x9x9:bf16 y=2x3x11x11:bf16
 rows | pad:forward mode=reflect before=0x0x1x1 x=8x64x30x28:bf16:nhwc y=8x64x32x30:bf16:nhwc
 packed | pad:forward mode=reflect before=0x0x2x3 x=2x40x30x27:bf16 y=2x40x35x33:bf16

@@ -278,6 +278,7 @@ impl Cut {
                 counters: 0,
                 policy: EVICT_FIRST,
                 slice_channels,
+                own_channels: slice_channels / times,
                 times,
                 blocks,
                 n_chunks,
@@ -287,6 +288,7 @@ impl Cut {
                 window: 0,
                 ahead: AHEAD,
                 fetched: if problem.norm_pass() == NormPass::Backward { FETCHED } else { 0 },
+                reserved: 0,
             },
         };
         cut.params.channels.share = share;

@@ -55,8 +55,9 @@ crate::abi_struct! {
         pub policy: u64,
         /// Channels of a slice; the last one may have fewer.
         pub slice_channels: u32,
-        /// How many times the tensor's channels stand in the slice, if it is the only one, for as many positions that follow
-        /// one another.
+        /// How many of them are different ones of the tensor.
+        pub own_channels: u32,
+        /// How many times these stand in the slice, if it is the only one, for as many positions that follow one another.
         pub times: u32,
         /// Blocks of a slice.
         pub blocks: u32,
@@ -74,6 +75,8 @@ crate::abi_struct! {
         pub ahead: u32,
         /// Chunks that each block fetches to the second-level cache while blocks meet.
         pub fetched: u32,
+        /// Unused, keeps the struct's size a multiple of its alignment.
+        pub reserved: u32,
     }
 }
 

@@ -166,7 +166,7 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
     #[inline(always)]
     fn finishes(&self, b: &Block<'_>) -> Option<u32> {
         let channel = b.slice * b.p.slice_channels + self.thread;
-        (self.thread < b.own_channels && channel < b.p.channels.share.channels).then_some(channel)
+        (self.thread < b.p.own_channels && channel < b.p.channels.share.channels).then_some(channel)
     }
 
     /// The thread's vectors of the tensors of a stage; what there is not is zeros or what was there before.
@@ -259,18 +259,18 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
             *(b.p.counters as *mut u32).add((b.slice * COUNTERS + self.thread) as usize) = 0;
         }
         sync_named(MEET, CONSUMERS);
-        if self.thread < b.own_channels {
+        if self.thread < b.p.own_channels {
             let [mut first, mut second] = [0.0f32; 2];
-            let mut warp = 0;
-            while warp < WARPS {
-                let mut channel = self.thread;
-                while channel < b.p.slice_channels {
+            let mut channel = self.thread;
+            while channel < b.p.slice_channels {
+                let mut warp = 0;
+                while warp < WARPS {
                     let at = shared.sums.add((warp * 2 * Self::CHANNELS + channel) as usize);
                     first += *at;
                     second += *at.add(Self::CHANNELS as usize);
-                    channel += b.own_channels;
+                    warp += 1;
                 }
-                warp += 1;
+                channel += b.p.own_channels;
             }
             let origin = if P::BACKWARD { 0.0 } else { *shared.of_channels.add(self.thread as usize) };
             let part = P::part(b.p.positions_of(b.block, b.rows) as f32, origin, [first, second]);
@@ -341,7 +341,7 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
         let (pair, group) = (self.thread % (Self::CHANNELS / 2), self.thread / (Self::CHANNELS / 2));
         let mut reference = [0.0f32; 2];
         let (mut ones, mut others) = ([0.0f32; 2], [0.0f32; 2]);
-        if 2 * pair < b.own_channels {
+        if 2 * pair < b.p.own_channels {
             let load = #[inline(always)]
             |block: u32| {
                 let words = load_x4((Self::part(b, block) + u64::from(pair) * 16) as *const u32);

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use crate::math::vector::for_each;
-use core::intrinsics::{unchecked_div, unchecked_rem};
+use core::intrinsics::unchecked_rem;
 use cuda_std::thread::{block_idx_x, block_idx_y};
 use cuda_std::tma::{self, EVICT_FIRST, EVICT_LAST, MapAddress};
 use cuda_std::{atomics, mbarrier, shared};
@@ -16,8 +16,6 @@ pub(super) struct Block<'a> {
     pub(super) p: &'a ResidentChannelsParams,
     pub(super) slice: u32,
     pub(super) block: u32,
-    /// Channels of the slice that are different ones of the tensor.
-    pub(super) own_channels: u32,
     /// Chunks of the block, and how many of them its ring has when all are read.
     pub(super) n: u32,
     pub(super) kept: u32,
@@ -57,8 +55,6 @@ impl<'a> Block<'a> {
             p,
             slice,
             block,
-            // SAFETY: they stand there at least once.
-            own_channels: unsafe { unchecked_div(p.slice_channels, p.times) },
             n,
             kept,
             own: if p.window < n - kept { p.window } else { n - kept },
@@ -90,8 +86,8 @@ impl<'a> Block<'a> {
     /// The one of the slice's different channels that a channel stands for.
     #[inline(always)]
     pub(super) fn own_channel(&self, mut channel: u32) -> u32 {
-        while channel >= self.own_channels {
-            channel -= self.own_channels;
+        while channel >= self.p.own_channels {
+            channel -= self.p.own_channels;
         }
         channel
     }
