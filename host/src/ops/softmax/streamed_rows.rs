@@ -124,10 +124,10 @@ fn kernel(config: Config) -> (&'static Kernel, usize) {
     named(KERNELS, |kernel| &kernel.names, config)
 }
 
-/// Whether a row is a whole block's, which has it in registers: forward, one more in the ring is enough, and less under way
-/// where results are written.
-fn is_of_block(kernel: &Kernel) -> bool {
-    kernel.threads >= 1024 && kernel.pass == "forward"
+/// Whether the ring has one row: forward, where a multiprocessor has one block, with a row in registers, one more under way is
+/// enough.
+fn has_one_slot(kernel: &Kernel, whole: usize) -> bool {
+    whole == 0 && kernel.blocks == 1 && kernel.pass == "forward"
 }
 
 /// How many times a block's place on a multiprocessor is taken anew. Multiprocessors are not equally far from memory: the
@@ -135,7 +135,7 @@ fn is_of_block(kernel: &Kernel) -> bool {
 /// fills a longer ring.
 fn waves(kernel: &Kernel, whole: usize) -> i64 {
     match kernel.threads {
-        1024.. if is_of_block(kernel) && whole == 0 => 2,
+        _ if has_one_slot(kernel, whole) => 2,
         1024.. => 1,
         512.. => 4,
         _ if kernel.pieces < 4 => 1,
@@ -158,7 +158,7 @@ fn slots(kernel: &Kernel, whole: usize) -> u32 {
     let row = warps * slot_bytes(kernel);
     let fit = ((SHARED_BYTES / kernel.blocks).min(MAX_BLOCK_BYTES) - BESIDE) / row;
     let wanted = match whole {
-        0 if is_of_block(kernel) => 1,
+        _ if has_one_slot(kernel, whole) => 1,
         0 => RING_BYTES.div_ceil(kernel.blocks * row),
         _ => fit,
     };
