@@ -31,10 +31,12 @@ impl Raster {
     #[inline(always)]
     pub const fn new(tile: MatmulTile, p: &MatmulTmaParams) -> Self {
         let log2 = tile.sharers_log2(p.sharers_log2);
-        // A shift, where the compiler would see a division by what may be 0.
-        let m_blocks = (p.gemm_m.div_ceil(tile.gemm_m) + (1 << log2) - 1) >> log2;
-        let blocks = [m_blocks, p.gemm_n.div_ceil(tile.gemm_n)];
-        Self::of_blocks([tile.gemm_m << log2, tile.gemm_n], blocks, p.batch_dims, p.raster_rows)
+        let [m_log2, n_log2] = tile.shared_log2(log2);
+        // Shifts, where the compiler would see divisions by what may be 0.
+        let m_blocks = (p.gemm_m.div_ceil(tile.gemm_m) + (1 << m_log2) - 1) >> m_log2;
+        let n_blocks = (p.gemm_n.div_ceil(tile.gemm_n) + (1 << n_log2) - 1) >> n_log2;
+        let blocks = [m_blocks, n_blocks];
+        Self::of_blocks(tile.shared_tile(log2), blocks, p.batch_dims, p.raster_rows)
     }
 
     /// The tiles of these rows and columns in matrices of those; `group_rows` rows of tiles are walked together.

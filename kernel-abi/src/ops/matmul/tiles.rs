@@ -22,11 +22,14 @@ pub struct MatmulTile {
     /// Whether blocks draw their tiles ([`crate::tickets`]), instead of taking every so many. Kernels of their own, since
     /// the code for it costs small products up to a microsecond.
     pub draws: bool,
+    /// Blocks of k of b that a block of the kernel has room for beside the stages, of which it then loads a's tiles only,
+    /// and shares them with the other blocks of its cluster, its neighbours along the columns; 0 where b comes with a.
+    pub resident_blocks: u32,
 }
 
 macro_rules! tiles {
     ($($(#[$meta:meta])* $name:ident = [$m:literal x $n:literal, stages $s:literal, cluster $c:literal
-       $(, in_turns $t:literal)? $(, draws $d:literal)?];)*) => { $(
+       $(, in_turns $t:literal)? $(, draws $d:literal)? $(, resident_blocks $r:literal)?];)*) => { $(
         $(#[$meta])*
         pub const $name: MatmulTile = MatmulTile {
             gemm_m: $m,
@@ -36,6 +39,7 @@ macro_rules! tiles {
             cluster: $c,
             in_turns: false $(|| $t)?,
             draws: false $(|| $d)?,
+            resident_blocks: 0 $(+ $r)?,
         };
         const _: () = assert!($name.smem_bytes() <= MAX_SHARED_BYTES);
         const _: () = assert!($name.gemm_m % MatmulTile::SUBTILE == 0);
@@ -65,6 +69,8 @@ tiles! {
     TURNS_128X192_C2 = [128 x 192, stages 5, cluster 2, in_turns true];
     /// For the same with fewer columns, or where 160 leave more of them over.
     TURNS_128X128_C2 = [128 x 128, stages 6, cluster 2, in_turns true];
+    /// For long matrices and a b that the blocks of a cluster have room for: what is loaded of it once serves all tiles.
+    RESIDENT_128X160 = [128 x 160, stages 6, cluster 1, in_turns true, resident_blocks 5];
     /// Where the memory is the limit and blocks have some tiles each.
     DRAWS_128X256 = [128 x 256, stages 4, cluster 1, draws true];
     /// The same, for counts of columns or rows of which it leaves fewer over.
@@ -198,9 +204,22 @@ impl MatmulTile {
         self.gemm_m * self.gemm_k * Self::ELEMENT_BYTES
     }
 
-    /// Columns that b's tile has room for: whole panels, since those with n contiguous are loaded panel by panel.
+    /// Columns of b's panels where n is contiguous: rows of 128 bytes, or where b stays, and the way there counts for
+    /// little, of 64, which 160 columns fill.
+    #[inline(always)]
+    pub const fn b_panel(self) -> u32 {
+        if self.has_resident_b() { Self::PANEL / 2 } else { Self::PANEL }
+    }
+
+    /// Bytes of such a panel.
+    #[inline(always)]
+    pub const fn b_panel_bytes(self) -> u32 {
+        self.b_panel() * self.gemm_k * Self::ELEMENT_BYTES
+    }
+
+    /// Columns that b's tile has room for: whole panels.
     const fn b_columns(self) -> u32 {
-        self.gemm_n.next_multiple_of(Self::PANEL)
+        self.gemm_n.next_multiple_of(self.b_panel())
     }
 
     /// The first column of a panel of c: the last panel of a tile that they do not fill begins in the one before, so that
@@ -228,7 +247,17 @@ impl MatmulTile {
 
     /// Bytes of one stage.
     pub const fn stage_bytes(self) -> u32 {
-        self.a_bytes() + self.b_bytes()
+        self.a_bytes() + if self.has_resident_b() { 0 } else { self.b_bytes() }
+    }
+
+    /// Whether b stays.
+    pub const fn has_resident_b(self) -> bool {
+        self.resident_blocks > 0
+    }
+
+    /// Where b begins that stays, behind the stages.
+    pub const fn resident_at(self) -> u32 {
+        self.stages * self.stage_bytes()
     }
 
     /// Panels of c that each consumer keeps under way: as many as take turns evenly from tile to tile, or one where there is
@@ -247,12 +276,12 @@ impl MatmulTile {
         Self::SUBTILE * Self::PANEL * Self::ELEMENT_BYTES
     }
 
-    /// Where the panels of c begin, behind the stages.
+    /// Where the panels of c begin, behind the stages and what stays.
     pub const fn panels_at(self) -> u32 {
-        self.stages * self.stage_bytes()
+        self.resident_at() + self.resident_blocks * self.b_bytes()
     }
 
-    /// Where the barriers begin: a full and an empty one of 8 bytes a stage.
+    /// Where the barriers begin: a full and an empty one of 8 bytes a stage, and a full one for each block that stays.
     pub const fn barriers_at(self) -> u32 {
         self.barriers_behind(self.panel_buffers())
     }
@@ -269,7 +298,7 @@ impl MatmulTile {
 
     /// Bytes of them.
     const fn barriers_bytes(self) -> u32 {
-        2 * 8 * self.stages
+        8 * (2 * self.stages + self.resident_blocks)
     }
 
     /// Dynamic shared memory of a block, with room for aligning its start.
@@ -283,27 +312,41 @@ impl MatmulTile {
         self.barriers_behind(panel_buffers) + self.barriers_bytes() + queue + Self::ALIGN
     }
 
-    /// Rows of c that the blocks compute at a time which share b's tile.
+    /// Rows and columns of c that the blocks compute at a time which share an operand's tile.
     #[inline(always)]
-    pub const fn shared_rows(self, sharers_log2: u32) -> u32 {
-        self.gemm_m << self.sharers_log2(sharers_log2)
+    pub const fn shared_tile(self, sharers_log2: u32) -> [u32; 2] {
+        let [m_log2, n_log2] = self.shared_log2(self.sharers_log2(sharers_log2));
+        [self.gemm_m << m_log2, self.gemm_n << n_log2]
     }
 
-    /// The logarithm of how many blocks share b's tile, where a launch has them share it with that of `log2`.
+    /// The logarithms of how many tiles they are along rows and columns.
+    #[inline(always)]
+    pub(super) const fn shared_log2(self, sharers_log2: u32) -> [u32; 2] {
+        if self.has_resident_b() { [0, sharers_log2] } else { [sharers_log2, 0] }
+    }
+
+    /// The logarithm of how many blocks share an operand's tile, where a launch has them share it with that of `log2`.
     #[inline(always)]
     pub const fn sharers_log2(self, log2: u32) -> u32 {
-        if self.forms_clusters() { log2 } else { self.cluster.trailing_zeros() }
+        if self.forms_clusters() || self.has_resident_b() { log2 } else { self.cluster.trailing_zeros() }
+    }
+
+    /// Rows of a's tile that each of the blocks loads which share it; all of them where they share b's.
+    #[inline(always)]
+    pub const fn a_part(self, sharers_log2: u32) -> u32 {
+        if self.has_resident_b() { self.gemm_m >> sharers_log2 } else { self.gemm_m }
     }
 
     /// Whether so many blocks may share b's tile: each loads whole periods of the swizzle, of 8 rows.
     pub const fn may_share(self, log2: u32) -> bool {
-        log2 == 0 || (self.forms_clusters() && self.gemm_n >> log2 >= 8)
+        log2 == 0 || self.has_resident_b() || (self.forms_clusters() && self.gemm_n >> log2 >= 8)
     }
 
     /// Columns and indices of k that each of the blocks loads which share b's tile: columns where k is contiguous, and
     /// whole panels where a part has such; else a part of each panel.
     #[inline(always)]
     pub const fn b_part(self, sharers_log2: u32, b_is_mn_major: bool) -> [u32; 2] {
+        let sharers_log2 = if self.has_resident_b() { 0 } else { sharers_log2 };
         let has_panels = !self.forms_clusters() && (self.gemm_n >> sharers_log2).is_multiple_of(Self::PANEL);
         if b_is_mn_major && !has_panels {
             [self.gemm_n, self.gemm_k >> sharers_log2]
@@ -331,7 +374,8 @@ impl MatmulTile {
 
     /// Tiles of all blocks that share b's, of all matrices of a product.
     pub const fn n_tiles(self, sharers_log2: u32, [gemm_m, gemm_n, n_batch]: [u64; 3]) -> u64 {
-        gemm_m.div_ceil(self.shared_rows(sharers_log2) as u64) * gemm_n.div_ceil(self.gemm_n as u64) * n_batch
+        let [rows, columns] = self.shared_tile(sharers_log2);
+        gemm_m.div_ceil(rows as u64) * gemm_n.div_ceil(columns as u64) * n_batch
     }
 }
 

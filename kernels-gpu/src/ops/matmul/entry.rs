@@ -8,9 +8,9 @@ use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::matmul::{
     CP_ASYNC_64X64, CP_ASYNC_128X128, DRAWS_128X64, DRAWS_128X128, DRAWS_128X256, DRAWS_192X128, DRAWS_256X112,
     FFMA_64X64, FFMA_128X128, MatmulBlockParams, MatmulBlockTile, MatmulPackParams, MatmulParams, MatmulPartialsParams,
-    MatmulTile, MatmulTmaParams, TILE_64X16, TILE_64X32, TILE_64X64, TILE_64X128, TILE_128X16, TILE_128X32,
-    TILE_128X64, TILE_128X128, TILE_128X160, TILE_128X256, TILE_128X256_C2, TILE_192X128, TILE_192X192, TILE_256X112,
-    TURNS_128X128, TURNS_128X128_C2, TURNS_128X160_C2, TURNS_128X160_S4_C2, TURNS_128X192_C2,
+    MatmulTile, MatmulTmaParams, RESIDENT_128X160, TILE_64X16, TILE_64X32, TILE_64X64, TILE_64X128, TILE_128X16,
+    TILE_128X32, TILE_128X64, TILE_128X128, TILE_128X160, TILE_128X256, TILE_128X256_C2, TILE_192X128, TILE_192X192,
+    TILE_256X112, TURNS_128X128, TURNS_128X128_C2, TURNS_128X160_C2, TURNS_128X160_S4_C2, TURNS_128X192_C2,
 };
 
 macro_rules! naive_entries {
@@ -165,6 +165,13 @@ macro_rules! product {
     };
     ($this:ident, $dtype:ident, TURNS_128X128, $a:ident, $b:ident) => {
         product!($this, $dtype, TURNS_128X128, 128, 64, 2, $a, $b);
+    };
+    ($this:ident, $dtype:ident, RESIDENT_128X160, k, k) => {
+        product!($this, $dtype, RESIDENT_128X160, 160, 80, 2, k, k);
+    };
+    // 16 rows of a panel are 1024 bytes.
+    ($this:ident, $dtype:ident, RESIDENT_128X160, k, mn) => {
+        product!(@both $this, $dtype, RESIDENT_128X160, 160, 80, 2, 0, 2, 1, 64);
     };
     ($this:ident, $dtype:ident, TILE_192X192, $a:ident, $b:ident) => {
         product!($this, $dtype, TILE_192X192, 192, 96, 1, $a, $b);

@@ -127,10 +127,10 @@ impl TmaLaunch {
         }
         let mut params = self.params;
         let (tile, kind) = (self.tile, maps.data_type);
-        params.a_map = maps.a.encode(context, kind, inputs[0], tile.gemm_m, tile.gemm_k)?;
         let sharers_log2 = tile.sharers_log2(params.sharers_log2);
+        params.a_map = maps.a.encode(context, kind, inputs[0], tile.a_part(sharers_log2), tile.gemm_k)?;
         let [columns, depth] = tile.b_part(sharers_log2, maps.b.major == Major::Mn);
-        params.b_map = maps.b.encode(context, kind, inputs[1], columns, depth)?;
+        params.b_map = maps.b.encode_panels(context, kind, inputs[1], [columns, depth], tile.b_panel())?;
         let c = addresses[2];
         params.c.address = c;
         params.store_bytes = maps.c.store_bytes(c);

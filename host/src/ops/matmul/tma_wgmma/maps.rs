@@ -262,11 +262,23 @@ impl InputMap {
         mn: u32,
         k: u32,
     ) -> Result<[u64; 16], Error> {
-        // A row of the box is 128 bytes, which is what one swizzled row holds: k-major tiles are as deep; of the
-        // others the kernel loads one such panel after another.
+        self.encode_panels(context, data_type, address, [mn, k], MatmulTile::PANEL)
+    }
+
+    /// The same, where panels have so many rows or columns.
+    pub(in crate::ops::matmul) fn encode_panels(
+        &self,
+        context: &GpuContext,
+        data_type: TmaType,
+        address: u64,
+        [mn, k]: [u32; 2],
+        panel: u32,
+    ) -> Result<[u64; 16], Error> {
+        // A row of the box is what one swizzled row holds, mostly 128 bytes: k-major tiles are as deep; of the others the
+        // kernel loads one such panel after another.
         let box_dims = match self.major {
             Major::K => [k, mn],
-            Major::Mn => [MatmulTile::PANEL, k],
+            Major::Mn => [panel, k],
         };
         self.shape.encode(context, data_type, address, box_dims)
     }
@@ -346,7 +358,7 @@ impl Shape {
             strides_bytes: &self.strides_bytes,
             box_dims: &[inner, outer, 1, 1, 1],
             element_strides: &[],
-            swizzle: Swizzle::B128,
+            swizzle: if u64::from(inner) * ELEMENT_BYTES == 64 { Swizzle::B64 } else { Swizzle::B128 },
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())
     }

@@ -177,11 +177,17 @@ impl Product {
         let (sharers, cluster) = (way.sharers(tile), way.cluster(tile));
         let n_clusters = context.active_clusters(sharers).max(1);
         let n_units = tile.n_tiles(way.sharers_log2, extents(&maps)) * u64::from(split.n_slices());
+        // As few blocks as do it in the same number of rounds: the others would only draw power.
+        let least = |units: u64, clusters: u64| units.div_ceil(units.div_ceil(clusters));
         let groups = match split {
             Split::Cluster(_) => n_units,
             _ if tile.draws => n_units.min(n_clusters),
-            // As few blocks as do it in the same number of rounds: the others would only draw power.
-            _ => n_units.div_ceil(n_units.div_ceil(n_clusters)),
+            // Each cluster has the same columns all along.
+            _ if tile.has_resident_b() => {
+                let n_columns = column_groups(&maps, tile, way);
+                n_columns * least(n_units / n_columns, (n_clusters / n_columns).max(1))
+            }
+            _ => least(n_units, n_clusters),
         };
         let grid = groups * u64::from(sharers);
         let step = Step {
@@ -219,6 +225,12 @@ const EARLY_BYTES: f64 = 1e8;
 /// Whether a tile's columns are the shorter side of c.
 fn takes_shorter_side(tile: MatmulTile) -> bool {
     tile.gemm_n <= MatmulTile::PANEL || tile.consumers() == 1
+}
+
+/// Columns of c, by those that a cluster computes whose b stays.
+fn column_groups(maps: &Maps, tile: MatmulTile, way: Way) -> u64 {
+    let [_, columns] = tile.shared_tile(way.sharers_log2);
+    maps.gemm_n.div_ceil(columns).into()
 }
 
 /// Rows and columns of c, and matrices.
@@ -280,7 +292,11 @@ fn params(maps: &Maps, tile: MatmulTile, way: Way, n_clusters: u32) -> MatmulTma
         gemm_k: maps.gemm_k,
         n_batch: maps.n_batch(),
         batch_dims: maps.batch_dims,
-        raster_rows: if keeps_b(maps) { 1 } else { raster_rows(tile, way.sharers_log2, n_clusters) },
+        raster_rows: if tile.has_resident_b() || keeps_b(maps) {
+            1
+        } else {
+            raster_rows(tile, way.sharers_log2, n_clusters)
+        },
         a_batch_steps: maps.a.batch_steps,
         alpha: 1.0,
         b_batch_steps: maps.b.batch_steps,
@@ -356,7 +372,8 @@ fn keeps_b(maps: &Maps) -> bool {
 /// How many rows of tiles, or of so many that share b's, to walk together: the count for which the clusters under way at
 /// once share most.
 pub(super) fn raster_rows(tile: MatmulTile, sharers_log2: u32, n_clusters: u32) -> u32 {
-    let span = |rows: &u32| rows * tile.shared_rows(sharers_log2) + n_clusters.div_ceil(*rows) * tile.gemm_n;
+    let [shared_rows, shared_columns] = tile.shared_tile(sharers_log2);
+    let span = |rows: &u32| rows * shared_rows + n_clusters.div_ceil(*rows) * shared_columns;
     [4, 8, 16].into_iter().min_by_key(span).unwrap_or(8)
 }
 

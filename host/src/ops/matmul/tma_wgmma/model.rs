@@ -91,7 +91,8 @@ impl Work {
         let products = (READ_US * instructions * (64.0 + n) / 64.0).max(TENSOR_US * instructions * n / 64.0);
         let sharers = self.way.sharers(self.tile);
         let columns = n.min(self.gemm_n as f64) / f64::from(sharers);
-        let loads = active * (m + columns) * 2.0 * f64::from(self.tile.gemm_k) / CACHE;
+        let rows_and_columns = if self.tile.has_resident_b() { m / f64::from(sharers) } else { m + columns };
+        let loads = active * rows_and_columns * 2.0 * f64::from(self.tile.gemm_k) / CACHE;
         let waits = if sharers > 1 { SHARED_LOAD_US } else { 0.0 };
         beside([BLOCK_US + products, loads], BESIDE) + waits
     }

@@ -1,7 +1,7 @@
 //! Which tiles and variants are worth a look for a product.
 
 use super::extents;
-use super::maps::Maps;
+use super::maps::{Major, Maps};
 use super::variants::{Row, Split, Variant, Way};
 use crate::select::Config;
 use kernel_abi::ops::matmul::{MatmulTile, TILE_128X128, TURNS_128X160_S4_C2};
@@ -16,6 +16,9 @@ const OFFERED_CLUSTERS: usize = 2;
 const OFFERED_SPLITS: usize = 2;
 const OFFERED_SHARES: usize = 3;
 
+/// The logarithm of the most blocks that share a's tile while b stays: four took up to half as long again as two.
+const SHARERS_OF_A_LOG2: u32 = 1;
+
 /// Whether a tile is worth a look: narrow ones for narrow products and for those with few tiles, those of few rows where
 /// all are at work at once or nearly, those of three and four consumers where all have rows, those of 112
 /// and 160 columns where fewer are left over than with 128, or 192, and 160 where few rounds are shorter; those whose
@@ -29,13 +32,19 @@ pub(super) fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     const FEW_ROUNDS: u64 = 2;
     // Columns of all tiles when each has so many.
     let fills = |columns: u32| maps.gemm_n.next_multiple_of(columns);
+    // Columns that stay idle count for less than bytes that are not loaded.
+    let is_filled = 8 * fills(tile.gemm_n) <= 9 * fills(128);
+    if tile.has_resident_b() {
+        /// Tiles of a block from which on it pays to load all of b first.
+        const MANY_TILES: u64 = 4;
+        return is_filled && may_stay(tile, maps) && n_tiles >= MANY_TILES * n_units;
+    }
     if tile.in_turns {
         /// Blocks of k up to which results' way out is longer than what more stages would hide.
         const SHORT: u32 = 5;
         if tile == TURNS_128X160_S4_C2 && maps.gemm_k > SHORT * tile.gemm_k {
             return false;
         }
-        let is_filled = 8 * fills(tile.gemm_n) <= 9 * fills(128);
         return n_tiles * u64::from(tile.cluster) > n_units && maps.gemm_m > tile.gemm_m && is_filled;
     }
     if tile.draws && !draws_pay(tile, maps, n_units) {
@@ -55,6 +64,18 @@ pub(super) fn suits(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     }
 }
 
+/// Whether blocks of the tile have room for all that they need of b, and need the same for all of a.
+fn may_stay(tile: MatmulTile, maps: &Maps) -> bool {
+    /// Clusters with other columns, which read all rows again.
+    const COLUMN_GROUPS: u32 = 2;
+    let repeats = maps.b.batch_steps.iter().zip(maps.batch_dims).all(|(&step, dim)| step == 0 || dim == 1);
+    maps.gemm_k.div_ceil(tile.gemm_k) <= tile.resident_blocks
+        && maps.gemm_n <= (tile.gemm_n << SHARERS_OF_A_LOG2) * COLUMN_GROUPS
+        && maps.a.major == Major::K
+        && repeats
+        && maps.outer.batches == [false; 2]
+}
+
 /// The configs of a kernel that are offered: whole sums, and the best ones of each other kind.
 pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps) -> Vec<Config> {
     let k_blocks = maps.gemm_k.div_ceil(row.tile.gemm_k);
@@ -71,6 +92,18 @@ pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps) 
         all.sort_by(|a, b| estimate_us(a.way).total_cmp(&estimate_us(b.way)));
         all.into_iter().take(n).map(|variant| Config(variant.name)).collect::<Vec<_>>()
     };
+    if row.tile.has_resident_b() {
+        // Clusters with more blocks would have some without columns.
+        let has_columns = |way: Way| {
+            let [_, columns] = row.tile.shared_tile(way.sharers_log2);
+            let is_alone = way.sharers_log2 == 0;
+            way.split == Split::Whole
+                && way.sharers_log2 <= SHARERS_OF_A_LOG2
+                && (is_alone || maps.gemm_n > columns - row.tile.gemm_n)
+        };
+        let variants = row.variants.iter().filter(|variant| has_columns(variant.way));
+        return variants.map(|variant| Config(variant.name)).collect();
+    }
     let mut configs = whole(row);
     if row.tile.in_turns || row.tile.draws {
         // Blocks have several tiles each, as `suits` says.

@@ -19,6 +19,7 @@
 mod cluster_sum;
 mod epilogue;
 pub(super) mod pack;
+mod resident;
 mod ring;
 
 pub(super) use ring::{Ring, Sharers};
@@ -128,6 +129,11 @@ pub(super) unsafe fn begin(
             mbarrier::init(each.empty(), (4 * tile.readers()) << sharers.log2);
             each.advance();
         }
+        let mut block = 0;
+        while block < tile.resident_blocks {
+            mbarrier::init(ring.resident(block), 1);
+            block += 1;
+        }
         if tile.draws {
             ring.queue().init(4 * tile.consumers() + LOADERS - 1);
         }
@@ -150,7 +156,8 @@ pub(super) unsafe fn begin(
 #[inline(always)]
 pub(super) unsafe fn run<P: Product<R, S>, const R: usize, const S: usize>(p: &MatmulTmaParams, maps: Maps) {
     let sharers = Sharers::of(P::TILE, p);
-    let (ring, warpgroup) = begin(P::TILE, &maps, p.output == OUTPUT_MAP, sharers, LOADERS);
+    let loaders = if P::TILE.has_resident_b() { 1 } else { LOADERS };
+    let (ring, warpgroup) = begin(P::TILE, &maps, p.output == OUTPUT_MAP, sharers, loaders);
     let units = Units::new(Raster::new(P::TILE, p), P::TILE, sharers);
     let adds_up = P::TILE.forms_clusters() && p.output == OUTPUT_CLUSTER;
     if warpgroup == 0 {
@@ -160,6 +167,8 @@ pub(super) unsafe fn run<P: Product<R, S>, const R: usize, const S: usize>(p: &M
         let warp = warp::uniform(thread_idx_x() / 32);
         if warp == 0 {
             load_a::<P, R, S>(p, maps.a, units, ring, sharers);
+        } else if warp == 1 && P::TILE.has_resident_b() {
+            resident::load_b::<P, R, S>(p, maps.b, units, ring);
         } else if warp == 1 {
             load_b::<P, R, S>(p, maps.b, units, ring, sharers);
         }
@@ -203,13 +212,15 @@ pub(super) struct Units {
     /// From one to the next: how many are at work at once.
     step: u32,
     first_row: u32,
+    first_col: u32,
 }
 
 impl Units {
     #[inline(always)]
     pub(super) fn new(raster: Raster, tile: MatmulTile, sharers: Sharers) -> Self {
         let (index, step) = (block_idx_x() >> sharers.log2, grid_dim_x() >> sharers.log2);
-        Units { raster, tile, index, step, first_row: sharers.own * tile.gemm_m }
+        let [rows, columns] = if tile.has_resident_b() { [0, tile.gemm_n] } else { [tile.gemm_m, 0] };
+        Units { raster, tile, index, step, first_row: sharers.own * rows, first_col: sharers.own * columns }
     }
 
     /// Whether there is another one.
@@ -235,6 +246,7 @@ impl Units {
         self.index += self.step;
         let mut place = self.raster.place(tile_index);
         place.m += self.first_row;
+        place.n += self.first_col;
         // The first slices have one block more than the others, as many as there are blocks left over.
         let longer = p.gemm_k.div_ceil(self.tile.gemm_k) - p.n_slices * p.slice_k_blocks;
         let first_block = slice * p.slice_k_blocks + if slice < longer { slice } else { longer };
@@ -265,7 +277,7 @@ impl Units {
     }
 }
 
-/// Loads a's tile of stage after stage, of unit after unit, and draws these.
+/// Loads a's tile of stage after stage, or this block's part of it, of unit after unit, and draws these.
 ///
 /// All threads of a warp compute where, so that addresses are computed once for all of them, and one queues the copies.
 ///
@@ -279,6 +291,9 @@ unsafe fn load_a<P: Product<R, S>, const R: usize, const S: usize>(
     mut ring: Ring,
     sharers: Sharers,
 ) {
+    let rows = P::TILE.a_part(sharers.log2);
+    let first_row = sharers.own * (rows % P::TILE.gemm_m);
+    let sharers_of_a = if P::TILE.has_resident_b() { sharers } else { Sharers::ALONE };
     // Where blocks are bound by the memory, a is what much is read of.
     let mut is_early = P::TILE.forms_clusters() || P::TILE.draws;
     let mut drawing = Drawing::new(ring.queue());
@@ -301,8 +316,9 @@ unsafe fn load_a<P: Product<R, S>, const R: usize, const S: usize>(
             is_early = false;
         }
         let load_block = |ring: &Ring, k: u32, batch: [i32; 3]| {
+            let (to, m) = (ring.a() + first_row * ROW_BYTES, unit.place.m + first_row);
             mbarrier::arrive_expect_bytes(ring.full(), P::TILE.a_bytes());
-            load(P::A_IS_MN_MAJOR, P::TILE.gemm_m, Sharers::ALONE, ring.a(), map, ring.full(), unit.place.m, k, batch);
+            load(P::A_IS_MN_MAJOR, rows, sharers_of_a, to, map, ring.full(), m, k, batch);
         };
         load_blocks(p, &unit, &mut ring, P::TILE, (batch, p.a_outer_batch), load_block);
     }
@@ -422,7 +438,7 @@ pub(super) unsafe fn load(
             tma::load_5d(to, map, bar, at);
         }
     };
-    for_each_box(mn_major, width, mn, k, |at, [x, y]| copy(to + at, [x, y, inner, middle, outer]));
+    for_each_box(mn_major, [width, MatmulTile::PANEL], mn, k, |at, [x, y]| copy(to + at, [x, y, inner, middle, outer]));
 }
 
 /// Brings the tile of one operand to the second-level cache, before the kernels before are done: what they still write
@@ -432,18 +448,21 @@ pub(super) unsafe fn load(
 /// As [`run`].
 #[inline(always)]
 unsafe fn prefetch(mn_major: bool, width: u32, map: MapAddress, mn: u32, k: u32, [inner, middle, outer]: [i32; 3]) {
-    for_each_box(mn_major, width, mn, k, |_, [x, y]| tma::prefetch_5d(map, [x, y, inner, middle, outer]));
+    for_each_box(mn_major, [width, MatmulTile::PANEL], mn, k, |_, [x, y]| {
+        tma::prefetch_5d(map, [x, y, inner, middle, outer])
+    });
 }
 
-/// The boxes of a tile: where they lie in a stage, and their first two coordinates.
+/// The boxes of a tile of so many rows or columns, with so many of them in a panel: where they lie behind its begin, and
+/// their first two coordinates.
 #[inline(always)]
-fn for_each_box(mn_major: bool, width: u32, mn: u32, k: u32, mut f: impl FnMut(u32, [i32; 2])) {
+fn for_each_box(mn_major: bool, [width, panel]: [u32; 2], mn: u32, k: u32, mut f: impl FnMut(u32, [i32; 2])) {
     if mn_major {
-        let mut panel = 0;
-        while panel < width.div_ceil(MatmulTile::PANEL) {
-            let mn = mn + panel * MatmulTile::PANEL;
-            f(panel * PANEL_BYTES, [mn as i32, k as i32]);
-            panel += 1;
+        let mut first = 0;
+        while first < width {
+            // 64 elements of k for each of a panel's columns.
+            f(first * ROW_BYTES, [(mn + first) as i32, k as i32]);
+            first += panel;
         }
     } else {
         f(0, [k as i32, mn as i32]);
@@ -505,17 +524,22 @@ unsafe fn compute<P: Product<R, S>, const R: usize, const S: usize>(
     // 64 rows are 64 rows of 128 bytes, or a panel of as many.
     let a = ring.base + first_row / MatmulTile::SUBTILE * PANEL_BYTES;
     let a = descriptor(a, leading(P::A_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
-    let b = descriptor(ring.base + P::TILE.a_bytes(), leading(P::B_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128);
-    let products = |d: &mut [[f32; R]; S], ring: &Ring, accumulate: u32| {
+    let b = if P::TILE.has_resident_b() {
+        resident::first_descriptor::<P, R, S>(ring)
+    } else {
+        descriptor(ring.base + P::TILE.a_bytes(), leading(P::B_IS_MN_MAJOR), SWIZZLE_PERIOD, Swizzle::B128)
+    };
+    let products = |d: &mut [[f32; R]; S], ring: &Ring, block: u32, accumulate: u32| {
+        let b = if P::TILE.has_resident_b() { resident::wait(ring, b, block) } else { ring.of_stage(b) };
         mbarrier::wait(ring.full(), ring.parity);
-        P::multiply(d, ring.of_stage(a), ring.of_stage(b), accumulate);
+        P::multiply(d, ring.of_stage(a), b, accumulate);
     };
     if P::TILE.in_turns {
         sync_named(TURN + consumer, 2 * WARPGROUP);
     }
     let mut d: [[f32; R]; S] = core::mem::zeroed();
     // The first block apart, which there is: its products overwrite the sums, and nothing else sets them.
-    products(&mut d, ring, 0);
+    products(&mut d, ring, 0, 0);
     let mut freed = ring.empty();
     ring.advance();
     // Beside them: where the unit is takes several divisions.
@@ -524,7 +548,7 @@ unsafe fn compute<P: Product<R, S>, const R: usize, const S: usize>(
     let k_blocks = warp::uniform(k_blocks);
     let mut block = 1;
     while block < k_blocks {
-        products(&mut d, ring, 1);
+        products(&mut d, ring, block, 1);
         // One block of products stays queued; the one before it is done and has read its stage.
         wgmma_wait!(d = &mut d[0], registers = 0, pending = 1);
         release(sharers, freed, lane);

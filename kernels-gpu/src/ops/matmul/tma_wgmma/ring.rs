@@ -5,7 +5,7 @@ use cuda_std::cluster;
 use cuda_std::wgmma::behind;
 use kernel_abi::ops::matmul::{MatmulTile, MatmulTmaParams};
 
-/// The blocks of a cluster that share b's tile.
+/// The blocks of a cluster that share b's tile, or a's where b stays.
 #[derive(Clone, Copy)]
 pub(in crate::ops::matmul) struct Sharers {
     /// The logarithm of how many.
@@ -27,7 +27,7 @@ impl Sharers {
         let log2 = tile.sharers_log2(p.sharers_log2);
         if tile.cluster > 1 {
             Sharers { log2, own: cluster::rank(), first: 0, in_cluster: true }
-        } else if tile.forms_clusters() {
+        } else if tile.forms_clusters() || tile.has_resident_b() {
             let rank = cluster::rank();
             let own = rank & ((1 << log2) - 1);
             Sharers { log2, own, first: rank - own, in_cluster: true }
@@ -87,6 +87,24 @@ impl Ring {
     #[inline(always)]
     pub(in crate::ops::matmul) fn empty(&self) -> u32 {
         self.barriers + 8 * (self.tile.stages + self.stage)
+    }
+
+    /// The barrier that counts what is loaded of a block of k of b that stays.
+    #[inline(always)]
+    pub(super) fn resident(&self, block: u32) -> u32 {
+        self.barriers + 8 * (2 * self.tile.stages + block)
+    }
+
+    /// Where such a block lies.
+    #[inline(always)]
+    pub(super) fn resident_b(&self, block: u32) -> u32 {
+        self.base + self.tile.resident_at() + block * self.resident_block_bytes()
+    }
+
+    /// Bytes of it.
+    #[inline(always)]
+    pub(super) fn resident_block_bytes(&self) -> u32 {
+        self.tile.b_bytes()
     }
 
     /// The queue of drawn units, at its begin.
