@@ -169,7 +169,7 @@ fn set_ours(row: &mut Row, timing: Timing, copy_gbps: f64) {
 }
 
 /// Whose result.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Side {
     Ours,
     Theirs,
@@ -299,6 +299,12 @@ fn calls_of(us: f64, sets: usize) -> usize {
     enough.min((LONG_US / us).ceil() as usize).max(1)
 }
 
+/// So many candidates of both sides, one of each in turn as long as both have some.
+fn alternating(ours: usize, theirs: usize) -> Vec<(Side, usize)> {
+    let pairs = (0..ours.max(theirs)).flat_map(|i| [(Side::Ours, i), (Side::Theirs, i)]);
+    pairs.filter(|&(side, i)| i < if side == Side::Ours { ours } else { theirs }).collect()
+}
+
 fn time(session: &Session, work: &Work, prepared: &Prepared<'_>, options: &Options, row: &mut Row) -> Result<()> {
     let Prepared { sets, ours, heuristic, theirs } = prepared;
     let (stream, clock) = (session.gpu_stream(), session.clock()?);
@@ -306,8 +312,11 @@ fn time(session: &Session, work: &Work, prepared: &Prepared<'_>, options: &Optio
     let Some(fastest) = ours.iter().chain(theirs).map(|tried| tried.us).min_by(f64::total_cmp) else {
         return Ok(());
     };
+    // One of theirs after each of ours, so that no side's run at clocks that only its own calls before have left.
+    let finalists = alternating(ours.len(), theirs.len());
+    let of = |&(side, i): &(Side, usize)| if side == Side::Ours { &ours[i] } else { &theirs[i] };
     let mut all: Vec<(&dyn Call, f64)> =
-        ours.iter().chain(theirs).map(|tried| (tried.call.as_ref(), tried.us)).collect();
+        finalists.iter().map(of).map(|tried| (tried.call.as_ref(), tried.us)).collect();
     if let Some(call) = heuristic {
         row.heuristic_algorithm = call.name();
         if ours.iter().all(|ours| ours.call.name() != row.heuristic_algorithm) {
@@ -348,15 +357,19 @@ fn time(session: &Session, work: &Work, prepared: &Prepared<'_>, options: &Optio
         sides.push(&torch_turn);
     }
     let timings = in_turns(&sides, rounds)?;
-    let (our_timings, rest) = timings.split_at(ours.len());
-    let (their_timings, rest) = rest.split_at(theirs.len());
-    let (heuristic_timing, torch_timing) = rest.split_at(graphs.len() - ours.len() - theirs.len());
-    if let Some((call, timing)) = least_of(ours, our_timings) {
+    let (finalists_timings, rest) = timings.split_at(finalists.len());
+    let (heuristic_timing, torch_timing) = rest.split_at(graphs.len() - finalists.len());
+    let of_side = |side| {
+        let both = finalists.iter().zip(finalists_timings).filter(move |((of, _), _)| *of == side);
+        both.map(|(_, timing)| *timing).collect::<Vec<_>>()
+    };
+    let (our_timings, their_timings) = (of_side(Side::Ours), of_side(Side::Theirs));
+    if let Some((call, timing)) = least_of(ours, &our_timings) {
         set_ours(row, timing, copy_gbps);
         row.algorithm = call.name();
         row.workspace_bytes = call.workspace_bytes();
     }
-    if let Some((call, timing)) = least_of(theirs, their_timings) {
+    if let Some((call, timing)) = least_of(theirs, &their_timings) {
         row.peer_us = timing.us;
         row.peer_spread = timing.spread;
         row.peer_algorithm = call.name();
@@ -398,5 +411,13 @@ mod tests {
         assert_eq!(calls_of(2000.0, 2), 10);
         assert_eq!(calls_of(20e3, 2), 3);
         assert_eq!(calls_of(1e6, 2), 1);
+    }
+
+    #[test]
+    fn sides_alternate_as_long_as_both_have_candidates() {
+        let (ours, theirs) = (|i| (Side::Ours, i), |i| (Side::Theirs, i));
+        assert_eq!(alternating(3, 2), [ours(0), theirs(0), ours(1), theirs(1), ours(2)]);
+        assert_eq!(alternating(0, 1), [theirs(0)]);
+        assert_eq!(alternating(1, 0), [ours(0)]);
     }
 }
