@@ -241,6 +241,33 @@ fn tiles_that_blocks_draw() {
     }
 }
 
+/// Blocks keep their part of b for all of their tiles, alone and with another that has the next columns: the same sums as
+/// where b comes with each tile, with tails, several matrices, and columns that fill no block.
+#[test]
+fn blocks_that_keep_b() {
+    let Some(context) = oxidnn_tests::gpu("blocks_that_keep_b") else { return };
+    if context.info().compute_capability != (9, 0) {
+        return;
+    }
+    // Tiles of 128 rows that all multiprocessors have in five rounds.
+    let rows = 128 * 5 * context.info().n_units - 55;
+    let half = rows / 2;
+    for (text, kernel, variants) in [
+        (format!("trans=nt a={rows}x296:bf16 b=304x296:bf16"), "bf16f32bf16_128x160x64_s6_nt", &["", "+share2"][..]),
+        (format!("a={rows}x136:f16 b=136x152:f16"), "f16f32f16_128x160x64_s6_nn", &[""]),
+        (format!("a=2x{half}x72:bf16 b=2x72x312:bf16:s0x312x1"), "bf16f32bf16_128x160x64_s6_nn", &["", "+share2"]),
+        (format!("trans=nt a={rows}x320:f16 b=600x320:f16"), "f16f32f16_128x160x64_s6_nt", &["", "+share2"]),
+    ] {
+        let problem: MatmulProblem = format!("matmul:forward {text}").parse().unwrap();
+        let other = format!("matmul160turns_forward_tma_wgmma_{}_sm90", kernel.replace("_s6_", "_s4_c2_"));
+        let expected = product(&context, &problem, &other);
+        for variant in variants {
+            let name = format!("matmul160resident_forward_tma_wgmma_{kernel}_sm90{variant}");
+            assert!(product(&context, &problem, &name) == expected, "{text}: {name}");
+        }
+    }
+}
+
 /// Also of sums that many blocks share.
 #[test]
 fn every_variant_repeats_its_bits() {

@@ -415,6 +415,17 @@ mod tests {
         }
     }
 
+    /// Whole periods of the swizzle, and of b's panels whole columns.
+    #[test]
+    fn blocks_that_keep_b_part_a() {
+        let tile = RESIDENT_128X160;
+        assert!(tile.gemm_n.is_multiple_of(tile.b_panel()) && tile.b_part(1, true) == [tile.gemm_n, tile.gemm_k]);
+        for log2 in [0, 1] {
+            assert_eq!(tile.shared_tile(log2), [tile.gemm_m, tile.gemm_n << log2]);
+            assert!(tile.may_share(log2) && tile.a_part(log2) << log2 == tile.gemm_m && tile.a_part(log2) % 8 == 0);
+        }
+    }
+
     #[test]
     fn few_columns_are_shared_by_few() {
         assert!(TILE_64X16.may_share(1) && !TILE_64X16.may_share(2) && TILE_64X64.may_share(2));

@@ -179,14 +179,21 @@ mod tests {
                 let turns = [TURNS_128X192_C2, TURNS_128X160_C2, TURNS_128X160_S4_C2, TURNS_128X128_C2, TURNS_128X128];
                 let narrow = [TILE_128X64, TILE_128X32, TILE_128X16, TILE_64X128, TILE_64X64, TILE_64X32, TILE_64X16];
                 let draws = [DRAWS_128X256, DRAWS_192X128, DRAWS_256X112, DRAWS_128X128, DRAWS_128X64];
-                for tile in wide.into_iter().chain(turns).chain(narrow).chain(draws) {
+                // Of a, rows are parted.
+                let resident = (a == Major::K).then_some(RESIDENT_128X160);
+                for tile in wide.into_iter().chain(turns).chain(narrow).chain(draws).chain(resident) {
                     let fits = |row: &&Row| row.dtype == dtype && (row.a, row.b) == (a, b) && row.tile == tile;
                     let row = KERNELS.iter().filter(fits).collect::<Vec<_>>();
                     assert_eq!(row.len(), 1);
                     let letter = |major, n| if major == n { 'n' } else { 't' };
                     let (m, n, k, s) = (tile.gemm_m, tile.gemm_n, tile.gemm_k, tile.stages);
                     let c = if tile.cluster > 1 { format!("_c{}", tile.cluster) } else { String::new() };
-                    let how = ["", "turns", "draws"][usize::from(tile.in_turns) + 2 * usize::from(tile.draws)];
+                    let how = match (tile.has_resident_b(), tile.in_turns, tile.draws) {
+                        (true, ..) => "resident",
+                        (_, true, _) => "turns",
+                        (.., true) => "draws",
+                        _ => "",
+                    };
                     let letters = [letter(a, Major::K), letter(b, Major::Mn)].iter().collect::<String>();
                     let symbol = format!(
                         "matmul{n}{how}_forward_tma_wgmma_{dtype}f32{dtype}_{m}x{n}x{k}_s{s}{c}_{letters}_sm90"
