@@ -422,7 +422,9 @@ mod tests {
         assert!(tile.gemm_n.is_multiple_of(tile.b_panel()) && tile.b_part(1, true) == [tile.gemm_n, tile.gemm_k]);
         for log2 in [0, 1] {
             assert_eq!(tile.shared_tile(log2), [tile.gemm_m, tile.gemm_n << log2]);
-            assert!(tile.may_share(log2) && tile.a_part(log2) << log2 == tile.gemm_m && tile.a_part(log2) % 8 == 0);
+            assert!(
+                tile.may_share(log2) && tile.a_part(log2) << log2 == tile.gemm_m && tile.a_part(log2).is_multiple_of(8)
+            );
         }
     }
 
