@@ -53,7 +53,8 @@ pub(super) struct Variant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ops::matmul) struct Way {
     pub(in crate::ops::matmul) split: Split,
-    /// The logarithm of how many blocks, neighbours along the rows, share b's tile; 0 where the kernel decides.
+    /// The logarithm of how many blocks, neighbours along the rows, share b's tile, or of neighbours along the columns a's
+    /// where b stays; 0 where the kernel decides.
     pub(in crate::ops::matmul) sharers_log2: u32,
 }
 
@@ -61,7 +62,7 @@ impl Way {
     /// Each block by itself, unless the kernel has them share.
     pub(in crate::ops::matmul) const PLAIN: Self = Way { split: Split::Whole, sharers_log2: 0 };
 
-    /// Blocks that share b's tile.
+    /// Blocks that share a tile of an operand.
     pub(in crate::ops::matmul) fn sharers(self, tile: MatmulTile) -> u32 {
         1 << tile.sharers_log2(self.sharers_log2)
     }
