@@ -1,7 +1,7 @@
 //! One problem: both sides searched, checked and timed in turns.
 
 use crate::case::{Case, Table, Work};
-use crate::measure::{Call, Set, Tried, record, sets, trial};
+use crate::measure::{Call, Set, Tried, record, sets, settle, trial};
 use crate::options::Options;
 use crate::ours::{self, OurCall};
 use crate::peers::{cublaslt, cudnn};
@@ -75,7 +75,7 @@ fn layout_of(desc: &TensorDesc) -> &'static str {
 fn prepare<'a>(session: &'a Session, work: &Work, options: &Options, row: &mut Row) -> Result<Prepared<'a>> {
     let sets = sets(work, session)?;
     let clock = session.clock()?;
-    let (heuristic, our_candidates) =
+    let (heuristic, mut our_candidates) =
         match ours::search(&session.context, &session.stream, work, &sets, &clock, options) {
             Ok((heuristic, found)) => {
                 found.notes.iter().for_each(|note| row.remark(note));
@@ -87,7 +87,7 @@ fn prepare<'a>(session: &'a Session, work: &Work, options: &Options, row: &mut R
             }
         };
     let known = session.earlier.peer_algorithm(&row.problem);
-    let (their_candidates, notes) = match (work, &session.cudnn, &session.cublaslt) {
+    let (mut their_candidates, notes) = match (work, &session.cudnn, &session.cublaslt) {
         (Work::Conv(problem), Some(cudnn), _) => cudnn::search(cudnn, problem, &sets, &clock, options, known),
         (Work::Other(problem), Some(cudnn), _) => {
             cudnn::operators::search(cudnn, problem.as_ref(), &sets, &clock, session.gpu())
@@ -95,6 +95,7 @@ fn prepare<'a>(session: &'a Session, work: &Work, options: &Options, row: &mut R
         (Work::Matmul(problem), _, Some(lt)) => cublaslt::search(lt, problem, &sets, &clock, known),
         _ => (Vec::new(), Vec::new()),
     };
+    settle([&mut our_candidates, &mut their_candidates], &sets, &clock)?;
     // What the peer's candidates had to say matters to the row where none was left.
     for note in &notes {
         if their_candidates.is_empty() { row.remark(note) } else { eprintln!("    {note}") }
@@ -175,8 +176,8 @@ enum Side {
     Theirs,
 }
 
-/// A candidate this close to the best one is timed in turns with it: the search tries one after the other in short bursts,
-/// and the first ones on a GPU that is yet cool, at higher clocks; in turns, what takes less power may be faster.
+/// A candidate this close to the best one is timed in turns with it: the search does so in short bursts, and what takes
+/// less power may be faster where they are longer.
 const CLOSE: f64 = 1.1;
 /// So many of a side at most.
 const FINALISTS: usize = 3;
@@ -284,9 +285,12 @@ impl<'a> Checks<'a> {
 /// Time that a graph of calls should take at least, so that its launch does not count, and at most.
 const GRAPH_US: f64 = 800.0;
 const LONG_US: f64 = 50e3;
-/// Time that all turns of one problem should take together.
-const TURNS_US: f64 = 250e3;
-const TURNS_US_QUICK: f64 = 80e3;
+/// Time that all turns of one problem should take together, and how many there are: enough for medians at the limit of
+/// power, where the same call takes 10 % more or less from one turn to the next.
+const TURNS_US: f64 = 500e3;
+const TURNS: [usize; 2] = [8, 25];
+const TURNS_US_QUICK: f64 = 300e3;
+const TURNS_QUICK: [usize; 2] = [6, 12];
 /// Where one turn of all sides takes longer, few must do.
 const SLOW_TURN_US: f64 = 300e3;
 /// A heuristic's choice this many times slower than the best is not timed more closely.
@@ -312,7 +316,7 @@ fn time(session: &Session, work: &Work, prepared: &Prepared<'_>, options: &Optio
     let Some(fastest) = ours.iter().chain(theirs).map(|tried| tried.us).min_by(f64::total_cmp) else {
         return Ok(());
     };
-    // One of theirs after each of ours, so that no side's run at clocks that only its own calls before have left.
+    // One of theirs after each of ours, so that neither side runs at clocks that only its own calls before have left.
     let finalists = alternating(ours.len(), theirs.len());
     let of = |&(side, i): &(Side, usize)| if side == Side::Ours { &ours[i] } else { &theirs[i] };
     let mut all: Vec<(&dyn Call, f64)> =
@@ -336,10 +340,10 @@ fn time(session: &Session, work: &Work, prepared: &Prepared<'_>, options: &Optio
     for graph in &graphs {
         turn_us += clock.replay(graph)?;
     }
-    let (wanted_us, least, most) = match (options.quick, turn_us > SLOW_TURN_US) {
-        (_, true) => (TURNS_US, 2, 2),
-        (true, _) => (TURNS_US_QUICK, 3, 7),
-        (false, _) => (TURNS_US, 7, 25),
+    let (wanted_us, [least, most]) = match (options.quick, turn_us > SLOW_TURN_US) {
+        (_, true) => (TURNS_US, [2, 2]),
+        (true, _) => (TURNS_US_QUICK, TURNS_QUICK),
+        (false, _) => (TURNS_US, TURNS),
     };
     let rounds = ((wanted_us / turn_us) as usize).clamp(least, most);
     let torch = session.torch.as_ref().filter(|torch| match torch.borrow_mut().prepare(&row.problem) {

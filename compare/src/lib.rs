@@ -2,9 +2,11 @@
 //!
 //! A [suite](suites) is a list of layers; with a pass, an element type and a layout, each layer is a
 //! [case](case::Case). For every case, ours and the peer work on the same random normal data, which rotates through
-//! more memory than the second-level cache holds. Every algorithm of either side that can do the work is tried; the
-//! best ones are timed in turns, as replays of CUDA graphs of several calls, so that no host time counts on either
-//! side. Every timed result is checked: samples against sums in f64, all of it against the naive kernel.
+//! more memory than the second-level cache holds. Every algorithm of either side that can do the work is tried; those
+//! that may be the best are timed again in short rounds, and the best of these in longer ones, whose order changes from
+//! round to round: a call has the clocks that those before it have left. All of it is replays of CUDA graphs of several
+//! calls, so that no host time counts on either side. Every timed result is checked: samples against sums in f64, all of
+//! it against the naive kernel.
 //!
 //! Foreign calls stand in [`peers`], and in [`device`] for memory that both sides see.
 

@@ -3,7 +3,7 @@
 use crate::case::Work;
 use crate::random::Filling;
 use crate::session::Session;
-use crate::timing::{Clock, rotation};
+use crate::timing::{Clock, Turn, in_turns, rotation};
 use anyhow::{Result, bail};
 use oxidnn::driver::{DeviceMemory, DeviceSpan, GpuStream, Graph};
 use oxidnn::{Operand, Role};
@@ -169,7 +169,7 @@ pub(crate) fn trial(call: &dyn Call, sets: &[Set], clock: &Clock<'_>, best: f64)
     if once > HOPELESS * best + 50.0 || once > LONG_US {
         return Ok(once);
     }
-    let calls = ((TRIAL_US / once.max(1.0)).ceil() as usize).clamp(2, 64);
+    let calls = trial_calls(once);
     let graph = record(call, sets, calls, clock.stream())?;
     let mut turns = Vec::new();
     for turn in 0..4 {
@@ -180,4 +180,67 @@ pub(crate) fn trial(call: &dyn Call, sets: &[Set], clock: &Clock<'_>, best: f64)
     }
     turns.sort_by(f64::total_cmp);
     Ok(turns[1])
+}
+
+/// Calls of one recorded graph of the search.
+fn trial_calls(us: f64) -> usize {
+    ((TRIAL_US / us.max(1.0)).ceil() as usize).clamp(2, 64)
+}
+
+/// Candidates whose trials are within this many times their side's best are timed again, and so many of a side at most.
+const NOISE: f64 = 1.25;
+const CLOSEST: usize = 10;
+
+/// Rounds in which they are, each once a round.
+const ROUNDS: usize = 5;
+
+/// Times the candidates of both sides that may be the best again, in rounds, and puts them in order: a trial runs at the
+/// clocks that what was before it has left, and a GPU that was idle while kernels were loaded at higher ones.
+pub(crate) fn settle(sides: [&mut [Tried<'_>]; 2], sets: &[Set], clock: &Clock<'_>) -> Result<()> {
+    let mut close = sides.map(|side| {
+        side.sort_by(|a, b| a.us.total_cmp(&b.us));
+        let n = n_close(&side.iter().map(|tried| tried.us).collect::<Vec<_>>());
+        &mut side[..n]
+    });
+    let graphs = close
+        .iter()
+        .flat_map(|side| side.iter())
+        .map(|tried| {
+            let calls = trial_calls(tried.us);
+            Ok((record(tried.call.as_ref(), sets, calls, clock.stream())?, calls))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let replays: Vec<_> = graphs.iter().map(|(graph, calls)| || Ok(clock.replay(graph)? / *calls as f64)).collect();
+    let turns: Vec<Turn<'_>> = replays.iter().map(|replay| replay as Turn<'_>).collect();
+    let mut timings = in_turns(&turns, ROUNDS)?.into_iter();
+    for side in &mut close {
+        for (tried, timing) in side.iter_mut().zip(&mut timings) {
+            tried.us = timing.us;
+        }
+        side.sort_by(|a, b| a.us.total_cmp(&b.us));
+    }
+    Ok(())
+}
+
+/// How many of a side's candidates, the best first, are timed again: none where there is no choice, or where trials were
+/// long enough.
+fn n_close(us: &[f64]) -> usize {
+    let Some(&best) = us.first().filter(|&&us| us <= LONG_US) else { return 0 };
+    let n = us.iter().take(CLOSEST).take_while(|&&us| us <= NOISE * best).count();
+    if n > 1 { n } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn close_candidates_are_timed_again_where_there_are_several() {
+        assert_eq!(n_close(&[]), 0);
+        assert_eq!(n_close(&[100.0]), 0);
+        assert_eq!(n_close(&[100.0, 126.0]), 0);
+        assert_eq!(n_close(&[100.0, 110.0, 124.0, 126.0]), 3);
+        assert_eq!(n_close(&[100.0; 30]), CLOSEST);
+        assert_eq!(n_close(&[2.0 * LONG_US; 3]), 0);
+    }
 }

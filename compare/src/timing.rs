@@ -31,14 +31,21 @@ pub fn in_turns(sides: &[Turn<'_>], rounds: usize) -> Result<Vec<Timing>> {
     let mut turns = vec![Vec::new(); sides.len()];
     // The first turn is for caches and clocks and is not counted.
     for round in 0..=rounds {
-        for (side, turns) in sides.iter().zip(&mut turns) {
-            let us = side()?;
+        for side in order(round, sides.len()) {
+            let us = sides[side]()?;
             if round > 0 {
-                turns.push(us);
+                turns[side].push(us);
             }
         }
     }
     Ok(turns.into_iter().map(Timing::of).collect())
+}
+
+/// The order of the sides in a round: each begins in turn, and every second round goes backward, so that none always
+/// follows the same one. Near the limit of power a side has the clocks that those before it have left.
+fn order(round: usize, sides: usize) -> impl Iterator<Item = usize> {
+    let forward = move |i: usize| (round / 2 + i) % sides;
+    (0..sides).map(move |i| forward(if round.is_multiple_of(2) { i } else { sides - 1 - i }))
 }
 
 /// Times of one side.
@@ -143,6 +150,20 @@ impl<'a> Clock<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_side_has_every_place_and_neighbours_on_both_sides() {
+        assert_eq!(order(0, 3).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(order(1, 3).collect::<Vec<_>>(), [2, 1, 0]);
+        assert_eq!(order(2, 3).collect::<Vec<_>>(), [1, 2, 0]);
+        assert_eq!(order(3, 3).collect::<Vec<_>>(), [0, 2, 1]);
+        for place in 0..5 {
+            let mut at: Vec<usize> = (0..10).map(|round| order(round, 5).nth(place).unwrap()).collect();
+            at.sort_unstable();
+            assert_eq!(at, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
+        }
+        assert_eq!(order(3, 0).count(), 0);
+    }
 
     #[test]
     fn statistics() {
