@@ -9,7 +9,7 @@ pub mod skip;
 pub use fill::Fill;
 pub use in_place::check_in_place;
 pub use oracle::{Case, check, check_case, check_exact, contexts, refusal};
-pub use skip::gpu;
+pub use skip::{gpu, hopper};
 
 /// Cases a property test runs: 48, or `OXIDNN_CASES`.
 pub fn config() -> proptest::test_runner::Config {

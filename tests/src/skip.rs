@@ -16,12 +16,27 @@ pub fn gpu(name: &str) -> Option<Context> {
             Some(context)
         }
         Err(oxidnn::Error::NoDevice { .. }) => {
-            println!("skipped: no GPU: {name}");
-            note("OXIDNN_SKIPPED", name);
+            skip("no GPU", name);
             None
         }
         Err(e) => panic!("a GPU is there and cannot be used: {e}"),
     }
+}
+
+/// The first GPU, if it is one of those that Hopper's kernels run on; or None, after saying so like [`gpu`].
+pub fn hopper(name: &str) -> Option<Context> {
+    let context = gpu(name)?;
+    if context.info().compute_capability == (9, 0) {
+        return Some(context);
+    }
+    skip("no GPU of compute capability 9.0", name);
+    None
+}
+
+/// Says that a test is skipped, and why.
+fn skip(why: &str, name: &str) {
+    println!("skipped: {why}: {name}");
+    note("OXIDNN_SKIPPED", name);
 }
 
 /// Writes the test at hand to the file that `OXIDNN_SIMULATED` names, if the device is simulated.

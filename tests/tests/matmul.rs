@@ -188,10 +188,7 @@ fn product(context: &oxidnn::Context, problem: &MatmulProblem, name: &str) -> Ve
 /// tails, several matrices and columns that are contiguous.
 #[test]
 fn tiles_that_blocks_draw() {
-    let Some(context) = oxidnn_tests::gpu("tiles_that_blocks_draw") else { return };
-    if context.info().compute_capability != (9, 0) {
-        return;
-    }
+    let Some(context) = oxidnn_tests::hopper("tiles_that_blocks_draw") else { return };
     // As many tiles of 128 rows as all multiprocessors have in seven rounds.
     let rows = 128 * 7 * context.info().n_units - 55;
     let tall = 2 * rows;
@@ -245,10 +242,7 @@ fn tiles_that_blocks_draw() {
 /// where b comes with each tile, with tails, several matrices, and columns that fill no block.
 #[test]
 fn blocks_that_keep_b() {
-    let Some(context) = oxidnn_tests::gpu("blocks_that_keep_b") else { return };
-    if context.info().compute_capability != (9, 0) {
-        return;
-    }
+    let Some(context) = oxidnn_tests::hopper("blocks_that_keep_b") else { return };
     // Tiles of 128 rows that all multiprocessors have in five rounds.
     let rows = 128 * 5 * context.info().n_units - 55;
     let half = rows / 2;
@@ -303,10 +297,7 @@ fn without_workspace_there_are_tensor_cores_still() {
 /// f32 in bf16 parts is as exact as scalar f32, against sums in f64.
 #[test]
 fn parts_are_as_exact_as_scalar_arithmetic() {
-    let Some(context) = oxidnn_tests::gpu("parts_are_as_exact_as_scalar_arithmetic") else { return };
-    if context.info().compute_capability != (9, 0) {
-        return;
-    }
+    let Some(context) = oxidnn_tests::hopper("parts_are_as_exact_as_scalar_arithmetic") else { return };
     for k in [64i64, 1000, 4096] {
         let problem: MatmulProblem = format!("matmul:forward a=96x{k}:f32 b={k}x80:f32").parse().unwrap();
         let (a, b) = (scattered(96 * k, 1), scattered(k * 80, 2));

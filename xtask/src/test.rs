@@ -37,7 +37,7 @@ pub fn run(root: &Path, kernels: bool, simulates: bool) -> Result<()> {
     }
     let tests = process::run(&mut command);
     let onnx = crate::onnx::command(root).and_then(|mut runner| process::run(runner.env("OXIDNN_SKIPPED", &skipped)));
-    println!("skipped: no GPU: {} tests", names(&skipped).len());
+    println!("skipped: no GPU, or another than a test is for: {} tests", names(&skipped).len());
     if folder.is_some() {
         println!("no GPU here: {} tests ran on a simulated device", names(&simulated).len());
     }

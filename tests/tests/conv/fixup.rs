@@ -6,7 +6,7 @@ use oxidnn::driver::Graph;
 use oxidnn::operators::AnyProblem;
 use oxidnn::{Args, Context, Error, Plan, Policy, Stream, Tensor, Verdict, Workspace};
 use oxidnn_reference::Judge;
-use oxidnn_tests::{Fill, gpu};
+use oxidnn_tests::{Fill, hopper};
 
 /// The configs of both forms of `wgrad` for a problem.
 fn configs(context: &Context, problem: &ConvProblem) -> Vec<&'static str> {
@@ -68,10 +68,7 @@ fn garbage(context: &Context, stream: &Stream, plan: &Plan, seed: u8) -> Workspa
 /// Integers, so that every sum is exact: a part that is missing, added twice, or left from the run before shows.
 #[test]
 fn parts_of_every_cut_are_added() {
-    let Some(context) = gpu("parts_of_every_cut_are_added") else { return };
-    if context.info().compute_capability != (9, 0) {
-        return;
-    }
+    let Some(context) = hopper("parts_of_every_cut_are_added") else { return };
     let texts = [
         // Rows and columns with tails; several parts a tile, and parts of two tiles a worker.
         "conv:wgrad pad=1x1 x=8x72x16x16:bf16:nhwc dw=136x72x3x3:bf16:nhwc",
@@ -118,10 +115,7 @@ fn parts_of_every_cut_are_added() {
 /// its flags as it needs them every time.
 #[test]
 fn parts_are_added_in_the_same_order_in_every_run() {
-    let Some(context) = gpu("parts_are_added_in_the_same_order_in_every_run") else { return };
-    if context.info().compute_capability != (9, 0) {
-        return;
-    }
+    let Some(context) = hopper("parts_are_added_in_the_same_order_in_every_run") else { return };
     let problem: ConvProblem = "conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc dw=136x64x3x3:bf16:nhwc".parse().unwrap();
     let values = |i: u64, n: i64| Fill::Normal.values(n as usize, problem.x().dtype(), i);
     let (x, dy) = (values(1, problem.x().n_elems()), values(2, problem.y().n_elems()));
@@ -161,10 +155,7 @@ fn parts_are_added_in_the_same_order_in_every_run() {
 /// Few tiles, and whole tiles and shared ones, in equal parts and not: a tile that is left out, or computed twice, shows.
 #[test]
 fn tiles_are_shared() {
-    let Some(context) = gpu("tiles_are_shared") else { return };
-    if context.info().compute_capability != (9, 0) {
-        return;
-    }
+    let Some(context) = hopper("tiles_are_shared") else { return };
     for (text, kind) in [
         // As many tiles as groups: 38 are left of a round of 132 blocks, or of two rounds of 66 pairs of blocks.
         ("conv:fprop pad=1x2 groups=170 x=1x10880x2x5:bf16:nhwc w=21760x64x3x5:bf16:nhwc", "+last"),

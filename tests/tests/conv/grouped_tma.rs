@@ -5,7 +5,7 @@ use super::laws::{algorithms, dot, refuses_misaligned_addresses, run};
 use super::reference::{check_integers, named};
 use kernel_abi::ops::conv::{ConvPass, ConvProblem};
 use kernel_abi::{DType, Problem};
-use oxidnn_tests::{Fill, check, contexts, gpu, problems};
+use oxidnn_tests::{Fill, check, contexts, hopper, problems};
 
 const SHAPES: &[&str] = &[
     // Layers of networks: whole images beside each other, one image, tiles of columns.
@@ -110,10 +110,7 @@ fn passes_are_adjoints() {
 /// exactly, as they are of small integers.
 #[test]
 fn long_sums_repeat() {
-    let Some(context) = gpu("long_sums_repeat") else { return };
-    if context.info().compute_capability != (9, 0) {
-        return;
-    }
+    let Some(context) = hopper("long_sums_repeat") else { return };
     for text in [
         "conv:wgrad pad=1x1 stride=2x2 groups=32 x=32x256x56x56:bf16:nhwc dw=256x8x3x3:bf16:nhwc",
         "conv:wgrad pad=1x1 stride=2x2 groups=240 x=64x240x28x28:bf16:nhwc dw=240x1x3x3:bf16:nhwc",

@@ -4,7 +4,7 @@ use kernel_abi::ops::conv::{ConvDesc, ConvMode, ConvPass, ConvProblem};
 use kernel_abi::{DType, Problem, TensorDesc};
 use oxidnn::{Args, Context, Policy, Role, Verdict};
 use oxidnn_reference::Judge;
-use oxidnn_tests::{Fill, contexts, gpu, problems};
+use oxidnn_tests::{Fill, contexts, hopper, problems};
 use proptest::prelude::*;
 
 proptest! {
@@ -196,10 +196,7 @@ pub(super) fn run(context: &Context, algorithm: &str, problem: &ConvProblem, a: 
 /// Tensor maps need addresses that are multiples of 16 bytes, which only a run knows: refused, of a `fprop` of bf16 whose x and y
 /// fit tensors of `elements`.
 pub(super) fn refuses_misaligned_addresses(algorithm: &str, problem: &str, elements: u32) {
-    let Some(context) = gpu("misaligned_addresses_are_refused") else { return };
-    if context.info().compute_capability != (9, 0) {
-        return;
-    }
+    let Some(context) = hopper("misaligned_addresses_are_refused") else { return };
     let problem: ConvProblem = problem.parse().unwrap();
     let whole: TensorDesc = format!("{elements}:bf16").parse().unwrap();
     let stream = context.stream().unwrap();

@@ -4,14 +4,11 @@
 use super::laws::run;
 use kernel_abi::ops::conv::ConvProblem;
 use oxidnn_reference::Judge;
-use oxidnn_tests::{Fill, gpu};
+use oxidnn_tests::{Fill, hopper};
 
 /// Run after run exactly: what hardware or the simulator leaves open differs between them.
 fn repeats(kernel: &str, text: &str) {
-    let Some(context) = gpu(kernel) else { return };
-    if context.info().compute_capability != (9, 0) {
-        return;
-    }
+    let Some(context) = hopper(kernel) else { return };
     let problem: ConvProblem = text.parse().unwrap();
     let [a, b] = [problem.x(), problem.w()]
         .map(|desc| Fill::Integers { max: 2 }.values(desc.n_elems() as usize, desc.dtype(), desc.n_elems() as u64));

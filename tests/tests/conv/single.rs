@@ -4,7 +4,7 @@ use super::laws::{algorithms, dot, run};
 use super::reference::{any_pass, check_integers};
 use kernel_abi::DType;
 use kernel_abi::ops::conv::{ConvPass, ConvProblem};
-use oxidnn_tests::{Fill, check, contexts, gpu, problems};
+use oxidnn_tests::{Fill, check, contexts, gpu, hopper, problems};
 use proptest::prelude::*;
 
 proptest! {
@@ -165,10 +165,7 @@ fn bits_repeat() {
 /// f32 in bf16 parts, or in tf32 ones, is as exact as scalar f32, which the naive kernels are, against sums in f64.
 #[test]
 fn parts_are_as_exact_as_scalar_arithmetic() {
-    let Some(context) = gpu("parts_are_as_exact_as_scalar_arithmetic") else { return };
-    if context.info().compute_capability != (9, 0) {
-        return;
-    }
+    let Some(context) = hopper("parts_are_as_exact_as_scalar_arithmetic") else { return };
     for shape in [
         "pad=0x0 stride=1x1 x=2x64x13x11:f32:nhwc w=72x64x1x1:f32:nhwc",
         "pad=1x1 stride=1x1 x=2x64x13x11:f32:nhwc w=72x64x3x3:f32:nhwc",

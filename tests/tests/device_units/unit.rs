@@ -10,7 +10,6 @@ pub struct Unit {
     pub gpu: GpuContext,
     pub stream: GpuStream,
     modules: Vec<Module>,
-    hopper: bool,
 }
 
 static UNIT: OnceLock<Option<Unit>> = OnceLock::new();
@@ -28,19 +27,15 @@ pub fn unit(test: &str) -> Option<&'static Unit> {
             .map(|module| Module::load(&gpu, module.ptx().unwrap()).unwrap())
             .collect();
         let stream = GpuStream::new(&gpu).unwrap();
-        Some(Unit { gpu, stream, modules, hopper })
+        Some(Unit { gpu, stream, modules })
     });
     unit.as_ref()
 }
 
 /// [`unit`] for kernels that need Hopper.
 pub fn hopper_unit(test: &str) -> Option<&'static Unit> {
-    let unit = unit(test)?;
-    if !unit.hopper {
-        println!("skipped: no Hopper GPU: {test}");
-        return None;
-    }
-    Some(unit)
+    oxidnn_tests::hopper(test)?;
+    unit(test)
 }
 
 impl Unit {
