@@ -1,10 +1,10 @@
 //! Timing candidates on the device.
 //!
-//! Every candidate is run alone first. Those that are not far behind are then timed in rounds, each candidate once a
-//! round, so that all see the same clocks, and the median of the rounds counts; after a few, only those go on that may be
-//! the fastest within their workspace. On a GPU a candidate's turn is one replay of a CUDA graph of several calls: the
-//! host's time for a call is not the kernel's. The calls rotate through sets of operands that together do not fit into
-//! the second-level cache.
+//! Every candidate is run alone first. Those that are not far behind are then timed in rounds, forward and backward in
+//! turn, each candidate once a round, so that all see the same clocks, and the median of the rounds counts; after a few,
+//! only those go on that may be the fastest within their workspace. On a GPU a candidate's turn is one replay of a CUDA
+//! graph of several calls: the host's time for a call is not the kernel's. The calls rotate through sets of operands that
+//! together do not fit into the second-level cache.
 
 use super::find::Subject;
 use super::operands::Operands;
@@ -154,6 +154,8 @@ pub(super) fn run(
                 runner.times.push(us / runner.calls as f64);
             }
         }
+        // Every second round goes backward: near the limit of power a turn has the clocks that the one before has left.
+        runners.reverse();
     }
     tell(n_steps, FindStage::Done);
     for Runner { at, times, .. } in runners {
