@@ -1,6 +1,7 @@
 //! Launching unit kernels.
 
 use bytemuck::Pod;
+use oxidnn::Context;
 use oxidnn::driver::{DeviceMemory, GpuContext, GpuStream, Module};
 use oxidnn::launch::{KernelArg, LaunchConfig, launch_with_args};
 use std::sync::OnceLock;
@@ -16,7 +17,16 @@ static UNIT: OnceLock<Option<Unit>> = OnceLock::new();
 
 /// The first GPU; or None, after saying so, without one.
 pub fn unit(test: &str) -> Option<&'static Unit> {
-    let context = oxidnn_tests::gpu(test)?;
+    loaded(&oxidnn_tests::gpu(test)?)
+}
+
+/// [`unit`] for kernels that need Hopper.
+pub fn hopper_unit(test: &str) -> Option<&'static Unit> {
+    loaded(&oxidnn_tests::hopper(test)?)
+}
+
+/// The GPU with its kernels, which are loaded when they are first asked for.
+fn loaded(context: &Context) -> Option<&'static Unit> {
     let unit = UNIT.get_or_init(|| {
         let gpu = context.gpu_context()?.clone();
         // Kernels of an architecture with an `a` run on that one only.
@@ -30,12 +40,6 @@ pub fn unit(test: &str) -> Option<&'static Unit> {
         Some(Unit { gpu, stream, modules })
     });
     unit.as_ref()
-}
-
-/// [`unit`] for kernels that need Hopper.
-pub fn hopper_unit(test: &str) -> Option<&'static Unit> {
-    oxidnn_tests::hopper(test)?;
-    unit(test)
 }
 
 impl Unit {
