@@ -195,10 +195,10 @@ const CLOSEST: usize = 10;
 const ROUNDS: usize = 5;
 
 /// Times the candidates of both sides that may be the best again, in rounds, and puts them in order: a trial runs at the
-/// clocks that what was before it has left, and a GPU that was idle while kernels were loaded at higher ones.
+/// clocks that what was before it has left, and a GPU that was idle while kernels were loaded at higher ones. Both sides
+/// come as the searches give them, the best first.
 pub(crate) fn settle(sides: [&mut [Tried<'_>]; 2], sets: &[Set], clock: &Clock<'_>) -> Result<()> {
     let mut close = sides.map(|side| {
-        side.sort_by(|a, b| a.us.total_cmp(&b.us));
         let n = n_close(&side.iter().map(|tried| tried.us).collect::<Vec<_>>());
         &mut side[..n]
     });
