@@ -107,9 +107,9 @@ crate::abi_struct! {
         pub a_outer_batch: u32,
         /// 1 where the outer index is added to b's innermost batch coordinate, else 0.
         pub b_outer_batch: u32,
-        /// The logarithm of how many blocks of a cluster share b's tile, of kernels whose launches decide it. They are
-        /// neighbours along the rows; where the blocks of a cluster also have slices of the sums, those of the first
-        /// slice come first.
+        /// The logarithm of how many blocks of a cluster share b's tile (a's where b's part stays), of kernels whose
+        /// launches decide it. They are neighbours along the rows (the columns where b's part stays); where the blocks
+        /// of a cluster also have slices of the sums, those of the first slice come first.
         pub sharers_log2: u32,
         /// 1 where the bias belongs to rows of what is computed, as where that is the transpose of c.
         pub bias_along_rows: u32,

@@ -265,7 +265,7 @@ macro_rules! product {
                 b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate, commit = 0);
             let a = a + u64::from(PANEL_BYTES / 16);
             wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[1], a = a, a_step = $a_step, transpose_a = $a_mn,
-                b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate);
+                b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate, fence = 0);
         }
 
         #[inline(always)]

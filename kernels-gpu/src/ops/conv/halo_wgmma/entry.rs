@@ -75,10 +75,10 @@ macro_rules! element_type {
 /// 16 rows of 128 bytes (128 units).
 macro_rules! product {
     (@P256_C16 fprop, $this:ident, $dtype:ident) => {
-        product!(@positions 2, [0], 1, $this, $dtype, 128, false);
+        product!(@positions 2, [0 1], 1, $this, $dtype, 128, false);
     };
     (@P256_C16_RESIDENT fprop, $this:ident, $dtype:ident) => {
-        product!(@positions 4, [0 1 2], 3, $this, $dtype, 256, true);
+        product!(@positions 4, [0 1, 1 0, 2 0], 3, $this, $dtype, 256, true);
     };
     (@C64_P64 $($row:tt)*) => { product!(@of 32, 64, 64, 4, 64, 64, false, $($row)*); };
     (@C64_P256 $($row:tt)*) => { product!(@of 64, 128, 64, 4, 256, 128, false, $($row)*); };
@@ -121,7 +121,8 @@ macro_rules! product {
             }
         }
     };
-    (@positions $subtiles:tt, [$($i:tt)*], $last:tt, $this:ident, $dtype:ident, $positions:tt, $resident:tt) => {
+    // The parts but the last with what says whether to begin with a fence, and the last one, which ends the group.
+    (@positions $subtiles:tt, [$($i:tt $fence:tt),*], $last:tt, $this:ident, $dtype:ident, $positions:tt, $resident:tt) => {
         impl Product<8, $subtiles> for $this {
             const CHANNELS: u32 = 16;
             const DEPTH: u32 = 64;
@@ -136,10 +137,10 @@ macro_rules! product {
                 let of = |i: u32| positions + u64::from(i * (SUBTILE * position_bytes(Self::DEPTH) / 16));
                 $(
                     wgmma!(types = $dtype, n = 16, steps = 4, d = &mut d[$i], a = of($i), a_step = 2, b = filter,
-                        b_step = 2, accumulate = accumulate, commit = 0);
+                        b_step = 2, accumulate = accumulate, fence = $fence, commit = 0);
                 )*
                 wgmma!(types = $dtype, n = 16, steps = 4, d = &mut d[$last], a = of($last), a_step = 2, b = filter,
-                    b_step = 2, accumulate = accumulate);
+                    b_step = 2, accumulate = accumulate, fence = 0);
                 $( wgmma_wait!(d = &mut d[$i], registers = 8, pending = 1); )*
                 wgmma_wait!(d = &mut d[$last], registers = 8, pending = 1);
             }

@@ -283,8 +283,8 @@ macro_rules! product {
                     transpose_a = $a_mn, b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate,
                     commit = 0);
                 let a = a + u64::from(PANEL_BYTES / 16);
-                wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[1], a = a, a_step = $a_step,
-                    transpose_a = $a_mn, b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate);
+                wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[1], a = a, a_step = $a_step, transpose_a = $a_mn,
+                    b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate, fence = 0);
                 wgmma_wait!(d = &mut d[0], registers = $registers, pending = 1);
                 wgmma_wait!(d = &mut d[1], registers = $registers, pending = 1);
             }
@@ -300,7 +300,7 @@ macro_rules! product {
                 wgmma!(types = $dtype, n = $n, steps = 2, d = &mut d[0], a = a, a_step = 2, transpose_a = 0,
                     b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate, commit = 0);
                 wgmma!(types = $dtype, n = $n, steps = 2, d = &mut d[1], a = a_lower, a_step = 2, transpose_a = 0,
-                    b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate, commit = 0);
+                    b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate, commit = 0, fence = 0);
                 let step = u64::from($tile.a_panel_bytes() / 16);
                 let (a, a_lower, b) = (a + step, a_lower + step, b + u64::from(($b_half) / 16u32));
                 wgmma!(types = $dtype, n = $n, steps = 2, d = &mut d[0], a = a, a_step = 2, transpose_a = 0,

@@ -541,6 +541,8 @@ unsafe fn compute<F: Form, P: Product<R, S>, E: Half, const R: usize, const S: u
         products(&mut d, ring, 0);
         ring.advance();
     }
+    // The condition above hides from the assembler that all threads have the same.
+    [ring.stage, ring.parity] = [ring.stage, ring.parity].map(warp::uniform_register);
     let mut panel = panels.begin + tile.k_panels();
     while panel < panels.end {
         products(&mut d, ring, 1);

@@ -108,7 +108,7 @@ pub(super) unsafe fn leave<P: Tiled, const R: usize>(p: &MatmulTmaParams, d: &mu
         }
     } else if P::TILE.forms_clusters() && p.output == OUTPUT_CLUSTER {
         cluster_sum::add_up::<P, R>(p, d, out, stages);
-    } else if R >= 32 && p.output == OUTPUT_MAP && p.transposed == 0 && p.beta == 0.0 && !follows::<P, R>(p) {
+    } else if R >= 32 && p.output == OUTPUT_MAP && p.beta == 0.0 && !follows::<P, R>(p) {
         // One test and then straight on: with tests in between, the instructions that are jumped to come too late.
         if p.alpha != 1.0 {
             let mut i = 0;
@@ -117,15 +117,28 @@ pub(super) unsafe fn leave<P: Tiled, const R: usize>(p: &MatmulTmaParams, d: &mu
                 i += 1;
             }
         }
-        plain_panel::<P, R, 0>(p, d, out);
-        if R > 32 {
-            plain_panel::<P, R, 1>(p, d, out);
-        }
-        if R > 64 {
-            plain_panel::<P, R, 2>(p, d, out);
-        }
-        if R > 96 {
-            plain_panel::<P, R, 3>(p, d, out);
+        if p.transposed == 0 {
+            plain_panel::<P, R, 0>(p, d, out);
+            if R > 32 {
+                plain_panel::<P, R, 1>(p, d, out);
+            }
+            if R > 64 {
+                plain_panel::<P, R, 2>(p, d, out);
+            }
+            if R > 96 {
+                plain_panel::<P, R, 3>(p, d, out);
+            }
+        } else {
+            transposed_panel::<P, R, 0>(p, d, out);
+            if R > 32 {
+                transposed_panel::<P, R, 1>(p, d, out);
+            }
+            if R > 64 {
+                transposed_panel::<P, R, 2>(p, d, out);
+            }
+            if R > 96 {
+                transposed_panel::<P, R, 3>(p, d, out);
+            }
         }
     } else {
         panel::<P, R, 0>(p, d, out);
@@ -207,13 +220,60 @@ unsafe fn plain_panel<P: Tiled, const R: usize, const N: usize>(p: &MatmulTmaPar
 /// As [`leave`].
 #[inline(always)]
 unsafe fn plain_chunk<P: Tiled, const R: usize>(d: &[f32; R], out: &Out, buffer: u32, first: usize, j: usize) {
-    let pair = |i: usize| {
-        let at = 8 * (first + j) + 2 * i;
-        P::pack(*d.get_unchecked(at), *d.get_unchecked(at + 1))
-    };
     let (lane, row) = (out.thread % 32, out.thread % 16);
     let chunk = (2 * j as u32 + lane / 16) ^ (row % 8);
-    ldmatrix::store_x4(buffer + row * 128 + chunk * 16, [pair(0), pair(1), pair(2), pair(3)]);
+    ldmatrix::store_x4(buffer + row * 128 + chunk * 16, packed::<P, R>(d, first + j));
+}
+
+/// This thread's sums of columns `16 i` to `16 i + 15`, two of a row in each.
+#[inline(always)]
+unsafe fn packed<P: Tiled, const R: usize>(d: &[f32; R], i: usize) -> [u32; 4] {
+    let pair = |at: usize| P::pack(*d.get_unchecked(8 * i + at), *d.get_unchecked(8 * i + at + 1));
+    [pair(0), pair(2), pair(4), pair(6)]
+}
+
+/// Panel `N` of a consumer's sums, whose columns lie in c as rows: each row has sums of all warps, and one thread sends
+/// them all.
+///
+/// # Safety
+/// As [`leave`].
+#[inline(always)]
+unsafe fn transposed_panel<P: Tiled, const R: usize, const N: usize>(p: &MatmulTmaParams, d: &[f32; R], out: &Out) {
+    let col = out.first_col + P::TILE.panel_column(N as u32);
+    let buffer = buffer::<P, R, N>(out);
+    let warp = warp::uniform(out.thread / 32);
+    let leads = warp == 0 && warp::elect();
+    if leads {
+        wait_for_buffer::<P, R>();
+    }
+    sync_named(out.barrier(), WARPGROUP);
+    let first = P::TILE.panel_column(N as u32) as usize / 16;
+    let chunk =
+        |j| ldmatrix::store_x4_transposed(buffer + transposed_at(out, j), packed::<P, R>(d, first + j as usize));
+    chunk(0);
+    chunk(1);
+    chunk(2);
+    chunk(3);
+    fence_proxy_async_shared();
+    sync_named(out.barrier(), WARPGROUP);
+    if leads {
+        if col < p.gemm_n && out.first_row < p.gemm_m {
+            let [inner, middle, outer] = out.batch;
+            tma::store_5d(out.map, buffer, [out.first_row as i32, col as i32, inner, middle, outer]);
+        }
+        // Also where nothing was stored: the wait counts groups.
+        tma::commit_group();
+    }
+}
+
+/// Where this thread's part of columns `16 j` to `16 j + 15` goes in a panel whose rows they are: in each of these, a
+/// warp's 16 rows of the tile are two chunks.
+#[inline(always)]
+fn transposed_at(out: &Out, j: u32) -> u32 {
+    let (warp, lane) = (out.thread / 32, out.thread % 32);
+    let row = 16 * j + lane / 16 * 8 + lane % 8;
+    let chunk = (2 * warp + lane / 8 % 2) ^ (row % 8);
+    row * 128 + chunk * 16
 }
 
 /// Stores the sums of panel `N` as they are into their slice's part of the workspace.
@@ -366,13 +426,10 @@ unsafe fn chunk<P: Tiled, const R: usize, const N: usize, const J: usize>(
         }
     }
     let packed = [P::pack(v[0], v[1]), P::pack(v[2], v[3]), P::pack(v[4], v[5]), P::pack(v[6], v[7])];
-    let (warp, lane) = (out.thread / 32, out.thread % 32);
     if p.transposed != 0 {
-        // Rows of the panel are columns of c. Each matrix goes to 8 of them, at the warp's 16 rows of c: two chunks.
-        let row = 16 * J as u32 + lane / 16 * 8 + lane % 8;
-        let chunk = (2 * warp + lane / 8 % 2) ^ (row % 8);
-        ldmatrix::store_x4_transposed(buffer + row * 128 + chunk * 16, packed);
+        ldmatrix::store_x4_transposed(buffer + transposed_at(out, J as u32), packed);
     } else {
+        let (warp, lane) = (out.thread / 32, out.thread % 32);
         // Each lane addresses one row of the 16 that the warp writes at a time, and 16 bytes of two.
         let row = 16 * warp + lane % 16;
         let chunk = (2 * J as u32 + lane / 16) ^ (row % 8);

@@ -9,12 +9,13 @@
 //! their way out, a full and an empty barrier a stage, and the queue of drawn numbers.
 //!
 //! Two or four blocks of a cluster may be neighbours along the rows, which need the same tile of b. Each loads a part of
-//! it into all of them, and a stage is free when the consumers of all have read it. Blocks of a cluster may also have a
-//! slice each of the same tile; both together, sharers of a slice follow each other.
+//! it into all of them, and a stage is free when the consumers of all have read it. Two blocks which keep their part of b
+//! are neighbours along the columns instead, and share a's tiles. Blocks of a cluster may also have a slice each of the
+//! same tile; both together, sharers of a slice follow each other.
 //!
-//! All tiles lie in the 128-byte swizzle. Where k is contiguous, a stage's tile is `[mn][64 k]`; where it is the other
-//! dimension, panels of `[k][64 mn]`, which the product reads transposed. Copies clip at the matrices' ends: outside
-//! reads as zero and is not written, so tails in M, N and K need no code.
+//! Tiles lie in the 128-byte swizzle, except what stays of b (`resident`). Where k is contiguous, a stage's tile is
+//! `[mn][64 k]`; where it is the other dimension, panels of `[k][64 mn]`, which the product reads transposed. Copies clip
+//! at the matrices' ends: outside reads as zero and is not written, so tails in M, N and K need no code.
 
 mod cluster_sum;
 mod epilogue;

@@ -1,7 +1,8 @@
 //! Blocks whose part of b stays in shared memory: all blocks of k of its columns.
 //!
-//! They have the same columns all along, and a's tiles come in stages of their own, of which more fit then. Where n is
-//! contiguous, b lies in panels of 32 columns, in the 64-byte swizzle, so that those of 160 columns are whole.
+//! They have the same columns all along, and a's tiles come in stages of their own, of which more fit then. Two blocks of
+//! a cluster may have neighbouring columns: each loads half of the rows of a's tiles into both. Where n is contiguous, b
+//! lies in panels of 32 columns, in the 64-byte swizzle, so that those of 160 columns are whole.
 
 use super::{Product, ROW_BYTES, Ring, SWIZZLE_PERIOD, Units, for_each_box};
 use cuda_std::tma::{self, MapAddress};
