@@ -34,7 +34,7 @@ use kernel_abi::tickets::{self, TicketsParam};
 use launch::{Layout, Step, TmaLaunch, partial_bytes};
 use maps::{InputMap, Maps};
 use model::Work;
-use offer::{offered, suits, whole};
+use offer::{may_exchange, offered, suits, whole};
 use std::cmp::Ordering;
 use variants::{KERNELS, Split, Way};
 
@@ -102,10 +102,10 @@ impl Product {
     }
 
     /// What a tile computes: narrow ones, and those of few rows, take that side of c as their columns with which there are
-    /// fewer of them, and otherwise, as the others, that along which c is contiguous.
-    fn maps(&self, tile: MatmulTile) -> Option<&Maps> {
+    /// fewer of them, and otherwise, as the others, that along which c is contiguous; or the other one if `exchanged`.
+    fn maps(&self, tile: MatmulTile, exchanged: bool) -> Option<&Maps> {
         let Some(transpose) = &self.transpose else {
-            return Some(&self.maps).filter(|_| !takes_shorter_side(tile));
+            return Some(&self.maps).filter(|_| !takes_shorter_side(tile) && !exchanged);
         };
         let (m, n) = (self.maps.gemm_m, self.maps.gemm_n);
         let n_tiles = |m: u32, n: u32| tile.n_tiles(0, [m.into(), n.into(), 1]);
@@ -114,7 +114,7 @@ impl Product {
             Ordering::Greater if takes_shorter_side(tile) => true,
             _ => self.transpose_is_contiguous,
         };
-        Some(if exchanges { transpose } else { &self.maps })
+        Some(if exchanges != exchanged { transpose } else { &self.maps })
     }
 
     /// Whether the product or its transpose can be computed with its epilogue.
@@ -133,43 +133,44 @@ impl Product {
     pub(in crate::ops) fn configs(&self, context: &Context) -> Vec<Config> {
         let n_units = context.info().n_units as u64;
         let mut configs = Vec::new();
-        for row in KERNELS.iter().filter(|row| row.dtype == self.dtype) {
-            let Some(maps) = self.maps(row.tile) else { continue };
-            if (row.a, row.b) == (maps.a.major, maps.b.major) && suits(row.tile, maps, n_units) {
-                let estimate_us = |way| work(maps, row.tile, way, self.operand_bytes, context).estimate_us();
-                match &self.epilogue {
-                    None => configs.extend(offered(row, estimate_us, maps)),
-                    // Whole sums alone meet their epilogue.
-                    Some(epilogue)
-                        if row.tile.has_epilogues() && epilogue::check(epilogue, self.dtype, maps).is_ok() =>
-                    {
-                        configs.extend(whole(row));
-                    }
-                    Some(_) => {}
-                }
+        let rows = KERNELS.iter().filter(|row| row.dtype == self.dtype);
+        for (row, exchanged) in rows.flat_map(|row| [(row, false), (row, true)]) {
+            let Some(maps) = self.maps(row.tile, exchanged) else { continue };
+            let suits = suits(row.tile, maps, n_units) && (!exchanged || may_exchange(row.tile));
+            if !suits || (row.a, row.b) != (maps.a.major, maps.b.major) {
+                continue;
             }
+            configs.extend(match &self.epilogue {
+                None if exchanged => whole(row, true),
+                None => offered(row, |way| work(maps, row.tile, way, self.operand_bytes, context).estimate_us(), maps),
+                // Whole sums alone meet their epilogue.
+                Some(epilogue) if row.tile.has_epilogues() && epilogue::check(epilogue, self.dtype, maps).is_ok() => {
+                    whole(row, exchanged)
+                }
+                Some(_) => Vec::new(),
+            });
         }
         configs
     }
 
     pub(in crate::ops) fn workspace_bytes(&self, config: Config) -> u64 {
         let (row, way) = variants::chosen(config);
-        self.maps(row.tile).map_or(0, |maps| layout(maps, row.tile, way).bytes)
+        self.maps(row.tile, way.exchanged).map_or(0, |maps| layout(maps, row.tile, way).bytes)
     }
 
     pub(in crate::ops) fn estimate_us(&self, config: Config, context: &Context) -> f64 {
         let (row, way) = variants::chosen(config);
         let estimate = |maps| work(maps, row.tile, way, self.operand_bytes, context).estimate_us();
-        self.maps(row.tile).map_or(f64::INFINITY, estimate)
+        self.maps(row.tile, way.exchanged).map_or(f64::INFINITY, estimate)
     }
 
     /// The launches of a config.
     pub(in crate::ops) fn prepare(self, config: Config, context: &Context) -> Result<TmaLaunch, Error> {
         let (row, way) = variants::chosen(config);
         let (tile, dtype, split) = (row.tile, self.dtype, way.split);
-        let exchanged = self.maps(tile).is_some_and(|maps| maps.exchanged);
+        let is_transpose = self.maps(tile, way.exchanged).is_some_and(|maps| maps.exchanged);
         let maps = match self.transpose {
-            Some(transpose) if exchanged => transpose,
+            Some(transpose) if is_transpose => transpose,
             _ => self.maps,
         };
         let function = context.function(row.symbol)?;
@@ -292,10 +293,11 @@ fn params(maps: &Maps, tile: MatmulTile, way: Way, n_clusters: u32) -> MatmulTma
         gemm_k: maps.gemm_k,
         n_batch: maps.n_batch(),
         batch_dims: maps.batch_dims,
-        raster_rows: if tile.has_resident_b() || keeps_b(maps) {
-            1
-        } else {
-            raster_rows(tile, way.sharers_log2, n_clusters)
+        raster_rows: match kept(maps) {
+            _ if tile.has_resident_b() => 1,
+            Some(Kept::B) => 1,
+            Some(Kept::A) => maps.gemm_m.div_ceil(tile.gemm_m),
+            None => raster_rows(tile, way.sharers_log2, n_clusters),
         },
         a_batch_steps: maps.a.batch_steps,
         alpha: 1.0,
@@ -361,12 +363,21 @@ fn pack_step(params: &MatmulPackParams, context: &Context) -> Result<Step, Error
     })
 }
 
-/// Whether all of b stays in the second-level cache beside what comes and goes, and a is what is long: then tiles are
-/// walked row by row. Neighbours need the same rows of a at the same time, and have one request between them.
-fn keeps_b(maps: &Maps) -> bool {
+/// An operand all of which stays in the second-level cache beside what comes and goes, where the other is what is long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    /// Tiles are walked column by column.
+    A,
+    /// Tiles are walked row by row: neighbours need the same rows of a at the same time, and have one request between them.
+    B,
+}
+
+/// Which operand stays.
+fn kept(maps: &Maps) -> Option<Kept> {
     const KEPT_BYTES: u64 = 16 << 20;
-    let b_bytes = u64::from(maps.gemm_n) * u64::from(maps.gemm_k) * 2;
-    maps.n_batch() == 1 && maps.gemm_m >= maps.gemm_n && b_bytes <= KEPT_BYTES
+    let bytes = |side: u32| u64::from(side) * u64::from(maps.gemm_k) * 2;
+    let (shorter, kept) = if maps.gemm_m < maps.gemm_n { (maps.gemm_m, Kept::A) } else { (maps.gemm_n, Kept::B) };
+    (maps.n_batch() == 1 && bytes(shorter) <= KEPT_BYTES).then_some(kept)
 }
 
 /// How many rows of tiles, or of so many that share b's, to walk together: the count for which the clusters under way at
@@ -390,13 +401,13 @@ mod tests {
     }
 
     #[test]
-    fn tiles_go_row_by_row_where_b_stays_in_the_cache() {
-        let keeps = |text: &str| keeps_b(&Maps::of(&format!("matmul:forward {text}").parse().unwrap(), false).unwrap());
-        assert!(keeps("a=48000x1024:bf16 b=1024x3072:bf16"));
-        // 32 MiB; the longer side are the columns; and other columns for every matrix.
-        assert!(!keeps("a=8192x4096:bf16 b=4096x4096:bf16"));
-        assert!(!keeps("a=512x1024:bf16 b=1024x784:bf16"));
-        assert!(!keeps("a=4x512x256:bf16 b=4x256x128:bf16"));
+    fn the_long_operand_is_walked_where_the_other_stays_in_the_cache() {
+        let kept = |text: &str| kept(&Maps::of(&format!("matmul:forward {text}").parse().unwrap(), false).unwrap());
+        assert_eq!(kept("a=48000x1024:bf16 b=1024x3072:bf16"), Some(Kept::B));
+        assert_eq!(kept("a=3072x1024:bf16 b=1024x48000:bf16"), Some(Kept::A));
+        // 32 MiB, and other columns for every matrix.
+        assert_eq!(kept("a=8192x4096:bf16 b=4096x4096:bf16"), None);
+        assert_eq!(kept("a=4x512x256:bf16 b=4x256x128:bf16"), None);
     }
 
     #[test]
@@ -429,11 +440,27 @@ mod tests {
     fn narrow_tiles_take_the_shorter_side_as_columns() {
         let exchanged = |text: &str, tile| {
             let product = Product::of(&format!("matmul:forward {text}").parse().unwrap()).unwrap();
-            product.maps(tile).unwrap().exchanged
+            product.maps(tile, false).unwrap().exchanged
         };
         assert!(exchanged("a=16x64:bf16 b=64x4096:bf16", TILE_128X16));
         assert!(!exchanged("a=16x64:bf16 b=64x4096:bf16", TILE_128X256));
         assert!(!exchanged("a=4096x64:bf16 b=64x16:bf16", TILE_128X16));
         assert!(exchanged("a=64x32:bf16 b=32x128:bf16 c=64x128:bf16:s1x64", TILE_128X128));
+    }
+
+    /// Either side of c is the columns of tiles whose consumers take turns, and of no others.
+    #[test]
+    fn both_sides_are_offered_to_consumers_that_take_turns() {
+        let context = Context::described(crate::DeviceInfo::h200());
+        let problem = "matmul:forward a=48000x1536:bf16 b=1536x1024:bf16".parse().unwrap();
+        let product = Product::of(&problem).unwrap();
+        let offered: Vec<_> = product.configs(&context).into_iter().map(variants::chosen).collect();
+        assert!(offered.iter().any(|(_, way)| way.exchanged));
+        for (row, way) in offered {
+            let maps = product.maps(row.tile, way.exchanged).unwrap();
+            assert_eq!((row.a, row.b), (maps.a.major, maps.b.major));
+            assert_eq!(maps.exchanged, way.exchanged);
+            assert!(!way.exchanged || row.tile.in_turns, "{}", row.symbol);
+        }
     }
 }

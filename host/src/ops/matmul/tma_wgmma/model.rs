@@ -144,6 +144,7 @@ mod tests {
     use super::*;
     use kernel_abi::ops::matmul::{
         TILE_64X64, TILE_128X16, TILE_128X64, TILE_128X128, TILE_128X256, TILE_128X256_C2, TILE_192X192,
+        TURNS_128X192_C2,
     };
 
     fn work(tile: MatmulTile, way: Way, [m, n, k]: [u64; 3]) -> Work {
@@ -183,6 +184,13 @@ mod tests {
         assert!(us(TILE_192X192, [2304, 2304, 4096]) > us(TILE_128X256, [1408, 3072, 4096]));
         // Half of the rows are half of a block's products, where all tiles are at work at once.
         assert!(us(TILE_64X64, [512, 512, 1024]) < us(TILE_128X64, [512, 512, 1024]));
+    }
+
+    /// 1024 / 192 is 5.3, 48000 / 192 is 250.
+    #[test]
+    fn the_side_that_tiles_fill_is_better_their_columns() {
+        let us = |size| work(TURNS_128X192_C2, Way::PLAIN, size).estimate_us();
+        assert!(us([1024, 48000, 1536]) < 0.95 * us([48000, 1024, 1536]));
     }
 
     #[test]

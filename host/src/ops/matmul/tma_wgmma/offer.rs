@@ -76,12 +76,19 @@ fn may_stay(tile: MatmulTile, maps: &Maps) -> bool {
         && maps.outer.batches == [false; 2]
 }
 
-/// The configs of a kernel that are offered: whole sums, and the best ones of each other kind.
+/// Whether a tile is offered with either side of c as its columns: where consumers take turns, results of either
+/// orientation go out beside products, and fewer tiles are left over along one side than along the other.
+pub(super) fn may_exchange(tile: MatmulTile) -> bool {
+    tile.in_turns && !tile.has_resident_b()
+}
+
+/// The configs of a kernel that are offered with the side of c that its tiles take by themselves: whole sums, and the best
+/// ones of each other kind.
 pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps) -> Vec<Config> {
     let k_blocks = maps.gemm_k.div_ceil(row.tile.gemm_k);
     let best = |kind: fn(Way) -> bool, n: usize| {
         let able = |variant: &&Variant| {
-            let Way { split, sharers_log2 } = variant.way;
+            let Way { split, sharers_log2, .. } = variant.way;
             let slices = split.n_slices();
             kind(variant.way)
                 && (slices == 1 || slices * MIN_SLICE_BLOCKS <= k_blocks)
@@ -98,13 +105,14 @@ pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps) 
             let [_, columns] = row.tile.shared_tile(way.sharers_log2);
             let is_alone = way.sharers_log2 == 0;
             way.split == Split::Whole
+                && !way.exchanged
                 && way.sharers_log2 <= SHARERS_OF_A_LOG2
                 && (is_alone || maps.gemm_n > columns - row.tile.gemm_n)
         };
         let variants = row.variants.iter().filter(|variant| has_columns(variant.way));
         return variants.map(|variant| Config(variant.name)).collect();
     }
-    let mut configs = whole(row);
+    let mut configs = whole(row, false);
     if row.tile.in_turns || row.tile.draws {
         // Blocks have several tiles each, as `suits` says.
         return configs;
@@ -119,8 +127,8 @@ pub(super) fn offered(row: &Row, estimate_us: impl Fn(Way) -> f64, maps: &Maps) 
 }
 
 /// The configs that compute whole sums, and share no more than the kernel has them share.
-pub(super) fn whole(row: &Row) -> Vec<Config> {
-    let able = |variant: &&Variant| variant.way == Way::PLAIN;
+pub(super) fn whole(row: &Row, exchanged: bool) -> Vec<Config> {
+    let able = |variant: &&Variant| variant.way == Way { exchanged, ..Way::PLAIN };
     row.variants.iter().filter(able).map(|variant| Config(variant.name)).collect()
 }
 

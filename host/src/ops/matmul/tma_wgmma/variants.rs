@@ -56,11 +56,13 @@ pub(in crate::ops::matmul) struct Way {
     /// The logarithm of how many blocks, neighbours along the rows, share b's tile, or of neighbours along the columns a's
     /// where b stays; 0 where the kernel decides.
     pub(in crate::ops::matmul) sharers_log2: u32,
+    /// Whether c's other side is the tiles' columns than the one that such tiles take by themselves.
+    pub(in crate::ops::matmul) exchanged: bool,
 }
 
 impl Way {
     /// Each block by itself, unless the kernel has them share.
-    pub(in crate::ops::matmul) const PLAIN: Self = Way { split: Split::Whole, sharers_log2: 0 };
+    pub(in crate::ops::matmul) const PLAIN: Self = Way { split: Split::Whole, sharers_log2: 0, exchanged: false };
 
     /// Blocks that share a tile of an operand.
     pub(in crate::ops::matmul) fn sharers(self, tile: MatmulTile) -> u32 {
@@ -103,6 +105,10 @@ macro_rules! variants {
     ($symbol:ident; $($cluster:literal)*; $($slices:literal)*; $(($sharers:literal, $log2:literal; $($both:literal)*; $($parts:literal)*))*) => {
         &[
             Variant { name: stringify!($symbol), way: Way::PLAIN },
+            Variant {
+                name: concat!(stringify!($symbol), "+exchanged"),
+                way: Way { exchanged: true, ..Way::PLAIN },
+            },
             $(Variant {
                 name: concat!(stringify!($symbol), "+cluster", $cluster),
                 way: Way { split: Split::Cluster($cluster), ..Way::PLAIN },
@@ -118,11 +124,11 @@ macro_rules! variants {
                 },
                 $(Variant {
                     name: concat!(stringify!($symbol), "+share", $sharers, "+cluster", $both),
-                    way: Way { split: Split::Cluster($both), sharers_log2: $log2 },
+                    way: Way { split: Split::Cluster($both), sharers_log2: $log2, ..Way::PLAIN },
                 },)*
                 $(Variant {
                     name: concat!(stringify!($symbol), "+share", $sharers, "+split", $parts),
-                    way: Way { split: Split::Workspace($parts), sharers_log2: $log2 },
+                    way: Way { split: Split::Workspace($parts), sharers_log2: $log2, ..Way::PLAIN },
                 },)*
             )*
         ]
