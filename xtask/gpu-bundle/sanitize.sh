@@ -116,6 +116,8 @@ matmul160turns_forward_tma_wgmma_bf16f32bf16_128x160x64_s4_c2_nt_sm90 | matmul:f
 matmul160resident_forward_tma_wgmma_bf16f32bf16_128x160x64_s6_nt_sm90+share2 | matmul:forward trans=nt a=35000x72:bf16 b=304x72:bf16
 matmul160resident_forward_tma_wgmma_f16f32f16_128x160x64_s6_nn_sm90 | matmul:forward a=68000x136:f16 b=136x152:f16
 matmul192turns_forward_tma_wgmma_bf16f32bf16_128x192x64_s5_c2_nn_sm90 | matmul:forward a=1700x72:bf16 b=72x1800:bf16
+matmul192turns_forward_tma_wgmma_f16f32f16_128x192x64_s5_c2_tt_sm90+exchanged | matmul:forward a=1700x72:f16 b=72x1800:f16
+matmul160turns_forward_tma_wgmma_bf16f32bf16_128x160x64_s5_c2_nt_sm90+exchanged | matmul:forward trans=nt a=1500x72:bf16 b=1800x72:bf16
 matmul128draws_forward_tma_wgmma_bf16f32bf16_128x128x64_s6_nt_sm90 | matmul:forward trans=nt a=60000x72:bf16 b=200x72:bf16
 matmul64draws_forward_tma_wgmma_bf16f32bf16_128x64x64_s8_nt_sm90 | matmul:forward trans=nt a=110000x136:bf16 b=40x136:bf16
 ffma | matmul:forward a=130x201:f32 b=201x137:f32
