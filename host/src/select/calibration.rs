@@ -147,10 +147,12 @@ fn kind_and_place(problem: &str) -> (String, Vec<f64>) {
 
 /// What measurements say of the estimates for one problem.
 pub(super) struct Correction {
+    itself: f64,
+    problem: String,
     /// Those of its GPU.
     own: Near,
-    /// Those of the others.
-    others: Vec<Near>,
+    /// Those of the others, read where a candidate needs them.
+    others: OnceLock<Vec<Near>>,
 }
 
 impl Correction {
@@ -161,27 +163,37 @@ impl Correction {
 
     /// The same, with a weight of its own for measurements of the problem itself.
     fn weighing(file: usize, itself: f64, problem: &str) -> Self {
-        let near = |file| Near::weighing(file, itself, problem);
-        Correction { own: near(file), others: (0..FILES.len()).filter(|&other| other != file).map(near).collect() }
+        let own = Near::weighing(file, itself, problem);
+        Correction { itself, problem: problem.to_owned(), own, others: OnceLock::new() }
     }
 
-    /// The factor of a candidate's estimate. One that was not measured around here is taken to be as far off as on
-    /// another GPU, and no less than the others are here, or it would be chosen for what is known of them.
+    fn others(&self) -> &[Near] {
+        let near = |file| Near::weighing(file, self.itself, &self.problem);
+        self.others.get_or_init(|| (0..FILES.len()).filter(|&file| file != self.own.file).map(near).collect())
+    }
+
+    /// The factor of a candidate's estimate. One that was not measured around here is taken to be as far off as its median
+    /// on this GPU, where the file is the first and has it, else as on another GPU; and no less than the others are here,
+    /// or it would be chosen for what is known of them.
     pub(super) fn factor(&self, algorithm: &str, config: &str) -> f64 {
         self.error(algorithm, config).exp().clamp(1.0 / MOST, MOST)
     }
 
     /// Its logarithm.
     fn error(&self, algorithm: &str, config: &str) -> f64 {
-        let measured = |near: &Near| near.error(algorithm, config);
-        if let Some(error) = measured(&self.own) {
-            return error;
-        }
-        // The first file says more about what it has than another.
-        let own = self.own.common(algorithm, config).filter(|_| self.own.file == 0);
-        let elsewhere = || self.others.iter().find_map(measured);
-        let common = || self.others.iter().find_map(|near| Some(near.common(algorithm, config)?.max(near.optimism)));
-        own.or_else(elsewhere).or_else(common).unwrap_or(0.0).max(self.own.optimism)
+        let error = match self.own.errors(algorithm, config) {
+            Some((Some(error), _)) => return error,
+            // The first file says more about what it has than another.
+            Some((None, common)) if self.own.file == 0 => common,
+            _ => {
+                let of = |near: &Near| {
+                    let (error, common) = near.errors(algorithm, config)?;
+                    Some(error.unwrap_or_else(|| common.max(near.optimism)))
+                };
+                self.others().iter().find_map(of).unwrap_or(0.0)
+            }
+        };
+        error.max(self.own.optimism)
     }
 }
 
@@ -216,16 +228,11 @@ impl Near {
         Near { file, sums, optimism }
     }
 
-    /// The mean error of a candidate that was measured around here.
-    fn error(&self, algorithm: &str, config: &str) -> Option<f64> {
+    /// The mean error of a candidate around here, if it was measured here, and its median one, if it was anywhere.
+    fn errors(&self, algorithm: &str, config: &str) -> Option<(Option<f64>, f64)> {
         let (candidate, common) = table(self.file).common_error(algorithm, config)?;
-        let (weights, errors) = self.sums.get(&candidate)?;
-        Some((errors + COMMON * common) / (weights + COMMON))
-    }
-
-    /// The median error of a candidate that was measured anywhere on this GPU.
-    fn common(&self, algorithm: &str, config: &str) -> Option<f64> {
-        Some(table(self.file).common_error(algorithm, config)?.1)
+        let mean = |(weights, errors): &(f64, f64)| (errors + COMMON * common) / (weights + COMMON);
+        Some((self.sums.get(&candidate).map(mean), common))
     }
 }
 
@@ -307,7 +314,7 @@ mod tests {
             let lines: Vec<&str> = text.lines().collect();
             let at = lines.iter().position(is_of).unwrap();
             let problem = lines[..at].iter().rfind(|line| !line.starts_with('\t')).unwrap();
-            let there = Near::weighing(1, ITSELF, problem).error(algorithm, config).unwrap();
+            let there = Near::weighing(1, ITSELF, problem).errors(algorithm, config).unwrap().0.unwrap();
             let here = Correction::of("NVIDIA H200", problem);
             assert_eq!(here.error(algorithm, config), there.max(here.own.optimism), "{problem}: {name}");
             n += 1;

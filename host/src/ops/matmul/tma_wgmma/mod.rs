@@ -134,10 +134,10 @@ impl Product {
         let n_units = context.info().n_units as u64;
         let mut configs = Vec::new();
         let rows = KERNELS.iter().filter(|row| row.dtype == self.dtype);
-        for (row, exchanged) in rows.flat_map(|row| [(row, false), (row, true)]) {
+        let either_way = rows.flat_map(|row| [(row, false), (row, true)]);
+        for (row, exchanged) in either_way.filter(|(row, exchanged)| !exchanged || may_exchange(row.tile)) {
             let Some(maps) = self.maps(row.tile, exchanged) else { continue };
-            let suits = suits(row.tile, maps, n_units) && (!exchanged || may_exchange(row.tile));
-            if !suits || (row.a, row.b) != (maps.a.major, maps.b.major) {
+            if (row.a, row.b) != (maps.a.major, maps.b.major) || !suits(row.tile, maps, n_units) {
                 continue;
             }
             configs.extend(match &self.epilogue {
