@@ -262,6 +262,10 @@ impl Cut {
         // As even as there are slices.
         let slice_channels = vectors.div_ceil(slices) * vector_elems(problem);
         let slices = share.channels.div_ceil(slice_channels);
+        let filled = row.lanes * vector_elems(problem);
+        if !row.lanes.is_power_of_two() && slice_channels != filled {
+            return Err(Refusal::new(format!("takes slices of {filled} channels, given {slice_channels}")));
+        }
         let rows = chunk_rows(row.lanes, row.passes);
         let n_chunks = share.positions.div_ceil(rows);
         let blocks = (units / slices).min(n_chunks);

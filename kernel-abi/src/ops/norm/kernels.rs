@@ -242,10 +242,13 @@ macro_rules! norm_resident_kernels {
         $callback! {
             (norm_forward_resident_channels_f32_l8, forward, f32, 8, 2),
             (norm_forward_resident_channels_f32_l16, forward, f32, 16, 4),
+            (norm_forward_resident_channels_f32_l18, forward, f32, 18, 4),
             (norm_forward_resident_channels_f16_l8, forward, f16, 8, 2),
             (norm_forward_resident_channels_f16_l16, forward, f16, 16, 4),
+            (norm_forward_resident_channels_f16_l18, forward, f16, 18, 4),
             (norm_forward_resident_channels_bf16_l8, forward, bf16, 8, 2),
             (norm_forward_resident_channels_bf16_l16, forward, bf16, 16, 4),
+            (norm_forward_resident_channels_bf16_l18, forward, bf16, 18, 4),
             (norm_backward_resident_channels_f32_l8, backward, f32, 8, 1),
             (norm_backward_resident_channels_f32_l16, backward, f32, 16, 1),
             (norm_backward_resident_channels_f16_l8, backward, f16, 8, 1),

@@ -20,12 +20,14 @@ pub const STAGE_ALIGN: u32 = 128;
 /// Numbers a slice's blocks count with: places that were given away, and blocks that are done.
 pub const COUNTERS: u32 = 2;
 
-/// Positions of a chunk, where `lanes` threads stand beside each other along channels and each has `passes` vectors.
+/// Positions of a chunk, where `lanes` threads stand beside each other along channels and each has `passes` vectors. The
+/// last threads have none where rows do not come out even.
 pub const fn chunk_rows(lanes: u32, passes: u32) -> u32 {
     CONSUMERS / lanes * passes
 }
 
-/// Numbers in shared memory with which sums are added up: two of each channel and warp.
+/// Numbers in shared memory with which sums are added up: two of each channel and warp, or one of each channel and row
+/// where these are not parts of warps.
 pub const fn sum_words(lanes: u32) -> u32 {
     // Vectors of 16 bits have most channels.
     2 * (CONSUMERS / 32) * lanes * 8

@@ -34,7 +34,7 @@ use cuda_std::tma::{self, MapAddress};
 use cuda_std::{atomics, mbarrier, shared, warp};
 use kernel_abi::ops::norm::channelwise::tensor;
 use kernel_abi::ops::norm::resident_channels::{
-    CONSUMERS, COUNTERS, MAPS, ResidentChannelsParams, VECTOR_BYTES, chunk_rows,
+    CONSUMERS, COUNTERS, MAPS, ResidentChannelsParams, VECTOR_BYTES, chunk_rows, sum_words,
 };
 use ring::{Block, NO_CHUNK, Parities, bring};
 
@@ -156,7 +156,9 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
             row,
             channel,
             own_channel: b.own_channel(channel),
-            there: channel < b.p.slice_channels && b.slice * b.p.slice_channels + channel < b.p.channels.share.channels,
+            there: row < Self::ROWS
+                && channel < b.p.slice_channels
+                && b.slice * b.p.slice_channels + channel < b.p.channels.share.channels,
             at: row * row_bytes + column * VECTOR_BYTES,
             step: Self::ROWS * row_bytes,
         }
@@ -253,27 +255,13 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
             }
             (k, stage) = (k + 1, if stage + 1 == b.p.n_stages { 0 } else { stage + 1 });
         }
-        let [first, second] = &sums;
-        self.add_up_warp(shared.sums, first, second);
         if b.block == 0 && self.thread < COUNTERS {
             *(b.p.counters as *mut u32).add((b.slice * COUNTERS + self.thread) as usize) = 0;
         }
-        sync_named(MEET, CONSUMERS);
+        let sums = self.add_up(b, shared.sums, &sums);
         if self.thread < b.p.own_channels {
-            let [mut first, mut second] = [0.0f32; 2];
-            let mut channel = self.thread;
-            while channel < b.p.slice_channels {
-                let mut warp = 0;
-                while warp < WARPS {
-                    let at = shared.sums.add((warp * 2 * Self::CHANNELS + channel) as usize);
-                    first += *at;
-                    second += *at.add(Self::CHANNELS as usize);
-                    warp += 1;
-                }
-                channel += b.p.own_channels;
-            }
             let origin = if P::BACKWARD { 0.0 } else { *shared.of_channels.add(self.thread as usize) };
-            let part = P::part(b.p.positions_of(b.block, b.rows) as f32, origin, [first, second]);
+            let part = P::part(b.p.positions_of(b.block, b.rows) as f32, origin, sums);
             *((Self::part(b, b.block) + u64::from(self.thread) * 8) as *mut X2<f32>) = X2(part);
         }
         sync_named(MEET, CONSUMERS);
@@ -291,6 +279,58 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
     #[inline(always)]
     fn flag(b: &Block<'_>, block: u32) -> *mut u64 {
         (b.p.flags + u64::from(b.slice * b.p.blocks + block) * 8) as *mut u64
+    }
+
+    /// Adds up over the block: both sums of the channel that the thread's number is, if there is one. Threads have met when
+    /// their own sums are in shared memory.
+    #[inline(always)]
+    unsafe fn add_up(&self, b: &Block<'_>, to: *mut f32, [ones, others]: &[[f32; V]; 2]) -> [f32; 2] {
+        if LANES.is_multiple_of(L) {
+            self.add_up_warp(to, ones, others);
+            sync_named(MEET, CONSUMERS);
+            return self.totals(b, to, 2 * Self::CHANNELS, WARPS);
+        }
+        // Rows of threads begin in the middle of warps. There is room for one of their sums.
+        const { assert!(LANES.is_multiple_of(L) || Self::ROWS * Self::CHANNELS <= sum_words(L)) };
+        self.put_row(to, ones);
+        sync_named(MEET, CONSUMERS);
+        let [one] = self.totals(b, to, Self::CHANNELS, Self::ROWS);
+        sync_named(MEET, CONSUMERS);
+        self.put_row(to, others);
+        sync_named(MEET, CONSUMERS);
+        let [other] = self.totals(b, to, Self::CHANNELS, Self::ROWS);
+        [one, other]
+    }
+
+    /// Puts what the thread has of a sum to `[row][channel]`.
+    #[inline(always)]
+    unsafe fn put_row(&self, to: *mut f32, values: &[f32; V]) {
+        if self.there {
+            let to = to.add((self.row * Self::CHANNELS + self.channel) as usize);
+            for_each!(I < V, {
+                *to.add(I) = *values.get_unchecked(I);
+            });
+        }
+    }
+
+    /// Adds up what so many have put there, `pitch` apart, of the channel that the thread's number is and of those that are
+    /// the same one of the tensor's.
+    #[inline(always)]
+    unsafe fn totals<const SUMS: usize>(&self, b: &Block<'_>, from: *const f32, pitch: u32, n: u32) -> [f32; SUMS] {
+        let mut totals = [0.0f32; SUMS];
+        let mut channel = if self.thread < b.p.own_channels { self.thread } else { b.p.slice_channels };
+        while channel < b.p.slice_channels {
+            let mut i = 0;
+            while i < n {
+                let at = from.add((i * pitch + channel) as usize);
+                for_each!(I < SUMS, {
+                    *totals.get_unchecked_mut(I) += *at.add(I * Self::CHANNELS as usize);
+                });
+                i += 1;
+            }
+            channel += b.p.own_channels;
+        }
+        totals
     }
 
     /// Adds up over the rows of a warp, and puts what is found to `[warp][which][channel]`. Threads whose rows are 16 apart
