@@ -340,8 +340,8 @@ pub fn large_windows(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Val
     )
 }
 
-/// Dense channels-last convolutions of 16-bit types with groups of many widths and with odd channels: 3 × 3 and 5 × 5
-/// taps with the strides of residual networks, and windows of any kind.
+/// Dense channels-last convolutions of 16-bit types with groups of many widths and with odd channels: 3 × 3, 5 × 5 and
+/// 7 × 7 taps with the strides of residual networks, and windows of any kind.
 pub fn grouped(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
     dense(&[DType::F16, DType::BF16], pass)
 }
@@ -365,7 +365,7 @@ fn dense(dtypes: &'static [DType], pass: impl Strategy<Value = ConvPass>) -> imp
             [input, taps, before, behind, stride, dil]
         })
     };
-    let taps = prop::sample::select(&[3i64, 3, 5][..]);
+    let taps = prop::sample::select(&[3i64, 3, 5, 7][..]);
     let spatial = prop_oneof![
         3 => taps.prop_flat_map(move |taps| prop::collection::vec(tap_axis(taps), 2..=2)),
         1 => prop::collection::vec(axis(), 1..=3),
@@ -483,7 +483,7 @@ pub fn depthwise(
 }
 
 /// Depthwise convolutions as the kernels take them that copy rows: 16-bit channels-last images of multiples of 8
-/// channels, square filters of 3 and 5 with stride 1 or 2, any padding.
+/// channels, square filters of 3, 5 and 7 with stride 1 or 2, any padding.
 pub fn depthwise_rows(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
     /// Products that the reference may be asked for.
     const MAX_PRODUCTS: i64 = 400_000;
@@ -491,7 +491,7 @@ pub fn depthwise_rows(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Va
     let padding = || [0i64..=7, 0i64..=7, 0i64..=7, 0i64..=7];
     let images = (1i64..=9, 1i64..=20, extent(), extent(), padding());
     let dtype = prop::sample::select(&[DType::F16, DType::BF16][..]);
-    let filter = (prop::sample::select(&[3i64, 5][..]), 1i64..=2, prop::sample::select(ConvMode::ALL));
+    let filter = (prop::sample::select(&[3i64, 5, 7][..]), 1i64..=2, prop::sample::select(ConvMode::ALL));
     (dtype, pass, images, filter, layout()).prop_map(
         |(dtype, pass, (mut n, eighths, mut h, mut w, mut pad), (extent, stride, mode), w_layout)| {
             // Up to two more than what a tap still meets, at least one window.

@@ -1,11 +1,33 @@
 //! Narrow groups, rows copied through shared memory: named shapes against the reference and exactly, the adjoint laws of all
-//! three passes, and refusals. Random ones are in [`super::reference`].
+//! three passes, and refusals. Random ones are in [`super::reference`] and, of one filter a channel, in
+//! [`super::depthwise_tma`], whose passes lack the `wgrad` that is here.
 
 use super::laws::{algorithms, dot, refuses_misaligned_addresses, run};
 use super::reference::{check_integers, named};
 use kernel_abi::ops::conv::{ConvPass, ConvProblem};
 use kernel_abi::{DType, Problem};
 use oxidnn_tests::{Fill, check, contexts, hopper, problems};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(oxidnn_tests::config())]
+
+    #[test]
+    fn random_wgrads_of_wide_rows_match_the_reference(
+        problem in problems::conv::depthwise_rows(Just(ConvPass::Wgrad)),
+        seed in any::<u64>(),
+    ) {
+        check(&problem, seed)?;
+    }
+
+    #[test]
+    fn random_wgrads_of_wide_rows_come_out_exactly(
+        problem in problems::conv::depthwise_rows(Just(ConvPass::Wgrad)),
+        seed in any::<u64>(),
+    ) {
+        check_integers(&problem, seed)?;
+    }
+}
 
 const SHAPES: &[&str] = &[
     // Layers of networks: whole images beside each other, one image, tiles of columns.
@@ -54,6 +76,18 @@ const SHAPES: &[&str] = &[
     "pad=2x2 stride=2x2 groups=24 x=401x24x3x3:T:nhwc w=24x1x5x5:T:nhwc",
     "pad=7x9 pad_end=8x6 stride=1x1 groups=1 x=2x8x2x1:T:nhwc w=8x8x5x5:T:nhwc",
     "pad=9x5 pad_end=6x8 stride=2x2 groups=8 x=2x8x3x2:T:nhwc w=8x1x5x5:T:nhwc",
+    // 7 × 7 taps: layers of networks, groups of every width, and all of that again.
+    "pad=3x3 stride=1x1 groups=96 x=2x96x56x28:T:nhwc w=96x1x7x7:T:nhwc",
+    "pad=3x3 stride=1x1 groups=72 x=5x72x14x14:T:nhwc w=72x1x7x7:T:nhwc",
+    "pad=3x3 stride=1x1 groups=200 x=9x200x7x7:T:nhwc w=200x1x7x7:T:nhwc mode=convolution",
+    "pad=3x3 stride=1x1 groups=32 x=2x64x9x11:T:nhwc w=64x2x7x7:T:nhwc",
+    "pad=1x3 pad_end=0x2 stride=1x1 groups=18 x=2x72x9x30:T:nhwc w=72x4x7x7:T:nhwc mode=convolution",
+    "pad=6x6 stride=1x1 groups=25 x=3x200x5x6:T:nhwc w=200x8x7x7:T:nhwc",
+    "pad=0x0 stride=1x1 groups=8 x=3x8x7x7:T:nhwc w=8x1x7x7:T:nhwc",
+    "pad=3x3 stride=1x1 groups=8 x=1x8x5x300:T:nhwc w=8x1x7x7:T:nhwc",
+    "pad=3x3 stride=1x1 groups=2 x=1x16x300x5:T:nhwc w=16x8x7x7:T:nhwc",
+    "pad=3x3 stride=1x1 groups=16 x=701x16x3x2:T:nhwc w=16x1x7x7:T:nhwc",
+    "pad=7x9 pad_end=8x6 stride=1x1 groups=1 x=2x8x2x1:T:nhwc w=8x8x7x7:T:nhwc",
 ];
 
 fn named_shapes_match(pass: ConvPass) {
@@ -88,6 +122,7 @@ fn passes_are_adjoints() {
         "pad=2x1 stride=1x1 groups=8 x=5x40x4x7:f16:nhwc w=40x5x3x3:f16:nhwc",
         "pad=2x1 stride=1x1 groups=10 x=5x40x4x7:f16:nhwc w=40x4x3x3:f16:nhwc",
         "pad=3x1 stride=1x1 groups=40 x=5x40x4x7:bf16:nhwc w=40x1x5x5:bf16:nhwc",
+        "pad=3x5 stride=1x1 groups=20 x=5x40x4x7:bf16:nhwc w=40x2x7x7:bf16:nhwc",
     ] {
         let fprop: ConvProblem = format!("conv:fprop {shape}").parse().unwrap();
         let [dgrad, wgrad] = [ConvPass::Dgrad, ConvPass::Wgrad].map(|pass| problems::conv::with_pass(&fprop, pass));
@@ -121,6 +156,10 @@ fn long_sums_repeat() {
         "conv:fprop pad=2x2 stride=1x1 groups=240 x=64x240x28x28:bf16:nhwc w=240x1x5x5:bf16:nhwc",
         "conv:fprop pad=2x2 stride=2x2 groups=240 x=64x240x28x28:f16:nhwc w=240x1x5x5:f16:nhwc",
         "conv:dgrad pad=2x2 stride=1x1 groups=960 dx=64x960x7x7:bf16:nhwc w=960x1x5x5:bf16:nhwc",
+        "conv:wgrad pad=2x2 stride=1x1 groups=240 x=64x240x28x28:bf16:nhwc dw=240x1x5x5:bf16:nhwc",
+        "conv:wgrad pad=2x2 stride=2x2 groups=240 x=64x240x28x28:f16:nhwc dw=240x1x5x5:f16:nhwc",
+        "conv:wgrad pad=3x3 stride=1x1 groups=192 x=64x192x28x28:bf16:nhwc dw=192x1x7x7:bf16:nhwc",
+        "conv:fprop pad=3x3 stride=1x1 groups=384 x=64x384x14x14:f16:nhwc w=384x1x7x7:f16:nhwc",
     ] {
         let problem: ConvProblem = text.parse().unwrap();
         let [a, b] = match problem.conv_pass() {

@@ -2,12 +2,10 @@
 
 use crate::division::Divisor;
 
-/// Channels that a block works on: a swizzled row of shared memory.
-pub const GROUPED_TMA_SLICE: u32 = 64;
-/// Bytes of a position's channels in shared memory.
-pub const GROUPED_TMA_POSITION_BYTES: u32 = 2 * GROUPED_TMA_SLICE;
+/// Channels that a block may work on, its slice: 128 or 64 bytes of a position, a swizzled row of shared memory.
+pub const GROUPED_TMA_SLICES: [u32; 2] = [64, 32];
 /// Positions of a product.
-pub const GROUPED_TMA_STRIP: u32 = 16;
+pub const GROUPED_TMA_PRODUCT: u32 = 16;
 /// Rows of results that have a place in shared memory.
 pub const GROUPED_TMA_RESULTS: u32 = 4;
 /// The most positions of a copy along a dimension.
@@ -26,6 +24,46 @@ pub struct GroupedTmaForm {
     pub wgrad: bool,
 }
 
+impl GroupedTmaForm {
+    /// Channels of a warp: as few as a product has, where all taps of more would not fit its registers.
+    #[inline(always)]
+    pub const fn channels(self) -> u32 {
+        if self.taps == 3 { 16 } else { 8 }
+    }
+
+    /// Positions of a warp, a strip: two products of 8 channels.
+    #[inline(always)]
+    pub const fn strip(self) -> u32 {
+        2 * GROUPED_TMA_PRODUCT * 8 / self.channels()
+    }
+
+    /// Warps that compute so many channels of a strip; in `wgrad` of groups of 32 channels, 16 of dy and 16 of x each.
+    #[inline(always)]
+    pub const fn warps(self, channels: u32, width: u32) -> u32 {
+        channels.div_ceil(self.channels()) * if self.wgrad && width == 32 { 2 } else { 1 }
+    }
+
+    /// Warps that do not compute: one brings rows, and one takes those of results away. In `wgrad` of 5 × 5 taps and more, where
+    /// none is to spare, one that computes brings them too.
+    #[inline(always)]
+    pub const fn movers(self) -> u32 {
+        if !self.wgrad {
+            2
+        } else if self.taps == 3 {
+            1
+        } else {
+            0
+        }
+    }
+
+    /// Sums of a thread in `wgrad`: of each tap, or, where groups are up to 8 channels wide, of pairs of taps in a row.
+    #[inline(always)]
+    pub const fn sums(self, width: u32) -> u32 {
+        let columns = if width == 8 { self.taps.div_ceil(2) } else { self.taps };
+        self.taps * columns * self.channels() / 8 * 4
+    }
+}
+
 /// What a block works on at a time, and where in shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -38,6 +76,8 @@ pub struct GroupedTmaTile {
     pub columns: u32,
     /// Rows of the source that have a place in shared memory.
     pub stages: u32,
+    /// Channels of the block's slice, of [`GROUPED_TMA_SLICES`].
+    pub channels: u32,
 }
 
 impl GroupedTmaTile {
@@ -47,10 +87,22 @@ impl GroupedTmaTile {
         self.images * self.columns
     }
 
-    /// Products of a row.
+    /// Bytes of a position's channels in shared memory.
     #[inline(always)]
-    pub const fn strips(self) -> u32 {
-        self.positions().div_ceil(GROUPED_TMA_STRIP)
+    pub const fn position_bytes(self) -> u32 {
+        2 * self.channels
+    }
+
+    /// Strips of a row.
+    #[inline(always)]
+    pub const fn strips(self, form: GroupedTmaForm) -> u32 {
+        self.positions().div_ceil(form.strip())
+    }
+
+    /// Bytes of a row of the positions' tensor, whose last strip is filled up.
+    #[inline(always)]
+    pub const fn target_bytes(self, form: GroupedTmaForm) -> u32 {
+        self.strips(form) * form.strip() * self.position_bytes()
     }
 
     /// Columns of the source that the columns of a tile meet.
@@ -62,7 +114,7 @@ impl GroupedTmaTile {
     /// Bytes of a row of the source.
     #[inline(always)]
     pub const fn source_bytes(self, form: GroupedTmaForm) -> u32 {
-        self.images * self.source_columns(form) * GROUPED_TMA_POSITION_BYTES
+        self.images * self.source_columns(form) * self.position_bytes()
     }
 
     /// Where, in a stage, a row of the positions' tensor lies in `wgrad`.
@@ -74,14 +126,14 @@ impl GroupedTmaTile {
     /// Bytes of a stage.
     #[inline(always)]
     pub const fn stage_bytes(self, form: GroupedTmaForm) -> u32 {
-        let target = if form.wgrad { self.strips() * GROUPED_TMA_STRIP * GROUPED_TMA_POSITION_BYTES } else { 0 };
+        let target = if form.wgrad { self.target_bytes(form) } else { 0 };
         self.target_at(form) + target.next_multiple_of(PERIOD)
     }
 
     /// Bytes of the sums that warps of `wgrad` of all strips but one leave for the others, where the ring was.
     #[inline(always)]
-    pub const fn sums_bytes(self, warps: u32, sums: u32) -> u32 {
-        (self.strips() - 1) * warps * sums * 32 * 4
+    pub const fn sums_bytes(self, form: GroupedTmaForm, warps: u32, width: u32) -> u32 {
+        (self.strips(form) - 1) * warps * form.sums(width) * 32 * 4
     }
 
     /// Where rows of results lie on their way out, in `fprop` and `dgrad`.
@@ -90,16 +142,10 @@ impl GroupedTmaTile {
         self.stages * self.stage_bytes(form)
     }
 
-    /// Bytes of a row of results.
-    #[inline(always)]
-    pub const fn result_bytes(self) -> u32 {
-        self.strips() * GROUPED_TMA_STRIP * GROUPED_TMA_POSITION_BYTES
-    }
-
     /// Where the barriers lie: two a stage, and two a row of results.
     #[inline(always)]
     pub const fn barriers_at(self, form: GroupedTmaForm) -> u32 {
-        let results = if form.wgrad { 0 } else { GROUPED_TMA_RESULTS * self.result_bytes() };
+        let results = if form.wgrad { 0 } else { GROUPED_TMA_RESULTS * self.target_bytes(form) };
         self.results_at(form) + results
     }
 
@@ -108,27 +154,6 @@ impl GroupedTmaTile {
         let results = if form.wgrad { 0 } else { GROUPED_TMA_RESULTS };
         PERIOD + self.barriers_at(form) + 16 * (self.stages + results)
     }
-}
-
-/// Channels of a warp.
-pub const GROUPED_TMA_CHANNELS: u32 = 16;
-
-/// Warps that compute so many channels of a strip, 16 each; in `wgrad` of groups of 32 channels, 16 of dy and 16 of x each.
-#[inline(always)]
-pub const fn grouped_tma_warps(channels: u32, width: u32, wgrad: bool) -> u32 {
-    channels.div_ceil(GROUPED_TMA_CHANNELS) * if wgrad && width == 32 { 2 } else { 1 }
-}
-
-/// Warps that do not compute: one brings rows, and one takes those of results away.
-#[inline(always)]
-pub const fn grouped_tma_movers(wgrad: bool) -> u32 {
-    if wgrad { 1 } else { 2 }
-}
-
-/// Sums of a thread in `wgrad`: of each tap, or, where groups are up to 8 channels wide, of two pairs of taps a row.
-#[inline(always)]
-pub const fn grouped_tma_sums(width: u32) -> u32 {
-    if width == 8 { 2 * 3 * 8 } else { 3 * 3 * 8 }
 }
 
 crate::abi_struct! {
@@ -180,15 +205,13 @@ crate::abi_struct! {
         pub alpha: f32,
         /// Factor of the output's prior value.
         pub beta: f32,
-        /// Not used: makes the size a multiple of the alignment.
-        pub unused: u32,
     }
 }
 
 /// Calls `$callback!` with one row per kernel: symbol, pass, element type, width of a group (8 stands for its divisors
 /// too), taps of an axis, stride, the most threads of a block.
 ///
-/// `dgrad` is `fprop` with the filter turned around. Those of wide groups and of 5 × 5 taps have fewer threads with more
+/// `dgrad` is `fprop` with the filter turned around. Those of wide groups and of 7 × 7 taps have fewer threads with more
 /// registers.
 #[macro_export]
 macro_rules! conv_grouped_tma_kernels {
@@ -209,9 +232,14 @@ macro_rules! conv_grouped_tma_kernels {
             (convgrouped_wgrad_bf16_w16_s2_sm90, wgrad, bf16, 16, 3, 2, 416),
             (convgrouped_wgrad_bf16_w32_s1_sm90, wgrad, bf16, 32, 3, 1, 288),
             (convgrouped_wgrad_bf16_w32_s2_sm90, wgrad, bf16, 32, 3, 2, 288),
-            (convgrouped_fprop_bf16_w8_5x5_s1_sm90, fprop, bf16, 8, 5, 1, 512),
-            (convgrouped_fprop_bf16_w8_5x5_s2_sm90, fprop, bf16, 8, 5, 2, 512),
-            (convgrouped_dgrad_bf16_w8_5x5_s1_sm90, dgrad, bf16, 8, 5, 1, 512),
+            (convgrouped_fprop_bf16_w8_5x5_s1_sm90, fprop, bf16, 8, 5, 1, 576),
+            (convgrouped_fprop_bf16_w8_5x5_s2_sm90, fprop, bf16, 8, 5, 2, 576),
+            (convgrouped_dgrad_bf16_w8_5x5_s1_sm90, dgrad, bf16, 8, 5, 1, 576),
+            (convgrouped_wgrad_bf16_w8_5x5_s1_sm90, wgrad, bf16, 8, 5, 1, 512),
+            (convgrouped_wgrad_bf16_w8_5x5_s2_sm90, wgrad, bf16, 8, 5, 2, 512),
+            (convgrouped_fprop_bf16_w8_7x7_s1_sm90, fprop, bf16, 8, 7, 1, 320),
+            (convgrouped_dgrad_bf16_w8_7x7_s1_sm90, dgrad, bf16, 8, 7, 1, 320),
+            (convgrouped_wgrad_bf16_w8_7x7_s1_sm90, wgrad, bf16, 8, 7, 1, 256),
             (convgrouped_fprop_f16_w8_s1_sm90, fprop, f16, 8, 3, 1, 576),
             (convgrouped_fprop_f16_w8_s2_sm90, fprop, f16, 8, 3, 2, 576),
             (convgrouped_fprop_f16_w16_s1_sm90, fprop, f16, 16, 3, 1, 576),
@@ -227,9 +255,14 @@ macro_rules! conv_grouped_tma_kernels {
             (convgrouped_wgrad_f16_w16_s2_sm90, wgrad, f16, 16, 3, 2, 416),
             (convgrouped_wgrad_f16_w32_s1_sm90, wgrad, f16, 32, 3, 1, 288),
             (convgrouped_wgrad_f16_w32_s2_sm90, wgrad, f16, 32, 3, 2, 288),
-            (convgrouped_fprop_f16_w8_5x5_s1_sm90, fprop, f16, 8, 5, 1, 512),
-            (convgrouped_fprop_f16_w8_5x5_s2_sm90, fprop, f16, 8, 5, 2, 512),
-            (convgrouped_dgrad_f16_w8_5x5_s1_sm90, dgrad, f16, 8, 5, 1, 512),
+            (convgrouped_fprop_f16_w8_5x5_s1_sm90, fprop, f16, 8, 5, 1, 576),
+            (convgrouped_fprop_f16_w8_5x5_s2_sm90, fprop, f16, 8, 5, 2, 576),
+            (convgrouped_dgrad_f16_w8_5x5_s1_sm90, dgrad, f16, 8, 5, 1, 576),
+            (convgrouped_wgrad_f16_w8_5x5_s1_sm90, wgrad, f16, 8, 5, 1, 512),
+            (convgrouped_wgrad_f16_w8_5x5_s2_sm90, wgrad, f16, 8, 5, 2, 512),
+            (convgrouped_fprop_f16_w8_7x7_s1_sm90, fprop, f16, 8, 7, 1, 320),
+            (convgrouped_dgrad_f16_w8_7x7_s1_sm90, dgrad, f16, 8, 7, 1, 320),
+            (convgrouped_wgrad_f16_w8_7x7_s1_sm90, wgrad, f16, 8, 7, 1, 256),
         }
     };
 }

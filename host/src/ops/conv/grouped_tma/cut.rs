@@ -7,8 +7,7 @@ use crate::select::Refusal;
 use kernel_abi::Problem;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::grouped_tma::{
-    ConvGroupedTmaParams, GROUPED_TMA_MAX_BOX, GROUPED_TMA_SLICE, GROUPED_TMA_STRIP, GroupedTmaForm, GroupedTmaTile,
-    grouped_tma_movers, grouped_tma_sums, grouped_tma_warps,
+    ConvGroupedTmaParams, GROUPED_TMA_MAX_BOX, GROUPED_TMA_PRODUCT, GROUPED_TMA_SLICES, GroupedTmaForm, GroupedTmaTile,
 };
 use kernel_abi::ops::conv::{ConvMode, halo_wgmma::MAX_SHARED_BYTES};
 
@@ -16,6 +15,8 @@ use kernel_abi::ops::conv::{ConvMode, halo_wgmma::MAX_SHARED_BYTES};
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) symbol: &'static str,
+    /// The name of two blocks of a multiprocessor.
+    pub(super) two: &'static str,
     pass: &'static str,
     dtype: DType,
     width: u32,
@@ -30,6 +31,7 @@ macro_rules! rows {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $width:literal, $taps:literal, $stride:literal, $threads:literal)),* $(,)?) => {
         &[$(Row {
             symbol: stringify!($symbol),
+            two: concat!(stringify!($symbol), "+two"),
             pass: stringify!($pass),
             dtype: kernel_abi::dtype_of!($dtype),
             width: $width,
@@ -50,9 +52,11 @@ impl Row {
         GroupedTmaForm { stride: self.stride, taps: self.taps, wgrad: self.is_wgrad() }
     }
 
-    /// Warps of a strip of a slice with so many channels.
-    fn warps(&self, channels: u32) -> u32 {
-        grouped_tma_warps(channels, self.width, self.is_wgrad())
+    /// The most threads of a block, where a multiprocessor has so many of them. Its four schedulers have as many warps each, and
+    /// the warps of the largest block, with their registers, take as much of each as those of all blocks may.
+    pub(super) fn most_threads(&self, blocks: u32) -> u32 {
+        const SCHEDULERS: u32 = 4;
+        self.threads.min(self.threads.next_multiple_of(32 * SCHEDULERS) / blocks)
     }
 }
 
@@ -61,6 +65,8 @@ impl Row {
 pub(super) struct Device {
     /// Multiprocessors.
     pub(super) units: u32,
+    /// Blocks that each of them has at a time.
+    pub(super) blocks: u32,
     /// Bytes to and from memory for each of them in a cycle.
     pub(super) bytes_per_cycle: f64,
 }
@@ -69,9 +75,9 @@ pub(super) struct Device {
 pub(super) const CYCLES_PER_US: f64 = 1700.0;
 
 /// R = S that there are kernels for.
-const TAPS: [i64; 2] = [3, 5];
-/// The widest groups that have 5 × 5 taps.
-const MAX_WIDTH_OF_5: i64 = 8;
+const TAPS: [i64; 3] = [3, 5, 7];
+/// The widest groups that have more than 3 × 3 taps.
+const MAX_WIDTH_OF_MORE: i64 = 8;
 /// Blocks of `wgrad`, on however large a device: a workspace's size may not depend on that.
 const WGRAD_BLOCKS: u32 = 132;
 /// What the kernels count tiles to.
@@ -101,10 +107,9 @@ impl View {
             return Err(Refusal::new(format!("takes neighbouring taps, given dilation {}x{}", h.dilation, w.dilation)));
         }
         let taps = shape.filter[1];
-        if taps == 5 && (pass == ConvPass::Wgrad || shape.group_c() > MAX_WIDTH_OF_5) {
+        if taps > 3 && shape.group_c() > MAX_WIDTH_OF_MORE {
             return Err(Refusal::new(format!(
-                "has kernels of 5x5 taps for fprop and dgrad of groups of up to {MAX_WIDTH_OF_5} channels, given {} of {}",
-                problem.pass(),
+                "has kernels of {taps}x{taps} taps for groups of up to {MAX_WIDTH_OF_MORE} channels, given {}",
                 shape.group_c()
             )));
         }
@@ -114,7 +119,7 @@ impl View {
             .find(|row| (row.pass, row.dtype, [row.width, row.taps, row.stride, row.stride].map(i64::from)) == wanted);
         let Some(row) = row else {
             return Err(Refusal::new(format!(
-                "has kernels for stride 1x1, and for 2x2 but in dgrad, given {}x{}",
+                "has kernels for stride 1x1, and for 2x2 but in dgrad and of 7x7 taps, given {}x{}",
                 h.stride, w.stride
             )));
         };
@@ -139,26 +144,24 @@ impl View {
         })
     }
 
-    /// Warps of a strip.
-    pub(super) fn warps(&self) -> u32 {
-        self.row.warps(self.c.min(GROUPED_TMA_SLICE))
-    }
-
-    fn slices(&self) -> u32 {
-        self.c.div_ceil(GROUPED_TMA_SLICE)
+    /// Warps of a strip, of slices of so many channels.
+    pub(super) fn warps(&self, slice: u32) -> u32 {
+        self.row.form().warps(self.c.min(slice), self.row.width)
     }
 
     /// Blocks that share the tiles of a slice, of so many blocks.
-    fn most_slabs(&self, blocks: u32) -> u32 {
-        (blocks / self.slices()).max(1)
+    fn most_slabs(&self, slice: u32, blocks: u32) -> u32 {
+        (blocks / self.c.div_ceil(slice)).max(1)
     }
 
-    /// Bytes of partial sums that it needs at most.
-    pub(super) fn partials_bytes(&self) -> u64 {
+    /// Bytes of partial sums that it needs at most, with so many blocks of a multiprocessor.
+    pub(super) fn partials_bytes(&self, blocks: u32) -> u64 {
         if !self.row.is_wgrad() {
             return 0;
         }
-        4 * u64::from(self.most_slabs(WGRAD_BLOCKS))
+        let most_slabs =
+            GROUPED_TMA_SLICES.map(|slice| self.most_slabs(slice, blocks * WGRAD_BLOCKS)).into_iter().max();
+        4 * u64::from(most_slabs.unwrap_or(1))
             * u64::from(self.c)
             * u64::from(self.width)
             * u64::from(self.row.taps.pow(2))
@@ -166,13 +169,30 @@ impl View {
 
     /// How it is cut with the least cycles.
     pub(super) fn cut(&self, device: Device) -> Result<Cut, Refusal> {
+        let cuts = GROUPED_TMA_SLICES
+            .into_iter()
+            .flat_map(|slice| self.tiles(slice, device.blocks))
+            .filter_map(|tile| self.try_cut(tile, device));
+        cuts.min_by(|a, b| a.cycles.total_cmp(&b.cycles)).ok_or_else(|| {
+            let [height, width] = self.target_dims;
+            Refusal::new(format!(
+                "counts up to {MAX_TILES} tiles, images of {height}x{width}, {} of them, take more, or more shared memory than \
+                 blocks have, {} of a multiprocessor",
+                self.n, device.blocks
+            ))
+        })
+    }
+
+    /// Tiles that come into question, of slices of so many channels.
+    fn tiles(&self, slice: u32, blocks: u32) -> Vec<GroupedTmaTile> {
         /// Bands of a tile of columns: more gain nothing.
         const MAX_BANDS: u32 = 64;
         let [height, width] = self.target_dims;
-        let movers = grouped_tma_movers(self.row.is_wgrad());
-        let most_positions = (self.row.threads / 32 - movers) / self.warps() * GROUPED_TMA_STRIP;
-        let mut best: Option<Cut> = None;
-        let least_columns = width.min(GROUPED_TMA_STRIP / 2);
+        let form = self.row.form();
+        let most_positions =
+            (self.row.most_threads(blocks) / 32).saturating_sub(form.movers()) / self.warps(slice) * form.strip();
+        let least_columns = width.min(GROUPED_TMA_PRODUCT / 2);
+        let mut tiles = Vec::new();
         for columns in (least_columns..=width.min(most_positions)).rev() {
             let column_tiles = width.div_ceil(columns);
             // As few columns as do it in the same number of tiles.
@@ -183,32 +203,25 @@ impl View {
             for images in 1..=most_images.min(self.n).min(GROUPED_TMA_MAX_BOX) {
                 for bands in 1..=height.min(MAX_BANDS) {
                     let rows = height.div_ceil(bands);
-                    if height.div_ceil(rows) != bands {
-                        continue;
-                    }
-                    let cut = self.try_cut(GroupedTmaTile { images, rows, columns, stages: 0 }, device);
-                    if let Some(cut) = cut
-                        && best.as_ref().is_none_or(|best| cut.cycles < best.cycles)
-                    {
-                        best = Some(cut);
+                    if height.div_ceil(rows) == bands {
+                        tiles.push(GroupedTmaTile { images, rows, columns, stages: 0, channels: slice });
                     }
                 }
             }
         }
-        best.ok_or_else(|| {
-            Refusal::new(format!(
-                "counts up to {MAX_TILES} tiles, images of {height}x{width}, {} of them, take more",
-                self.n
-            ))
-        })
+        tiles
     }
 
     /// A tile's cut, unless it does not fit.
     fn try_cut(&self, mut tile: GroupedTmaTile, device: Device) -> Option<Cut> {
         /// Bytes of the source, and of dy, that are under way, where there is room.
         const UNDER_WAY: u32 = 96 * 1024;
+        /// Shared memory that the system has of each block.
+        const RESERVED_BYTES: u32 = 1024;
         /// Cycles of a block before its first row and behind its last.
         const BLOCK_CYCLES: f64 = 2500.0;
+        /// Cycles of a tile's first and last rows, of more than 3 × 3 taps.
+        const TILE_CYCLES: [f64; 2] = [800.0, 2000.0];
         /// Cycles that a row takes at least: what a warp waits for.
         const ALONE_CYCLES: f64 = 350.0;
         /// Share of what bands read again that comes from memory.
@@ -218,12 +231,15 @@ impl View {
         if tile.source_columns(form) > GROUPED_TMA_MAX_BOX {
             return None;
         }
-        let warps = tile.strips() * self.warps();
-        let sums_bytes = if wgrad { tile.sums_bytes(self.warps(), grouped_tma_sums(self.row.width)) } else { 0 };
+        let (slice, slices) = (tile.channels, self.c.div_ceil(tile.channels));
+        let warps = tile.strips(form) * self.warps(slice);
+        let sums_bytes = if wgrad { tile.sums_bytes(form, self.warps(slice), self.row.width) } else { 0 };
         let stage_bytes = tile.stage_bytes(form);
         // One is computed, others are under way.
-        tile.stages = UNDER_WAY.max(sums_bytes).div_ceil(stage_bytes).max(3);
-        while tile.smem_bytes(form) > MAX_SHARED_BYTES {
+        let Device { units, blocks: of_unit, .. } = device;
+        let most_bytes = (MAX_SHARED_BYTES + RESERVED_BYTES) / of_unit - RESERVED_BYTES;
+        tile.stages = (UNDER_WAY / of_unit).max(sums_bytes).div_ceil(stage_bytes).max(3);
+        while tile.smem_bytes(form) > most_bytes {
             tile.stages -= 1;
             if tile.stages < 3 || tile.stages * stage_bytes < sums_bytes {
                 return None;
@@ -235,12 +251,13 @@ impl View {
         let tiles = i64::from(column_tiles) * i64::from(bands);
         let tiles = tiles.checked_mul(i64::from(groups)).filter(|&tiles| tiles <= MAX_TILES)? as u32;
         let rows = (tile.rows - 1) * stride + taps;
-        let most_slabs = self.most_slabs(if wgrad { device.units.min(WGRAD_BLOCKS) } else { device.units }).min(tiles);
+        let most_blocks = of_unit * if wgrad { units.min(WGRAD_BLOCKS) } else { units };
+        let most_slabs = self.most_slabs(slice, most_blocks).min(tiles);
         let rounds = tiles.div_ceil(most_slabs);
         // As few as do it in the same number of rounds.
         let slabs = tiles.div_ceil(rounds);
-        let blocks = slabs.checked_mul(self.slices()).filter(|&blocks| blocks <= i32::MAX as u32)?;
-        let waves = f64::from(blocks.div_ceil(device.units));
+        let blocks = slabs.checked_mul(slices).filter(|&blocks| blocks <= i32::MAX as u32)?;
+        let waves = f64::from(blocks.div_ceil(of_unit * units));
         // Rows outside of the image are left out. Of 3 × 3 taps they are few, and times were fitted with them.
         let met = f64::from(self.source_dims[0] + (bands - 1) * (taps - stride)) / f64::from(bands);
         let met = if taps == 3 { f64::from(rows) } else { met.min(f64::from(rows)) };
@@ -248,9 +265,11 @@ impl View {
         // Blocks without a tile in the last round, and rows that two bands read.
         let idle = f64::from(rounds) * f64::from(slabs) / f64::from(tiles);
         let again = if bands == 1 { 0.0 } else { AGAIN * (f64::from(rows) / f64::from(tile.rows * stride) - 1.0) };
-        let moving = self.moved_bytes() * (idle + again) / (f64::from(device.units) * device.bytes_per_cycle);
+        let moving = self.moved_bytes(slice) * (idle + again) / (f64::from(units) * device.bytes_per_cycle);
         // They overlap, but not wholly.
-        let cycles = [steps * self.computing(tile), steps * ALONE_CYCLES, moving].map(|cycles| cycles.powi(3));
+        let tiles_cycles = if taps == 3 { 0.0 } else { waves * f64::from(rounds) * TILE_CYCLES[usize::from(wgrad)] };
+        let cycles = [steps * self.computing(tile, of_unit) + tiles_cycles, steps * ALONE_CYCLES, moving]
+            .map(|cycles| cycles.powi(3));
         let cycles = cycles.iter().sum::<f64>().cbrt() + waves * BLOCK_CYCLES;
         let params = ConvGroupedTmaParams {
             source_map: [0; 16],
@@ -269,18 +288,17 @@ impl View {
             columns: Divisor::new(tile.columns),
             column_tiles: Divisor::new(column_tiles),
             bands: Divisor::new(bands),
-            slices: Divisor::new(self.slices()),
+            slices: Divisor::new(slices),
             n_tiles: tiles,
             slabs,
             alpha: 1.0,
             beta: 0.0,
-            unused: 0,
         };
-        Some(Cut { params, blocks, threads: 32 * (warps + grouped_tma_movers(wgrad)), cycles })
+        Some(Cut { params, blocks, threads: 32 * (warps + form.movers()), cycles })
     }
 
     /// Bytes that go to and from memory.
-    fn moved_bytes(&self) -> f64 {
+    fn moved_bytes(&self, slice: u32) -> f64 {
         /// What is written in parts of lines at different times, because lines belong to several slices, is written once
         /// more, where it does not meet in the second-level cache.
         const IN_PARTS: f64 = 1.5;
@@ -289,33 +307,43 @@ impl View {
             2.0 * f64::from(self.n) * f64::from(self.c) * f64::from(height) * f64::from(width)
         };
         let (source, target) = (image_bytes(self.source_dims), image_bytes(self.target_dims));
-        let in_parts = !self.row.is_wgrad() && self.slices() > 1 && !self.c.is_multiple_of(GROUPED_TMA_SLICE);
+        let [line, ..] = GROUPED_TMA_SLICES;
+        let in_parts = !self.row.is_wgrad() && self.c > slice && (slice < line || !self.c.is_multiple_of(line));
         source + target + if in_parts { IN_PARTS * (target - CACHE_BYTES).max(0.0) } else { 0.0 }
     }
 
-    /// Cycles of a row of the source that schedulers, or the copy engine, are busy for.
-    fn computing(&self, tile: GroupedTmaTile) -> f64 {
-        /// Cycles of a scheduler for a warp's row: products of 16 channels, those of groups up to 8 wide, the same of 5 × 5
-        /// taps, by how many more they are, and all the rest.
+    /// Cycles that schedulers, or the copy engine, are busy for with a row of the source of each of a multiprocessor's blocks.
+    fn computing(&self, tile: GroupedTmaTile, blocks: u32) -> f64 {
+        /// Cycles of a scheduler for a warp's row: products of 16 channels, those of groups up to 8 wide, and all the rest.
         const PRODUCTS: f64 = 110.0;
         const NARROW_PRODUCTS: f64 = 65.0;
-        const NARROW_PRODUCTS_OF_5: f64 = 170.0;
         const OTHERS: f64 = 45.0;
+        /// The same of 5 × 5 taps and of 7 × 7, in `wgrad` too, beside what a row takes however few the warps are.
+        const ROW: [f64; 2] = [450.0, 890.0];
+        const ROW_OF_WARP: [[f64; 2]; 2] = [[60.0, 0.0], [0.0, 0.0]];
+        const PRODUCTS_OF_WARP: [[f64; 2]; 2] = [[70.0, 52.0], [175.0, 180.0]];
         const SCHEDULERS: u32 = 4;
-        /// Cycles of the copy engine for the 128 bytes of a position, whether or not they are there.
-        const POSITION: f64 = 2.5;
+        /// Cycles of the copy engine for the bytes of a position, whether or not they are there, of slices of 64 channels and
+        /// of 32.
+        const POSITION: [f64; 2] = [2.5, 4.3];
         let form = self.row.form();
         let GroupedTmaForm { stride, taps, wgrad } = form;
-        let products = match self.row.width {
-            8 if taps == 5 => NARROW_PRODUCTS_OF_5,
-            8 => NARROW_PRODUCTS,
+        let warps = f64::from((blocks * tile.strips(form) * self.warps(tile.channels)).div_ceil(SCHEDULERS));
+        let steps = f64::from(stride);
+        let computing = match self.row.width {
+            8 if taps > 3 => {
+                let (taps, wgrad) = (usize::from(taps > 5), usize::from(wgrad));
+                ROW[wgrad] + warps * (PRODUCTS_OF_WARP[taps][wgrad] / steps + ROW_OF_WARP[taps][wgrad])
+            }
+            8 => warps * (NARROW_PRODUCTS / steps + OTHERS),
             // A warp of `wgrad` has 16 channels of x, however wide the groups are.
-            width if !wgrad => PRODUCTS * f64::from(width) / 16.0,
-            _ => PRODUCTS,
+            width if !wgrad => warps * (PRODUCTS * f64::from(width) / 16.0 / steps + OTHERS),
+            _ => warps * (PRODUCTS / steps + OTHERS),
         };
-        let warps = (tile.strips() * self.warps()).div_ceil(SCHEDULERS);
-        let positions = tile.images * (tile.source_columns(form) + if wgrad { tile.columns / stride } else { 0 });
-        (f64::from(warps) * (products / f64::from(stride) + OTHERS)).max(POSITION * f64::from(positions))
+        let positions =
+            blocks * tile.images * (tile.source_columns(form) + if wgrad { tile.columns / stride } else { 0 });
+        let [line, _] = GROUPED_TMA_SLICES;
+        computing.max(POSITION[usize::from(tile.channels < line)] * f64::from(positions))
     }
 }
 

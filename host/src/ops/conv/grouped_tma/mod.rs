@@ -1,9 +1,11 @@
-//! Convolutions of narrow groups on Hopper: 3 × 3 and 5 × 5 taps, f16 and bf16, channels last. The copy engine brings rows to
+//! Convolutions of narrow groups on Hopper: 3 × 3, 5 × 5 and 7 × 7 taps, f16 and bf16, channels last. The copy engine brings rows to
 //! shared memory, and a warp takes each of them from there once for all taps.
 //!
-//! `fprop` and `wgrad` of stride 1 and 2, `dgrad` of stride 1; groups of 1 to 32 channels of 3 × 3 taps, and of 1 to 8 of 5 × 5,
-//! but for `wgrad`. Groups narrower than 8 channels are padded with zeros, so an infinity or NaN in one of them also reaches
+//! `fprop` and `wgrad` of stride 1, of 3 × 3 and 5 × 5 taps also of 2, `dgrad` of stride 1; groups of 1 to 32 channels of 3 × 3
+//! taps, and of 1 to 8 of more. Groups narrower than 8 channels are padded with zeros, so an infinity or NaN in one of them also reaches
 //! its neighbours within 8 channels; in `wgrad` one also reaches filters whose tap meets it in the padding.
+//!
+//! A multiprocessor has one block, or two of at most half the size (`+two`).
 //!
 //! `wgrad` is two kernels: blocks add up their share of the positions in f32, and a second kernel adds the shares in a
 //! fixed order.
@@ -22,19 +24,25 @@ use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, Error, Stream};
 use cut::{CYCLES_PER_US, Cut, Device, View};
-use kernel_abi::ops::conv::grouped_tma::GROUPED_TMA_SLICE;
 use kernel_abi::ops::conv::halo_wgmma::MAX_SHARED_BYTES;
 
 /// Rows through shared memory, for groups of at most 32 channels.
 pub(super) struct GroupedTma;
 
-/// A problem, and how it is cut for the device: a search of some 10 us, so nothing keeps it.
-fn cut(problem: &ConvProblem, context: &Context) -> Result<(View, Cut), Refusal> {
+/// A problem, and how it is cut for the device, of whose multiprocessors each has so many blocks: a search of some 10 us, so
+/// nothing keeps it.
+fn cut(problem: &ConvProblem, blocks: u32, context: &Context) -> Result<(View, Cut), Refusal> {
     let info = context.info();
     let units = info.n_units as u32;
     let view = View::of(problem)?;
-    let cut = view.cut(Device { units, bytes_per_cycle: info.bytes_per_us / (f64::from(units) * CYCLES_PER_US) })?;
+    let bytes_per_cycle = info.bytes_per_us / (f64::from(units) * CYCLES_PER_US);
+    let cut = view.cut(Device { units, blocks, bytes_per_cycle })?;
     Ok((view, cut))
+}
+
+/// Blocks of a multiprocessor.
+fn blocks(config: Config) -> u32 {
+    if config.0.ends_with("+two") { 2 } else { 1 }
 }
 
 impl Algorithm<ConvProblem> for GroupedTma {
@@ -44,22 +52,25 @@ impl Algorithm<ConvProblem> for GroupedTma {
 
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         check_hopper(context)?;
-        cut(problem, context).map(|(view, _)| vec![Config(view.row.symbol)])
+        let (view, _) = cut(problem, 1, context)?;
+        // Where one waits, the other computes; but each has half as long rows, and a ring of half the size.
+        let two = cut(problem, 2, context).is_ok().then_some(view.row.two);
+        Ok([Some(view.row.symbol), two].into_iter().flatten().map(Config).collect())
     }
 
-    fn workspace_bytes(&self, problem: &ConvProblem, _: Config) -> u64 {
-        View::of(problem).map_or(0, |view| view.partials_bytes())
+    fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
+        View::of(problem).map_or(0, |view| view.partials_bytes(blocks(config)))
     }
 
-    fn estimate_us(&self, problem: &ConvProblem, _: Config, context: &Context) -> f64 {
+    fn estimate_us(&self, problem: &ConvProblem, config: Config, context: &Context) -> f64 {
         /// Launches, the filters or the sums, and the last rows' way out.
         const ENDS_US: f64 = 1.5;
         const WGRAD_ENDS_US: f64 = 2.5;
         /// Partial sums go through the second-level cache.
         const PARTIALS_SHARE: f64 = 2.0;
         // Fitted to times on an H100 (mobilenet's filters a channel, resnext50), with an H200's memory.
-        let Ok((view, cut)) = cut(problem, context) else { return f64::INFINITY };
-        let partials = view.partials_bytes() as f64;
+        let Ok((view, cut)) = cut(problem, blocks(config), context) else { return f64::INFINITY };
+        let partials = view.partials_bytes(blocks(config)) as f64;
         let ends = if partials > 0.0 { WGRAD_ENDS_US } else { ENDS_US };
         ends + cut.cycles / CYCLES_PER_US + 2.0 * partials / (PARTIALS_SHARE * context.info().bytes_per_us)
     }
@@ -67,8 +78,8 @@ impl Algorithm<ConvProblem> for GroupedTma {
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let data_type = tma_type(problem.x().dtype()).map_err(refused)?;
-        let (view, cut) = cut(problem, context).map_err(refused)?;
-        let function = context.function(config.0)?;
+        let (view, cut) = cut(problem, blocks(config), context).map_err(refused)?;
+        let function = context.function(view.row.symbol)?;
         // Not this problem's size: plans share the function.
         function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
         let pass = problem.conv_pass();
@@ -139,7 +150,9 @@ impl GroupedTmaLaunch {
     /// The map of an image of height and width `dims`, for so many columns of a row of the tile's images.
     fn map(&self, context: &GpuContext, address: u64, dims: [u32; 2], columns: u32) -> Result<[u64; 16], Error> {
         let dims = [self.view.c, dims[1], dims[0], self.view.n].map(u64::from);
-        let box_dims = [GROUPED_TMA_SLICE, columns, 1, self.cut.params.tile.images];
-        images_map(context, (self.data_type, address), dims, box_dims, Swizzle::B128)
+        let tile = self.cut.params.tile;
+        let swizzle = if tile.position_bytes() == 128 { Swizzle::B128 } else { Swizzle::B64 };
+        let box_dims = [tile.channels, columns, 1, tile.images];
+        images_map(context, (self.data_type, address), dims, box_dims, swizzle)
     }
 }

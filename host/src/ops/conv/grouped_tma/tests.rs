@@ -4,9 +4,7 @@ use super::cut::{Device, View};
 use crate::ops::conv::ConvProblem;
 use crate::select::Refusal;
 use kernel_abi::ops::conv::ConvPass;
-use kernel_abi::ops::conv::grouped_tma::{
-    GROUPED_TMA_MAX_BOX, grouped_tma_movers, grouped_tma_sums, grouped_tma_warps,
-};
+use kernel_abi::ops::conv::grouped_tma::GROUPED_TMA_MAX_BOX;
 use kernel_abi::ops::conv::halo_wgmma::MAX_SHARED_BYTES;
 
 fn of(text: &str) -> Result<View, String> {
@@ -24,36 +22,39 @@ fn refusals_name_what_is_taken_and_given() {
         ("fprop groups=12 x=2x12x7x7:bf16:nhwc w=12x1x3x3:bf16:nhwc", "needs a multiple of 8 channels"),
         (
             "dgrad stride=2x2 groups=8 dx=2x8x7x7:bf16:nhwc w=8x1x3x3:bf16:nhwc",
-            "has kernels for stride 1x1, and for 2x2 but in dgrad, given 2x2",
+            "has kernels for stride 1x1, and for 2x2 but in dgrad and of 7x7 taps, given 2x2",
         ),
-        ("fprop stride=1x2 groups=8 x=2x8x7x7:f16:nhwc w=8x1x3x3:f16:nhwc", "but in dgrad, given 1x2"),
+        ("fprop stride=1x2 groups=8 x=2x8x7x7:f16:nhwc w=8x1x3x3:f16:nhwc", "but in dgrad and of 7x7 taps, given 1x2"),
         (
             "wgrad dil=2x1 groups=8 x=2x8x7x7:f16:nhwc dw=8x1x3x3:f16:nhwc",
             "takes neighbouring taps, given dilation 2x1",
         ),
         (
-            "fprop groups=8 x=2x8x9x9:bf16:nhwc w=8x1x7x7:bf16:nhwc",
-            "has kernels for 3x3 and 5x5 taps, the filter has 7x7",
+            "fprop groups=8 x=2x8x9x9:bf16:nhwc w=8x1x9x9:bf16:nhwc",
+            "has kernels for 3x3 and 5x5 and 7x7 taps, the filter has 9x9",
         ),
         (
             "fprop groups=8 x=2x8x9x9:bf16:nhwc w=8x1x3x5:bf16:nhwc",
-            "has kernels for 3x3 and 5x5 taps, the filter has 3x5",
+            "has kernels for 3x3 and 5x5 and 7x7 taps, the filter has 3x5",
         ),
         (
-            "wgrad groups=8 x=2x8x9x9:bf16:nhwc dw=8x1x5x5:bf16:nhwc",
-            "has kernels of 5x5 taps for fprop and dgrad of groups of up to 8 channels, given wgrad of 1",
+            "wgrad stride=2x2 groups=8 x=2x8x9x9:bf16:nhwc dw=8x1x7x7:bf16:nhwc",
+            "but in dgrad and of 7x7 taps, given 2x2",
         ),
         (
             "dgrad groups=2 dx=2x32x9x9:f16:nhwc w=32x16x5x5:f16:nhwc",
-            "has kernels of 5x5 taps for fprop and dgrad of groups of up to 8 channels, given dgrad of 16",
+            "has kernels of 5x5 taps for groups of up to 8 channels, given 16",
         ),
-        ("dgrad stride=2x2 groups=8 dx=2x8x9x9:bf16:nhwc w=8x1x5x5:bf16:nhwc", "but in dgrad, given 2x2"),
+        (
+            "dgrad stride=2x2 groups=8 dx=2x8x9x9:bf16:nhwc w=8x1x5x5:bf16:nhwc",
+            "but in dgrad and of 7x7 taps, given 2x2",
+        ),
     ] {
         let reason = of(&format!("conv:{text}")).unwrap_err();
         assert!(reason.contains(expected), "{text}: {reason}");
     }
     let view = of("conv:fprop groups=8 x=64x8x4000x4000:f16:nhwc w=8x1x3x3:f16:nhwc").unwrap();
-    let device = Device { units: 132, bytes_per_cycle: 17.0 };
+    let device = Device { units: 132, blocks: 1, bytes_per_cycle: 17.0 };
     assert!(view.cut(device).is_ok());
 }
 
@@ -77,13 +78,19 @@ fn cuts_cover_the_target() {
         "dgrad pad=2x2 groups=960 dx=128x960x7x7:f16:nhwc w=960x1x5x5:f16:nhwc",
         "fprop pad=2x2 stride=2x2 groups=1 x=1x8x9x1000:f16:nhwc w=8x8x5x5:f16:nhwc",
         "dgrad groups=4 dx=3x8x5x9:bf16:nhwc w=8x2x5x5:bf16:nhwc",
+        "wgrad pad=2x2 groups=240 x=128x240x28x28:bf16:nhwc dw=240x1x5x5:bf16:nhwc",
+        "wgrad pad=2x2 stride=2x2 groups=672 x=128x672x14x14:bf16:nhwc dw=672x1x5x5:bf16:nhwc",
+        "fprop pad=3x3 groups=96 x=128x96x56x56:bf16:nhwc w=96x1x7x7:bf16:nhwc",
+        "dgrad pad=3x3 groups=768 dx=128x768x7x7:f16:nhwc w=768x1x7x7:f16:nhwc",
+        "wgrad pad=3x3 groups=384 x=128x384x14x14:bf16:nhwc dw=384x1x7x7:bf16:nhwc",
+        "wgrad pad=3x3 groups=2 x=1x16x3x1000:bf16:nhwc dw=16x8x7x7:bf16:nhwc",
         "wgrad pad=1x1 groups=20000 x=1x20000x5x5:f16:nhwc dw=20000x1x3x3:f16:nhwc",
     ] {
-        for units in [1, 20, 132, 1000] {
+        for [units, blocks] in [[1, 1], [20, 1], [132, 1], [1000, 1], [1, 2], [132, 2]] {
             let problem: ConvProblem = format!("conv:{text}").parse().unwrap();
             let view = of(&format!("conv:{text}")).unwrap();
             let cut = view
-                .cut(Device { units, bytes_per_cycle: 17.0 })
+                .cut(Device { units, blocks, bytes_per_cycle: 17.0 })
                 .unwrap_or_else(|Refusal(reason)| panic!("{text}: {reason}"));
             let (p, form) = (cut.params, view.row.form());
             let (tile, wgrad) = (p.tile, problem.conv_pass() == ConvPass::Wgrad);
@@ -98,15 +105,20 @@ fn cuts_cover_the_target() {
             assert_eq!(cut.blocks, p.slabs * p.slices.divisor, "{text}: {cut:?}");
             assert!(tile.images.max(tile.source_columns(form)) <= GROUPED_TMA_MAX_BOX, "{text}: {cut:?}");
             let width = problem.shape().group_c().max(8) as u32;
-            let warps = view.warps();
-            assert_eq!(warps, grouped_tma_warps(view.c.min(64), width, wgrad));
-            assert_eq!(cut.threads, 32 * (tile.strips() * warps + grouped_tma_movers(wgrad)), "{text}: {cut:?}");
-            assert!(tile.stages >= 3 && tile.smem_bytes(form) <= MAX_SHARED_BYTES, "{text}: {cut:?}");
+            let warps = view.warps(tile.channels);
+            assert_eq!(p.slices.divisor, view.c.div_ceil(tile.channels), "{text}: {cut:?}");
+            assert_eq!(warps, form.warps(view.c.min(tile.channels), width));
+            assert_eq!(cut.threads, 32 * (tile.strips(form) * warps + form.movers()), "{text}: {cut:?}");
+            assert!(cut.threads <= view.row.most_threads(blocks), "{text}: {cut:?}");
+            assert!(
+                tile.stages >= 3 && blocks * (tile.smem_bytes(form) + 1024) <= MAX_SHARED_BYTES + 1024,
+                "{text}: {cut:?}"
+            );
             if wgrad {
                 let ring = tile.stages * tile.stage_bytes(form);
-                assert!(tile.sums_bytes(warps, grouped_tma_sums(width)) <= ring, "{text}: {cut:?}");
+                assert!(tile.sums_bytes(form, warps, width) <= ring, "{text}: {cut:?}");
                 let partials = u64::from(p.slabs) * problem.w().n_elems() as u64 * 4;
-                assert!(partials <= view.partials_bytes(), "{text}: {cut:?}");
+                assert!(partials <= view.partials_bytes(blocks), "{text}: {cut:?}");
             }
         }
     }

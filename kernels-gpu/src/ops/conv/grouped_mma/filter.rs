@@ -52,7 +52,10 @@ impl Filter {
                     let of_group = |from: u32| to < self.channels && from & !rank == to & !rank;
                     let (low, high) = (of_group(from), of_group(from + 1));
                     let at = (self.at as *const u16).wrapping_add((k * filter_elems + c) as usize);
-                    unroll!(TAP in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24] {
+                    unroll!(TAP in [
+                        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24
+                        25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48
+                    ] {
                         if TAP < TAPS {
                             let at = at.wrapping_add(TAP * width as usize);
                             if WIDTH > 8 && !self.transposed {
@@ -69,7 +72,7 @@ impl Filter {
             });
         });
         if self.flip != 0 {
-            unroll!(TAP in [0 1 2 3 4 5 6 7 8 9 10 11] {
+            unroll!(TAP in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23] {
                 if TAP < TAPS / 2 {
                     (filters[TAP], filters[TAPS - 1 - TAP]) = (filters[TAPS - 1 - TAP], filters[TAP]);
                 }

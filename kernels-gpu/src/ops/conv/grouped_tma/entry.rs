@@ -1,6 +1,6 @@
 //! The entries: the rows of `conv_grouped_tma_kernels!`.
 
-use super::{forward, wgrad};
+use super::{forward, narrow_wgrad, wgrad};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, param_tensor_map};
 use kernel_abi::ops::conv::grouped_tma::ConvGroupedTmaParams;
@@ -30,12 +30,16 @@ macro_rules! entries {
             { ($width + 15) / 16 },
             $taps,
             { $taps * $taps },
+            { if $taps == 3 { 2 } else { 1 } },
             $stride,
             { ($taps - 1) / $stride + 1 },
         >($params, $maps, $transposed)
     };
     (@wgrad $params:expr, $maps:expr, $dtype:ident, $width:literal, 3, $stride:literal) => {
         wgrad::run::<$dtype, $width, { if $width == 8 { 2 } else { 3 } }, $stride, { 4 - $stride }>($params, $maps)
+    };
+    (@wgrad $params:expr, $maps:expr, $dtype:ident, $width:literal, $taps:literal, $stride:literal) => {
+        narrow_wgrad::run::<$dtype, $taps, { ($taps + 1) / 2 }, $stride, { ($taps - 1) / $stride + 1 }>($params, $maps)
     };
 }
 

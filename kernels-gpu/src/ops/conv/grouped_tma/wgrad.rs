@@ -1,4 +1,4 @@
-//! `wgrad`: positions are what is summed over.
+//! `wgrad` of 3 × 3 taps: positions are what is summed over.
 //!
 //! The rows of a product are 16 channels of x by one tap, or, where groups are at most 8 wide, 8 by two taps of a row, and
 //! twice 8 by the third, of which the product with 8 channels of dy needs half. Its
@@ -7,16 +7,14 @@
 //! add up through shared memory, in their order, and each block writes its own part.
 
 use super::super::grouped_mma::unroll;
-use super::{Share, Tile, Work, begin, met, swizzled, window};
+use super::{FilterPart, Share, Tile, Work, begin, met, swizzled, window};
 use crate::math::tensor_core::TensorCore;
 use crate::math::vector::for_each;
 use cuda_std::barrier::sync_named;
 use cuda_std::thread::lane_id;
 use cuda_std::tma::MapAddress;
 use cuda_std::{ldmatrix, shared};
-use kernel_abi::ops::conv::grouped_tma::{
-    ConvGroupedTmaParams, GROUPED_TMA_CHANNELS, GROUPED_TMA_STRIP, GroupedTmaForm,
-};
+use kernel_abi::ops::conv::grouped_tma::{ConvGroupedTmaParams, GROUPED_TMA_PRODUCT, GroupedTmaForm};
 
 /// Taps of a row of the filter.
 const ROW_TAPS: usize = 3;
@@ -55,37 +53,40 @@ pub(super) unsafe fn run<
     // A product's rows are of the first and third matrix, then of the second and fourth; its positions of the first and
     // second, then of the others.
     let (position, lower) = (lane_id() / 16 * 8 + lane_id() % 8, lane_id() / 8 % 2);
-    let sixteen = |s: u32| window(p, form, strip, position, from_part * 2 + lower, s);
+    let first = strip * GROUPED_TMA_PRODUCT;
+    let sixteen = |s: u32| window(p, form, first + position, from_part * 2 + lower, s);
     let windows = if WIDTH == 8 {
         // Two taps of eight channels make one product of 16; the third taps of both halves come together.
-        let pair = |half: u32| window(p, form, strip, position, from_part * 2 + half, lower);
+        let pair = |half: u32| window(p, form, first + position, from_part * 2 + half, lower);
         [pair(0), pair(1), sixteen(2)]
     } else {
         [sixteen(0), sixteen(1), sixteen(2)]
     };
-    let row_of_dy = strip * GROUPED_TMA_STRIP + lane_id() % GROUPED_TMA_STRIP;
-    let target = p.tile.target_at(form) + swizzled(row_of_dy, to_part * 2 + lane_id() / GROUPED_TMA_STRIP);
+    let row_of_dy = first + lane_id() % GROUPED_TMA_PRODUCT;
+    let target = p.tile.target_at(form) + swizzled(p, row_of_dy, to_part * 2 + lane_id() / GROUPED_TMA_PRODUCT);
     let mut read = 0;
     let mut sums: Sums<COLUMNS> = [[[[0.0; 4]; 2]; COLUMNS]; ROW_TAPS];
     let mut index = share.slab;
     while index < p.n_tiles {
         let tile = Tile::new(p, index);
-        let end = tile.source_rows(form);
+        let (first, end) = (tile.source_row(p, form), tile.source_rows(form));
         let mut dy = [[0u32; 4]; HELD];
         let mut row = 0;
         'rows: loop {
             // Written out, so that elements need not be moved from one row to the next.
             for_each!(PHASE < PHASES, {
                 if PHASE < HELD * STRIDE {
-                    let at = ring.take(&mut read);
-                    let mut x = [[0; 4]; ROW_TAPS];
-                    unroll!(S in [0 1 2] { x[S] = ldmatrix::load_x4_transposed(at + windows[S]) });
+                    let (brings_source, brings_target) = tile.brings(p, form, first, row);
+                    let at = if brings_source || brings_target { ring.take(&mut read) } else { 0 };
                     if PHASE % STRIDE == 0 {
-                        let is_there = row / (STRIDE as u32) < tile.rows;
                         *dy.get_unchecked_mut(PHASE / STRIDE % HELD) =
-                            if is_there { ldmatrix::load_x4_transposed(at + target) } else { [0; 4] };
+                            if brings_target { ldmatrix::load_x4_transposed(at + target) } else { [0; 4] };
                     }
-                    products::<T, WIDTH, COLUMNS, STRIDE, HELD, PHASE>(&mut sums, &x, &dy);
+                    if brings_source {
+                        let mut x = [[0; 4]; ROW_TAPS];
+                        unroll!(S in [0 1 2] { x[S] = ldmatrix::load_x4_transposed(at + windows[S]) });
+                        products::<T, WIDTH, COLUMNS, STRIDE, HELD, PHASE>(&mut sums, &x, &dy);
+                    }
                     row += 1;
                     if row == end {
                         break 'rows;
@@ -99,7 +100,7 @@ pub(super) unsafe fn run<
     if strip == 0 {
         let first = [from_part, to_part].map(
             #[inline(always)]
-            |part| share.first_channel + part * GROUPED_TMA_CHANNELS,
+            |part| share.first_channel + part * form.channels(),
         );
         write_partials::<WIDTH, COLUMNS>(p, &sums, share.slab, first);
     }
@@ -201,35 +202,35 @@ unsafe fn write_partials<const WIDTH: u32, const COLUMNS: usize>(
     slab: u32,
     first: [u32; 2],
 ) {
-    // Widths are powers of two; those that fill a product are known when this is compiled.
+    // Widths that fill a product are known when this is compiled.
     let width = if WIDTH == 8 { p.width } else { WIDTH };
-    let rank = width - 1;
-    let slab_elems = u64::from(p.channels) * u64::from(TAPS as u32 * width);
-    let slab = (p.partials as *mut f32).add((u64::from(slab) * slab_elems) as usize);
-    unroll!(R in [0 1 2] {
-        unroll!(COLUMN in [0 1 2] {
-            if COLUMN < COLUMNS {
-                unroll!(HALF in [0 1] {
-                    unroll!(I in [0 1 2 3] {
-                        // A product's lower rows are the second tap's, or the next 8 channels: of the third taps of both
-                        // halves, those of the other half do not count.
-                        let lower = (I / 2) as u32;
-                        let is_pair = WIDTH == 8 && COLUMN == 0;
-                        let from = first[0] + 8 * if is_pair { HALF as u32 } else { lower } + lane_id() / 4;
-                        let s = if is_pair { lower } else if WIDTH == 8 { 2 } else { COLUMN as u32 };
-                        let counts = WIDTH != 8 || is_pair || lower == HALF as u32;
-                        let to = first[1] + 8 * HALF as u32 + lane_id() % 4 * 2 + (I % 2) as u32;
-                        // Widths above 8 fill their products, so only narrow ones have parts between groups.
-                        let of_group = WIDTH != 8 || from & !rank == to & !rank;
-                        if counts && to < p.channels && of_group {
-                            let tap = 3 * R as u32 + s;
-                            let tap = if p.flip != 0 { TAPS as u32 - 1 - tap } else { tap };
-                            *slab.add(((to * TAPS as u32 + tap) * width + (from & rank)) as usize) =
-                                sums[R][COLUMN % COLUMNS][HALF][I];
-                        }
+    unroll!(HALF in [0 1] {
+        unroll!(COLUMN in [0 1] {
+            // The channels of a product's upper rows, and of its lower ones.
+            let to = first[1] + 8 * HALF as u32 + lane_id() % 4 * 2 + COLUMN as u32;
+            let part = |lower: u32| FilterPart::new(p, slab, TAPS as u32, width, [to, first[0] + 8 * lower + lane_id() / 4]);
+            // Of groups up to 8 wide, the channels of both halves are those of pairs' rows, upper and lower.
+            let parts = if WIDTH == 8 { [part(HALF as u32); 2] } else { [part(0), part(1)] };
+            unroll!(LOWER in [0 1] {
+                if parts[LOWER].is_of_group {
+                    unroll!(R in [0 1 2] {
+                        unroll!(S in [0 1 2] {
+                            let sums = if WIDTH > 8 {
+                                Some(&sums[R][S % COLUMNS][HALF])
+                            } else if S == 2 {
+                                // Of the third taps of both halves, those of the other half do not count.
+                                (LOWER == HALF).then_some(&sums[R][1][HALF])
+                            } else {
+                                // A pair's lower rows are the second tap's.
+                                (LOWER == S).then_some(&sums[R][0][HALF])
+                            };
+                            if let Some(sums) = sums {
+                                parts[LOWER].write((3 * R + S) as u32, sums[2 * LOWER + COLUMN]);
+                            }
+                        });
                     });
-                });
-            }
+                }
+            });
         });
     });
 }
