@@ -76,7 +76,9 @@ impl Algorithm<NormProblem> for ResidentChannels {
         for row in kernels(problem) {
             match Cut::new(problem, row, &share, context) {
                 Ok(_) => configs.push(Config(row.symbol)),
-                Err(reason) => refusal = reason,
+                // Rows of threads that are made for some numbers of channels have no say in what is wrong with others.
+                Err(reason) if row.lanes.is_power_of_two() => refusal = reason,
+                Err(_) => {}
             }
         }
         if configs.is_empty() { Err(refusal) } else { Ok(configs) }
