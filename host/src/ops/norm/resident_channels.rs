@@ -26,6 +26,13 @@ struct Row {
     passes: u32,
 }
 
+impl Row {
+    /// Whether it takes slices that fill its threads, and no others: those that are no part of a warp are made for them.
+    fn is_exact(&self) -> bool {
+        !self.lanes.is_power_of_two()
+    }
+}
+
 macro_rules! rows {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $lanes:literal, $passes:literal)),* $(,)?) => {
         &[$(Row {
@@ -77,8 +84,8 @@ impl Algorithm<NormProblem> for ResidentChannels {
             match Cut::new(problem, row, &share, context) {
                 Ok(_) => configs.push(Config(row.symbol)),
                 // Rows of threads that are made for some numbers of channels have no say in what is wrong with others.
-                Err(reason) if row.lanes.is_power_of_two() => refusal = reason,
-                Err(_) => {}
+                Err(_) if row.is_exact() => {}
+                Err(reason) => refusal = reason,
             }
         }
         if configs.is_empty() { Err(refusal) } else { Ok(configs) }
@@ -265,7 +272,7 @@ impl Cut {
         let slice_channels = vectors.div_ceil(slices) * vector_elems(problem);
         let slices = share.channels.div_ceil(slice_channels);
         let filled = row.lanes * vector_elems(problem);
-        if !row.lanes.is_power_of_two() && slice_channels != filled {
+        if row.is_exact() && slice_channels != filled {
             return Err(Refusal::new(format!("takes slices of {filled} channels, given {slice_channels}")));
         }
         let rows = chunk_rows(row.lanes, row.passes);

@@ -80,6 +80,8 @@ const TAPS: [i64; 3] = [3, 5, 7];
 const MAX_WIDTH_OF_MORE: i64 = 8;
 /// Blocks of `wgrad`, on however large a device: a workspace's size may not depend on that.
 const WGRAD_BLOCKS: u32 = 132;
+/// Shared memory that the system has of each block.
+pub(super) const RESERVED_BYTES: u32 = 1024;
 /// What the kernels count tiles to.
 const MAX_TILES: i64 = 1 << 30;
 
@@ -159,9 +161,9 @@ impl View {
         if !self.row.is_wgrad() {
             return 0;
         }
-        let most_slabs =
-            GROUPED_TMA_SLICES.map(|slice| self.most_slabs(slice, blocks * WGRAD_BLOCKS)).into_iter().max();
-        4 * u64::from(most_slabs.unwrap_or(1))
+        // Wide slices are fewer, so that each has more slabs.
+        let [widest, _] = GROUPED_TMA_SLICES;
+        4 * u64::from(self.most_slabs(widest, blocks * WGRAD_BLOCKS))
             * u64::from(self.c)
             * u64::from(self.width)
             * u64::from(self.row.taps.pow(2))
@@ -216,11 +218,9 @@ impl View {
     fn try_cut(&self, mut tile: GroupedTmaTile, device: Device) -> Option<Cut> {
         /// Bytes of the source, and of dy, that are under way, where there is room.
         const UNDER_WAY: u32 = 96 * 1024;
-        /// Shared memory that the system has of each block.
-        const RESERVED_BYTES: u32 = 1024;
         /// Cycles of a block before its first row and behind its last.
         const BLOCK_CYCLES: f64 = 2500.0;
-        /// Cycles of a tile's first and last rows, of more than 3 × 3 taps.
+        /// Cycles of a tile's first and last rows, of more than 3 × 3 taps, of `fprop` and `dgrad`, and of `wgrad`.
         const TILE_CYCLES: [f64; 2] = [800.0, 2000.0];
         /// Cycles that a row takes at least: what a warp waits for.
         const ALONE_CYCLES: f64 = 350.0;
@@ -318,10 +318,11 @@ impl View {
         const PRODUCTS: f64 = 110.0;
         const NARROW_PRODUCTS: f64 = 65.0;
         const OTHERS: f64 = 45.0;
-        /// The same of 5 × 5 taps and of 7 × 7, in `wgrad` too, beside what a row takes however few the warps are.
+        /// Of more taps, what a row takes however few the warps are, first of `fprop` and `dgrad`, then of `wgrad`.
         const ROW: [f64; 2] = [450.0, 890.0];
-        const ROW_OF_WARP: [[f64; 2]; 2] = [[60.0, 0.0], [0.0, 0.0]];
+        /// The same for each warp of a scheduler, its products and the rest, of 5 × 5 taps and of 7 × 7.
         const PRODUCTS_OF_WARP: [[f64; 2]; 2] = [[70.0, 52.0], [175.0, 180.0]];
+        const OTHERS_OF_WARP: [[f64; 2]; 2] = [[60.0, 0.0], [0.0, 0.0]];
         const SCHEDULERS: u32 = 4;
         /// Cycles of the copy engine for the bytes of a position, whether or not they are there, of slices of 64 channels and
         /// of 32.
@@ -333,7 +334,7 @@ impl View {
         let computing = match self.row.width {
             8 if taps > 3 => {
                 let (taps, wgrad) = (usize::from(taps > 5), usize::from(wgrad));
-                ROW[wgrad] + warps * (PRODUCTS_OF_WARP[taps][wgrad] / steps + ROW_OF_WARP[taps][wgrad])
+                ROW[wgrad] + warps * (PRODUCTS_OF_WARP[taps][wgrad] / steps + OTHERS_OF_WARP[taps][wgrad])
             }
             8 => warps * (NARROW_PRODUCTS / steps + OTHERS),
             // A warp of `wgrad` has 16 channels of x, however wide the groups are.

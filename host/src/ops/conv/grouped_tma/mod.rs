@@ -29,8 +29,8 @@ use kernel_abi::ops::conv::halo_wgmma::MAX_SHARED_BYTES;
 /// Rows through shared memory, for groups of at most 32 channels.
 pub(super) struct GroupedTma;
 
-/// A problem, and how it is cut for the device, of whose multiprocessors each has so many blocks: a search of some 10 us, so
-/// nothing keeps it.
+/// A problem, and how it is cut for the device, of whose multiprocessors each has so many blocks: a search of 10 to 120 us of a
+/// plan's making, so nothing keeps it.
 fn cut(problem: &ConvProblem, blocks: u32, context: &Context) -> Result<(View, Cut), Refusal> {
     let info = context.info();
     let units = info.n_units as u32;

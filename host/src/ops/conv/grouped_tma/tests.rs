@@ -1,6 +1,6 @@
 //! Refusals, and that cuts cover the target.
 
-use super::cut::{Device, View};
+use super::cut::{Device, RESERVED_BYTES, View};
 use crate::ops::conv::ConvProblem;
 use crate::select::Refusal;
 use kernel_abi::ops::conv::ConvPass;
@@ -111,7 +111,8 @@ fn cuts_cover_the_target() {
             assert_eq!(cut.threads, 32 * (tile.strips(form) * warps + form.movers()), "{text}: {cut:?}");
             assert!(cut.threads <= view.row.most_threads(blocks), "{text}: {cut:?}");
             assert!(
-                tile.stages >= 3 && blocks * (tile.smem_bytes(form) + 1024) <= MAX_SHARED_BYTES + 1024,
+                tile.stages >= 3
+                    && blocks * (tile.smem_bytes(form) + RESERVED_BYTES) <= MAX_SHARED_BYTES + RESERVED_BYTES,
                 "{text}: {cut:?}"
             );
             if wgrad {
