@@ -51,6 +51,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     conv::cp_async_mma::CpAsyncMmaParams::LAYOUT_HASH,
     conv::ffma::ConvFfmaParams::LAYOUT_HASH,
     conv::ffma::ConvFfmaWgradParams::LAYOUT_HASH,
+    conv::depthwise_planes::ConvDepthwisePlanesParams::LAYOUT_HASH,
     conv::depthwise_tma::ConvDepthwiseTmaParams::LAYOUT_HASH,
     conv::diagonal_mma::ConvDiagonalParams::LAYOUT_HASH,
     conv::grouped_mma::GroupedMmaParams::LAYOUT_HASH,

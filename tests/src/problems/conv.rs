@@ -527,3 +527,12 @@ pub fn depthwise_rows(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Va
         },
     )
 }
+
+/// The same with packed images.
+pub fn depthwise_planes(pass: impl Strategy<Value = ConvPass>) -> impl Strategy<Value = ConvProblem> {
+    depthwise_rows(pass).prop_map(|problem| {
+        let packed = |desc: &TensorDesc| TensorDesc::packed(desc.dtype(), desc.dims()).expect("the extents are legal");
+        let (x, y) = (packed(problem.x()), packed(problem.y()));
+        ConvProblem::new(problem.conv_pass(), &problem.desc(), &x, problem.w(), &y).expect("the tensors fit each other")
+    })
+}

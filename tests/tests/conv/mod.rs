@@ -1,6 +1,7 @@
 //! Convolution: against the reference, its laws and its refusals.
 
 mod depthwise;
+mod depthwise_planes;
 mod depthwise_tma;
 mod fixup;
 mod grouped_tma;

@@ -1,10 +1,10 @@
 //! The ordered list of convolution algorithms.
 
 use super::{
-    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, depthwise_tma, diagonal_mma, explicit_gemm, f32_wgmma,
-    ffma, fft, grouped_mma, grouped_tma, halo_wgmma, halo_wgmma_split, im2col_wgmma, kmajor_wgmma, merged_groups,
-    naive, nchw_transposed, overlap_wgmma, packed_rows, padded_channels, pointwise_lanes, pointwise_matmul,
-    pointwise_strided, provided, spread_columns, tf32x3_mma, winograd,
+    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, depthwise_planes, depthwise_tma, diagonal_mma,
+    explicit_gemm, f32_wgmma, ffma, fft, grouped_mma, grouped_tma, halo_wgmma, halo_wgmma_split, im2col_wgmma,
+    kmajor_wgmma, merged_groups, naive, nchw_transposed, overlap_wgmma, packed_rows, padded_channels, pointwise_lanes,
+    pointwise_matmul, pointwise_strided, provided, spread_columns, tf32x3_mma, winograd,
 };
 use crate::cpu::CpuAlgorithm;
 use crate::epilogue::SeparateEpilogue;
@@ -39,6 +39,7 @@ impl Operation for ConvProblem {
             &winograd::Winograd(winograd::Tile::F4),
             &winograd::Winograd(winograd::Tile::F2),
             &depthwise::Depthwise,
+            &depthwise_planes::DepthwisePlanes,
             &depthwise_tma::DepthwiseTma,
             &diagonal_mma::DiagonalMma,
             &overlap_wgmma::OverlapWgmma,

@@ -30,6 +30,7 @@ mod cpu_direct;
 mod cpu_gemm;
 mod cpu_geometry;
 mod depthwise;
+mod depthwise_planes;
 mod depthwise_tma;
 mod diagonal_mma;
 mod explicit_gemm;

@@ -39,6 +39,7 @@
 
 pub mod cp_async_mma;
 mod depthwise;
+pub mod depthwise_planes;
 pub mod depthwise_tma;
 pub mod diagonal_mma;
 mod explicit_gemm;

@@ -2,6 +2,7 @@
 
 mod cp_async_mma;
 mod depthwise;
+mod depthwise_planes;
 mod depthwise_tma;
 mod diagonal_mma;
 mod entry;

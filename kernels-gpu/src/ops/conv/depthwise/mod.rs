@@ -11,3 +11,4 @@ mod toeplitz;
 mod windows;
 
 pub(super) use products::gather_row;
+pub(super) use toeplitz::{Taps, matrices};

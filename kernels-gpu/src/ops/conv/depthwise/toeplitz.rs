@@ -163,30 +163,48 @@ fn rows_there(first: i32, rows: i32, height: i32) -> [i32; 2] {
     [clamp(-first), clamp(height - first)]
 }
 
-/// The rows of a channel's filter as matrices of 16 source columns × 8 target columns, as the product takes them.
+/// The filters of all channels.
+pub struct Taps {
+    /// Address.
+    pub w: u64,
+    /// Distances between neighbouring channels, rows and columns, in elements.
+    pub strides: [i64; 3],
+    /// Whether tap 0 is a filter's last element.
+    pub flip: bool,
+}
+
+/// The rows of a channel's filter as matrices of 8 · `BLOCKS` source columns × 8 target columns, `STRIDE` source columns
+/// apart, as the product takes them: a register for 8 columns. `shift` columns stand before the first one that a tap
+/// meets.
+///
+/// # Safety
+/// The channel has a filter of `R` rows and columns of 16 bits.
 #[inline(always)]
-unsafe fn matrices<T: TensorCore, const R: usize>(p: &DepthwiseParams, c: u32) -> [[u32; 2]; R] {
+pub unsafe fn matrices<const R: usize, const STRIDE: usize, const BLOCKS: usize>(
+    taps: &Taps,
+    shift: i32,
+    c: u32,
+) -> [[u32; BLOCKS]; R] {
     let lane = thread::lane_id() as i32;
-    let flip = p.flip != 0;
-    // Tap of the lane's first element: source columns are counted from an even one.
-    let first = lane % 4 * 2 - lane / 4 - (p.padding[1] & 1);
-    let mut values = [[0; 2]; R];
+    // Tap of the lane's first element.
+    let first = lane % 4 * 2 - STRIDE as i32 * (lane / 4) - shift;
+    let mut values = [[0; BLOCKS]; R];
     let mut r = 0;
     while r < R {
-        let row = c as i64 * p.w_strides[0] + index::filter_index(r as i64, R as i64, flip) * p.w_strides[1];
-        let mut half = 0;
-        while half < 2 {
+        let row = c as i64 * taps.strides[0] + index::filter_index(r as i64, R as i64, taps.flip) * taps.strides[1];
+        let mut block = 0;
+        while block < BLOCKS {
             let mut pair = [0; 2];
             let mut i = 0;
             while i < 2 {
-                let s = first + 8 * half as i32 + i as i32;
-                let at = row + index::filter_index(s as i64, R as i64, flip) * p.w_strides[2];
+                let s = first + 8 * block as i32 + i as i32;
+                let at = row + index::filter_index(s as i64, R as i64, taps.flip) * taps.strides[2];
                 let inside = u32::from((s as u32) < R as u32);
-                *pair.get_unchecked_mut(i) = guarded::load_u16(p.w.wrapping_add(2 * at as u64), inside) as u32;
+                *pair.get_unchecked_mut(i) = guarded::load_u16(taps.w.wrapping_add(2 * at as u64), inside) as u32;
                 i += 1;
             }
-            *values.get_unchecked_mut(r).get_unchecked_mut(half) = pair[0] | pair[1] << 16;
-            half += 1;
+            *values.get_unchecked_mut(r).get_unchecked_mut(block) = pair[0] | pair[1] << 16;
+            block += 1;
         }
         r += 1;
     }
@@ -269,7 +287,9 @@ pub unsafe fn gather<T: TensorCore, const R: usize, const STAGED: bool>(p: &Dept
         source.copy(i, rows, there);
         i += 1;
     }
-    let w = matrices::<T, R>(p, c);
+    let taps = Taps { w: p.w, strides: p.w_strides, flip: p.flip != 0 };
+    // Source columns are counted from an even one.
+    let w = matrices::<R, 1, 2>(&taps, p.padding[1] & 1, c);
     wait();
     source.clear_before_all(images, there[0]);
 
