@@ -242,7 +242,6 @@ fn channels_that_stay_on_the_chip() {
         (6, 16, "bf16"),
         (of_unit(5, 9), 144, "bf16"),
         (of_unit(3, 2), 72, "f32"),
-        (of_unit(1, 3), 424, "bf16"),
     ]
     .into_iter()
     .enumerate()
