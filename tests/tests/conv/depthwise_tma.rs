@@ -1,10 +1,10 @@
 //! One filter a channel, rows copied through shared memory: against the reference, exactly, and the adjoint law.
 
-use super::laws::{algorithms, dot, refuses_misaligned_addresses, run};
+use super::laws::{fprop_and_dgrad_are_adjoints, refuses_misaligned_addresses};
 use super::reference::{check_integers, named};
 use kernel_abi::DType;
 use kernel_abi::ops::conv::{ConvPass, ConvProblem};
-use oxidnn_tests::{Fill, check, contexts, problems};
+use oxidnn_tests::{check, problems};
 use proptest::prelude::*;
 
 /// The passes that have kernels.
@@ -25,22 +25,9 @@ proptest! {
         check_integers(&problem, seed)?;
     }
 
-    /// ⟨dy, fprop(x, w)⟩ = ⟨dgrad(dy, w), x⟩, exactly: sums of so few small integers are not rounded.
     #[test]
     fn passes_are_adjoints(fprop in problems::conv::depthwise_rows(Just(ConvPass::Fprop)), seed in any::<u64>()) {
-        let dgrad = problems::conv::with_pass(&fprop, ConvPass::Dgrad);
-        let dtype = fprop.x().dtype();
-        let [x, w, dy] = [fprop.x(), fprop.w(), fprop.y()]
-            .map(|desc| Fill::Integers { max: 2 }.values(desc.n_elems() as usize, dtype, seed ^ desc.n_elems() as u64));
-        for context in contexts() {
-            let mut sums = Vec::new();
-            for (problem, a, b, c) in [(&fprop, &x, &w, &dy), (&dgrad, &dy, &w, &x)] {
-                for algorithm in algorithms(context, problem) {
-                    sums.push((algorithm, dot(c, &run(context, algorithm, problem, a, b))));
-                }
-            }
-            prop_assert!(sums.iter().all(|(_, sum)| *sum == sums[0].1), "{sums:?} {fprop}");
-        }
+        fprop_and_dgrad_are_adjoints(&fprop, seed)?;
     }
 }
 

@@ -150,6 +150,24 @@ fn inputs_may_repeat_elements() {
     }
 }
 
+/// ⟨dy, fprop(x, w)⟩ = ⟨dgrad(dy, w), x⟩, exactly: sums of so few small integers are not rounded.
+pub(super) fn fprop_and_dgrad_are_adjoints(fprop: &ConvProblem, seed: u64) -> Result<(), TestCaseError> {
+    let dgrad = problems::conv::with_pass(fprop, ConvPass::Dgrad);
+    let dtype = fprop.x().dtype();
+    let [x, w, dy] = [fprop.x(), fprop.w(), fprop.y()]
+        .map(|desc| Fill::Integers { max: 2 }.values(desc.n_elems() as usize, dtype, seed ^ desc.n_elems() as u64));
+    for context in contexts() {
+        let mut sums = Vec::new();
+        for (problem, a, b, c) in [(fprop, &x, &w, &dy), (&dgrad, &dy, &w, &x)] {
+            for algorithm in algorithms(context, problem) {
+                sums.push((algorithm, dot(c, &run(context, algorithm, problem, a, b))));
+            }
+        }
+        prop_assert!(sums.iter().all(|(_, sum)| *sum == sums[0].1), "{sums:?} {fprop}");
+    }
+    Ok(())
+}
+
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
