@@ -134,6 +134,26 @@ fn gradients_that_are_no_numbers_stay_where_they_belong() {
     }
 }
 
+/// Gradients of images that are cut into strips of rows and tiles of columns, or lie beside each other in a block, and whose channels
+/// are no whole slices.
+#[test]
+fn gradients_of_strips_and_tiles_match_the_reference() {
+    for (window, x) in [
+        ("window=3 stride=2 ceil=1", "2x64x16x112:bf16:nhwc"),
+        ("window=3 stride=2 pad=1", "1x72x33x115:f16:nhwc"),
+        ("window=3 stride=2 pad=1", "5x136x29x28:bf16:nhwc"),
+        ("window=3 stride=2", "9x8x15x14:f16:nhwc"),
+        ("window=3 stride=2 ceil=1", "3x24x3x58:bf16:nhwc"),
+        ("window=3 stride=2 pad=1", "2x16x1x1:bf16:nhwc"),
+        ("window=3 stride=2 pad=1", "2x40x14x13:bf16"),
+    ] {
+        let problem: PoolProblem = format!("pool:backward mode=max {} x={x}", in_two_axes(window)).parse().unwrap();
+        check(&problem, 3).unwrap();
+        check_exact(&problem, 4, 2).unwrap();
+        check_case(&problem, &Case::normal(5).scaled(1.5, -0.75).shifted(1)).unwrap();
+    }
+}
+
 /// `window=3 stride=1 …` for both axes.
 fn in_two_axes(words: &str) -> String {
     let twice = |word: &str| match word.split_once('=') {

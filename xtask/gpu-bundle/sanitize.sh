@@ -140,6 +140,9 @@ vectorized | dropout:backward p=0.1 order=row_major dy=37x515:f32 state=4:i32 dx
 rows_mma | pool:backward mode=max window=3x3 pad=1x1 stride=1x1 x=3x72x6x30:bf16:nhwc
 rows_mma | pool:backward mode=max window=3x3 pad=1x1 stride=1x1 x=9x24x5x7:f16:nhwc
 rows_mma | pool:backward mode=max window=3x3 pad=1x1 stride=1x1 x=3x8x4x57:bf16:nhwc
+ring_rows | pool:backward mode=max window=3x3 pad=1x1 stride=2x2 x=3x72x16x30:bf16:nhwc
+ring_rows | pool:backward mode=max window=3x3 pad=0x0 stride=2x2 ceil=1 x=2x16x9x112:f16:nhwc
+ring_rows | pool:backward mode=max window=3x3 pad=0x0 stride=2x2 x=9x8x5x7:bf16:nhwc
 nchw_transposed | pool:backward mode=max window=3x3 pad=1x1 stride=1x1 x=3x72x6x30:bf16
 strips | pool:forward mode=max window=3x3 pad=1x1 stride=2x2 x=2x16x29x31:bf16:nhwc
 strips | pool:forward mode=max window=3x3 pad=1x1 stride=1x1 x=2x16x29x31:bf16

@@ -127,9 +127,21 @@ impl Outgoing {
     /// All threads of the warp call it; the map's box is what a place holds.
     #[inline(always)]
     pub unsafe fn send(&mut self, map: MapAddress, at: [i32; 4]) {
+        self.send_parts(
+            #[inline(always)]
+            |from| tma::store_4d(map, from, at),
+        );
+    }
+
+    /// The same for a place that goes in several copies, which one thread asks for, told where it begins.
+    ///
+    /// # Safety
+    /// All threads of the warp call it.
+    #[inline(always)]
+    pub unsafe fn send_parts(&mut self, send: impl FnOnce(u32)) {
         mbarrier::wait(self.ring.full(), self.ring.parity);
         if lane_id() == 0 {
-            tma::store_4d(map, self.ring.at(), at);
+            send(self.ring.at());
             tma::commit_group();
             // The place before this one has been read; before the first one, there is none.
             tma::wait_group_read::<1>();

@@ -1,6 +1,6 @@
 //! The ordered list of pooling algorithms.
 
-use super::{PoolProblem, columns, cpu, naive, nchw_transposed, planes, rows_mma, strips, tiles, whole};
+use super::{PoolProblem, columns, cpu, naive, nchw_transposed, planes, ring_rows, rows_mma, strips, tiles, whole};
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::BatchSplit;
@@ -21,6 +21,7 @@ impl Operation for PoolProblem {
             &planes::Planes,
             &columns::Columns,
             &rows_mma::RowsMma,
+            &ring_rows::RingRows,
             &nchw_transposed::NchwTransposed,
             &tiles::Tiles,
             &naive::Naive,

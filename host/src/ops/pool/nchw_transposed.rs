@@ -6,6 +6,7 @@
 
 use super::columns::Columns;
 use super::planes::Shape;
+use super::ring_rows::RingRows;
 use super::rows_mma::RowsMma;
 use super::{PoolDesc, PoolProblem};
 use crate::ops::transform::Copies;
@@ -23,8 +24,11 @@ macro_rules! names {
 /// Methods for channels-last images, each with its kernels' names, and those that they have here.
 type Method = (&'static dyn Algorithm<PoolProblem>, &'static [(&'static str, &'static str)]);
 
-const METHODS: &[Method] =
-    &[(&RowsMma, kernel_abi::pool_rows_mma_kernels!(names)), (&Columns, kernel_abi::pool_column_kernels!(names))];
+const METHODS: &[Method] = &[
+    (&RowsMma, kernel_abi::pool_rows_mma_kernels!(names)),
+    (&RingRows, kernel_abi::pool_ring_rows_kernels!(names)),
+    (&Columns, kernel_abi::pool_column_kernels!(names)),
+];
 
 /// Through channels-last copies.
 pub(super) struct NchwTransposed;

@@ -3,12 +3,13 @@
 
 use super::columns::Columns;
 use super::planes::Shape;
+use super::row_maps::RowMaps;
 use super::{PoolNan, PoolProblem};
-use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
+use crate::driver::Function;
 use crate::launch::{ACCESS_BYTES, LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
-use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
+use crate::{Context, DType, Error, Problem, Stream};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::halo_wgmma::MAX_SHARED_BYTES;
 use kernel_abi::ops::pool::{
@@ -16,14 +17,8 @@ use kernel_abi::ops::pool::{
     ROWS_MMA_WARPS, RowsMmaTile,
 };
 
-/// Size of an element.
-const ELEMENT_BYTES: u64 = 2;
 /// What the kernel counts items to.
 const MAX_ITEMS: u64 = 1 << 30;
-/// The most that the copy engine counts to along an axis.
-const MAX_EXTENT: i64 = 1 << 30;
-/// What the copy engine's distances are below, in elements.
-const MAX_STRIDE: i64 = 1 << 39;
 
 /// Symbol, element type.
 type Row = (&'static str, DType);
@@ -61,8 +56,6 @@ impl Algorithm<PoolProblem> for RowsMma {
     fn prepare(&self, problem: &PoolProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
         let cut = Cut::of(problem, context).map_err(refused)?;
-        let dx = problem.dx().unwrap_or(problem.x());
-        let data_type = if dx.dtype() == DType::F16 { TmaType::F16 } else { TmaType::BF16 };
         let function = context.function(config.0)?;
         // Not this problem's size: plans share the function.
         function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
@@ -77,8 +70,7 @@ impl Algorithm<PoolProblem> for RowsMma {
                 programmatic: true,
                 ..LaunchConfig::default()
             },
-            data_type,
-            tensors: [problem.x(), problem.y(), dx].map(TensorDesc::clone),
+            maps: RowMaps::new(problem),
             params: cut.params,
             general: Columns.prepare(problem, general, context)?,
         }))
@@ -106,6 +98,7 @@ impl Cut {
         if !shape.is_of(3, 1) {
             return Err(shape.refusal());
         }
+        RowMaps::check(problem, &shape)?;
         let Some(&(symbol, _)) = KERNELS.iter().find(|(_, dtype)| *dtype == shape.dx.dtype()) else {
             return Err(Refusal::new(format!(
                 "has kernels for f16 and bf16, the element type is {}",
@@ -115,10 +108,7 @@ impl Cut {
         if problem.nan() == PoolNan::Ignore {
             return Err(Refusal::new("takes NaNs as larger than any number, here they are ignored"));
         }
-        let [d, h, w] = shape.axes;
-        if d.image > 1 {
-            return Err(Refusal::new(format!("takes images of one plane, given {}", d.image)));
-        }
+        let [_, h, w] = shape.axes;
         for axis in [h, w] {
             let beyond = axis.output - 1 - axis.padding + 2 - axis.image;
             if axis.padding > 1 || beyond > 0 {
@@ -139,17 +129,6 @@ impl Cut {
             )));
         }
         let dims = shape.dx.dims();
-        if dims.iter().any(|&dim| dim > MAX_EXTENT) {
-            return Err(Refusal::new(format!("takes extents up to {MAX_EXTENT}, given {}", shape.dx)));
-        }
-        // Of channels, their places are what matters, and of what there is one of nothing.
-        let far = |desc: &TensorDesc| {
-            let axes = (0..desc.rank()).filter(|&axis| axis != 1 && desc.dims()[axis] > 1);
-            axes.map(|axis| desc.strides()[axis]).any(|stride| !(1..MAX_STRIDE).contains(&stride))
-        };
-        if let Some(desc) = [problem.x(), problem.y(), shape.dx].into_iter().find(|desc| far(desc)) {
-            return Err(Refusal::new(format!("takes distances from 1 to below {MAX_STRIDE} elements, given {desc}")));
-        }
         let [n, c, height] = [dims[0] as u32, dims[1] as u32, h.image as u32];
         let slices = c.div_ceil(ROWS_MMA_SLICE);
         let mut best: Option<Cut> = None;
@@ -247,9 +226,7 @@ impl Cut {
 struct RowsMmaLaunch {
     function: Function,
     config: LaunchConfig,
-    data_type: TmaType,
-    /// x, dy and dx.
-    tensors: [TensorDesc; 3],
+    maps: RowMaps,
     params: PoolRowsMmaParams,
     /// For what this one does not take at a run.
     general: Box<dyn Launch>,
@@ -264,42 +241,9 @@ impl Launch for RowsMmaLaunch {
         let context = gpu_stream.context();
         let mut params = self.params;
         let tile = params.tile;
-        params.x_map = self.map(context, call, 0, [tile.image_columns, 1])?;
-        params.dy_map = self.map(context, call, 1, [tile.output_columns, 1])?;
-        params.dx_map = self.map(context, call, 2, [tile.image_columns, tile.images])?;
+        params.x_map = self.maps.of(context, call, 0, [tile.image_columns, 1])?;
+        params.dy_map = self.maps.of(context, call, 1, [tile.output_columns, 1])?;
+        params.dx_map = self.maps.of(context, call, 2, [tile.image_columns, tile.images])?;
         launch(&self.function, &self.config, gpu_stream, &params)
-    }
-}
-
-impl RowsMmaLaunch {
-    /// The map of an operand, for so many columns of a row of so many images.
-    fn map(
-        &self,
-        context: &GpuContext,
-        call: &Call<'_>,
-        operand: usize,
-        [columns, images]: [u32; 2],
-    ) -> Result<[u64; 16], Error> {
-        let desc = &self.tensors[operand];
-        let spatial = desc.rank() - 2;
-        // Of one spatial dimension, or several of which the first are 1.
-        let axis = |back: usize| {
-            if back < spatial { (desc.dims()[1 + spatial - back], desc.strides()[1 + spatial - back]) } else { (1, 0) }
-        };
-        let dims = [desc.dims()[1], axis(0).0, axis(1).0, desc.dims()[0]].map(|dim| dim as u64);
-        let channels_bytes = dims[0] * ELEMENT_BYTES;
-        // The distance of what there is one of is of no account, but not of any size.
-        let strides = [(axis(0).1, dims[1]), (axis(1).1, dims[2]), (desc.strides()[0], dims[3])]
-            .map(|(stride, dim)| if dim > 1 { stride as u64 * ELEMENT_BYTES } else { channels_bytes });
-        let tiled = Tiled {
-            data_type: self.data_type,
-            address: call.address(operand),
-            dims: &dims,
-            strides_bytes: &strides,
-            box_dims: &[ROWS_MMA_SLICE, columns, 1, images],
-            element_strides: &[],
-            swizzle: Swizzle::B128,
-        };
-        Ok(TensorMap::tiled(context, &tiled)?.words())
     }
 }

@@ -137,6 +137,17 @@ macro_rules! pool_rows_mma_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel of `ring_rows`: symbol, element type.
+#[macro_export]
+macro_rules! pool_ring_rows_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (pool_backward_ring_rows_f16_3x3_s2_sm90, f16),
+            (pool_backward_ring_rows_bf16_3x3_s2_sm90, bf16),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel of `whole`: symbol, action, what lies together, element type, elements an
 /// access.
 #[macro_export]

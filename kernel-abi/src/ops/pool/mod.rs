@@ -45,6 +45,7 @@ mod params;
 mod planes;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+mod ring_rows;
 mod rows_mma;
 mod strips;
 mod tiles;
@@ -57,6 +58,12 @@ pub use params::PoolParams;
 pub use planes::{COLUMN_THREADS, PLANE_THREADS, POOL_MAX_AHEAD, PoolPlaneParams, plane_halo};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::{PoolProblem, PoolShape};
+pub use ring_rows::{
+    PoolRingRowsParams, RING_ROWS_BLOCKS, RING_ROWS_COLUMN_BYTES, RING_ROWS_HALO, RING_ROWS_LANES, RING_ROWS_MOVERS,
+    RING_ROWS_NO_WINDOW, RING_ROWS_OUTSIDE, RING_ROWS_PARTS, RING_ROWS_PERIOD, RING_ROWS_RESULTS, RING_ROWS_SIDE,
+    RING_ROWS_SPAN, RING_ROWS_STEP, RING_ROWS_STRIDE, RING_ROWS_THREADS, RING_ROWS_VECTORS, RING_ROWS_WARPS,
+    RingRowsTile,
+};
 pub use rows_mma::{
     PoolRowsMmaParams, ROWS_MMA_CHANNELS, ROWS_MMA_COLUMN_BYTES, ROWS_MMA_HALO, ROWS_MMA_MARGIN, ROWS_MMA_MOVERS,
     ROWS_MMA_PARTS, ROWS_MMA_RESULTS, ROWS_MMA_SCRAP_BYTES, ROWS_MMA_SLICE, ROWS_MMA_SPAN, ROWS_MMA_STEP,

@@ -1,11 +1,12 @@
 //! Pooling kernels: the rows of `kernel_abi`'s `pool_…kernels!`.
 
-use super::{columns, naive, planes, rows_mma, strips, tiles, whole};
+use super::{columns, naive, planes, ring_rows, rows_mma, strips, tiles, whole};
 use crate::math::element::{bf16, f16};
 use cuda_std::memory::X4;
 use cuda_std::{kernel, param_tensor_map, shared_array};
 use kernel_abi::ops::pool::{
-    PoolParams as Params, PoolPlaneParams, PoolRowsMmaParams, PoolStripParams, PoolTileParams, PoolWholeParams,
+    PoolParams as Params, PoolPlaneParams, PoolRingRowsParams, PoolRowsMmaParams, PoolStripParams, PoolTileParams,
+    PoolWholeParams,
 };
 
 kernel_abi::pool_kernels!(naive_entries);
@@ -96,6 +97,20 @@ macro_rules! rows_mma_entries {
 }
 
 kernel_abi::pool_rows_mma_kernels!(rows_mma_entries);
+
+macro_rules! ring_rows_entries {
+    ($(($symbol:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes maps and extents of live tensors in `params`, and shared memory for the tile.
+        #[kernel(arch = "sm_90a", threads = 384, min_blocks = 2, tensor_maps = 3)]
+        pub unsafe fn $symbol(params: PoolRingRowsParams) {
+            let maps = [param_tensor_map!($symbol, 0), param_tensor_map!($symbol, 1), param_tensor_map!($symbol, 2)];
+            ring_rows::backward::<$dtype>(&params, maps)
+        }
+    )* };
+}
+
+kernel_abi::pool_ring_rows_kernels!(ring_rows_entries);
 
 macro_rules! whole_entries {
     ($(($symbol:ident, $action:ident, $together:ident, $dtype:ident, $vec:literal)),* $(,)?) => { $(

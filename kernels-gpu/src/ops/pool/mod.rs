@@ -4,6 +4,8 @@ mod columns;
 mod entry;
 mod naive;
 mod planes;
+mod ring_rows;
+mod row_most;
 mod rows_mma;
 mod strips;
 mod tiles;

@@ -17,9 +17,8 @@
 //! of windows of an image and 16 channels, one that brings rows, one that takes those of results away. Shared memory:
 //! dynamic, `RowsMmaTile::smem_bytes`.
 
-use super::columns::Words;
 use super::planes::for_each;
-use crate::math::element::{bf16, f16};
+use super::row_most::{Compared, RowMost, SIDE, SIGNS, WORDS, both, nans, of_three, rows_of};
 use crate::math::ring::{Outgoing, Ring};
 use crate::math::tensor_core::TensorCore;
 use crate::math::vector;
@@ -32,12 +31,8 @@ use kernel_abi::ops::pool::{
     ROWS_MMA_SCRAP_BYTES, ROWS_MMA_SLICE, ROWS_MMA_STEP,
 };
 
-/// Rows and columns of a window.
-const SIDE: usize = 3;
 /// Halves of a warp's channels: each is a product's columns.
 const HALVES: usize = 2;
-/// Words of a lane: two of each half, 8 windows apart.
-const WORDS: usize = 4;
 /// Elements of a word.
 const PAIR: usize = 2;
 /// Registers of a thread that computes, and of one of the warpgroup of those that move rows.
@@ -48,56 +43,10 @@ const SWIZZLE_PERIOD: u32 = 1024;
 /// Bytes of eight channels.
 const CHUNK_BYTES: u32 = 16;
 
-/// Elements that are compared as words and added up by tensor cores.
-pub trait Compared: Words + TensorCore {
-    /// 1.
-    const ONE: u32;
-    /// Infinity.
-    const INFINITY: u32;
-    /// All bits of the elements that are equal.
-    fn same(a: u32, b: u32) -> u32;
-    /// All bits of the elements that are less.
-    fn less(a: u32, b: u32) -> u32;
-    /// Each element's smaller one, which is NaN if there is one.
-    fn smaller(a: u32, b: u32) -> u32;
-}
-
-macro_rules! compared {
-    ($($t:ident: $one:literal, $infinity:literal, $same:path, $less:path, $smaller:path;)*) => { $(
-        impl Compared for $t {
-            const ONE: u32 = $one;
-            const INFINITY: u32 = $infinity;
-            #[inline(always)]
-            fn same(a: u32, b: u32) -> u32 {
-                $same(a, b)
-            }
-            #[inline(always)]
-            fn less(a: u32, b: u32) -> u32 {
-                $less(a, b)
-            }
-            #[inline(always)]
-            fn smaller(a: u32, b: u32) -> u32 {
-                $smaller(a, b)
-            }
-        }
-    )* };
-}
-
-compared! {
-    f16: 0x3c00, 0x7c00, math::equal_mask_f16x2, math::less_mask_f16x2, math::min_nan_f16x2;
-    bf16: 0x3f80, 0x7f80, math::equal_mask_bf16x2, math::less_mask_bf16x2, math::min_nan_bf16x2;
-}
-
-/// Both elements of a word.
-const fn both(element: u32) -> u32 {
-    element << 16 | element
-}
-
 /// Kinds of dy: finite ones, infinities of either sign, NaNs.
 const KINDS: u32 = 4;
 /// All bits but the signs.
-const MAGNITUDES: u32 = both(0x7fff);
-const SIGNS: u32 = both(0x8000);
+const MAGNITUDES: u32 = !SIGNS;
 
 /// Rows of one image, or of some, in one slice.
 struct Item {
@@ -148,7 +97,7 @@ impl Item {
 /// # Safety
 /// The host passes maps and extents of live tensors, and launches the threads and the shared memory of the tile.
 #[inline(always)]
-pub unsafe fn backward<T: Compared>(p: &PoolRowsMmaParams, maps: [MapAddress; 3]) {
+pub unsafe fn backward<T: Compared + TensorCore>(p: &PoolRowsMmaParams, maps: [MapAddress; 3]) {
     schedule::launch_dependents();
     let base = shared::dynamic_address().next_multiple_of(SWIZZLE_PERIOD);
     let barriers = base + p.tile.barriers_at();
@@ -262,56 +211,6 @@ fn swizzled(column: u32, chunk: u32) -> u32 {
     column * ROWS_MMA_COLUMN_BYTES + (chunk ^ column % ROWS_MMA_MARGIN) * CHUNK_BYTES
 }
 
-/// Of a row of windows' columns, for each word: the maximum, and whether the first or the second column has it, the first that
-/// does.
-#[derive(Clone, Copy)]
-struct RowMost {
-    most: [u32; WORDS],
-    is_first: [u32; WORDS],
-    is_second: [u32; WORDS],
-}
-
-impl RowMost {
-    /// What is no row of the image.
-    #[inline(always)]
-    fn none<T: Compared>() -> Self {
-        RowMost { most: [both(T::INFINITY) | SIGNS; WORDS], is_first: [0; WORDS], is_second: [0; WORDS] }
-    }
-
-    /// Of so many columns, for maxima that are greater than negative infinity. Whether all of the warp's are is told with it.
-    #[inline(always)]
-    unsafe fn of<T: Compared>(columns: &[[u32; WORDS]; SIDE]) -> (Self, bool) {
-        let mut this = Self::none::<T>();
-        let mut least = 0;
-        vector::for_each!(W < WORDS, {
-            let most = T::larger::<false>(T::larger::<false>(columns[0][W], columns[1][W]), columns[2][W]);
-            least = if W == 0 { most } else { T::smaller(least, most) };
-            this.most[W] = most;
-            this.is_first[W] = T::same(columns[0][W], most);
-            this.is_second[W] = T::same(columns[1][W], most);
-        });
-        (this, warp::all(T::less(both(T::INFINITY) | SIGNS, least) == u32::MAX))
-    }
-
-    /// Finds the columns of any maxima: a NaN equals nothing, and what is beside the image equals negative infinity. `edge` are
-    /// the windows of the first word of a half whose first column exists.
-    #[inline(always)]
-    #[cold]
-    fn place_any<T: Compared>(&mut self, first: [u32; WORDS], second: [u32; WORDS], edge: u32) {
-        vector::for_each!(W < WORDS, {
-            let exist = if W % PAIR == 0 { edge } else { u32::MAX };
-            self.is_first[W] = (self.is_first[W] | nans::<T>(first[W])) & exist;
-            self.is_second[W] |= nans::<T>(second[W]);
-        });
-    }
-}
-
-/// All bits of the elements that are no numbers.
-#[inline(always)]
-fn nans<T: Compared>(word: u32) -> u32 {
-    !T::same(word, word)
-}
-
 /// The sums of a row of dx: a product's, of both halves of the channels.
 type Sums = [[f32; 4]; HALVES];
 
@@ -333,7 +232,7 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     #[inline(always)]
-    unsafe fn new<T: Compared>(p: &'a PoolRowsMmaParams, warp: u32, base: u32) -> Self {
+    unsafe fn new<T: Compared + TensorCore>(p: &'a PoolRowsMmaParams, warp: u32, base: u32) -> Self {
         let scrap = base + p.tile.scrap_at() + warp * ROWS_MMA_SCRAP_BYTES + lane_id() * CHUNK_BYTES;
         let (span, part) = (warp / ROWS_MMA_PARTS, warp % ROWS_MMA_PARTS);
         let (image, span) = p.spans.div_rem(span);
@@ -364,7 +263,7 @@ impl<'a> Work<'a> {
     }
 
     #[inline(always)]
-    unsafe fn compute<T: Compared>(self, mut ring: Ring, mut results: Ring) {
+    unsafe fn compute<T: Compared + TensorCore>(self, mut ring: Ring, mut results: Ring) {
         let p = self.p;
         let (height, mut read) = (p.image[0] as i32, 0);
         let mut index = block_idx_x();
@@ -402,7 +301,8 @@ impl<'a> Work<'a> {
                             );
                             // Of the first word of a half, the windows whose first column exists.
                             let beside = self.begins && p.padding[1] > 0 && schedule::opaque(lane_id()) % 4 == 0;
-                            rows[LAST].place_any::<T>(first, second, if beside { !0xffff } else { u32::MAX });
+                            let edge = if beside { !0xffff } else { u32::MAX };
+                            rows[LAST].place_any::<T>(first, second, [edge, u32::MAX, edge, u32::MAX]);
                         }
                     } else {
                         rows[LAST] = RowMost::none::<T>();
@@ -439,7 +339,7 @@ impl<'a> Work<'a> {
     /// Adds what a row of windows has to the sums of the rows of dx that it meets, the first of which is `PHASE`. The windows
     /// begin so many rows above the image; `odd` if some of the rows' maxima are not greater than negative infinity.
     #[inline(always)]
-    unsafe fn add<T: Compared, const PHASE: usize>(
+    unsafe fn add<T: Compared + TensorCore, const PHASE: usize>(
         &self,
         [a, b, c]: [&RowMost; SIDE],
         dy: &[u32; WORDS],
@@ -447,22 +347,12 @@ impl<'a> Work<'a> {
         odd: bool,
         above: i32,
     ) {
-        // Which of a window's rows has its maximum: the first that does, else the second that does, else the third.
-        let (mut in_first, mut in_second) = ([0; WORDS], [0; WORDS]);
+        let (in_first, in_second) = rows_of::<T>([a, b, c], odd, above > 0);
         let mut largest = 0;
         vector::for_each!(W < WORDS, {
-            let most = T::larger::<false>(T::larger::<false>(a.most[W], b.most[W]), c.most[W]);
-            in_first[W] = T::same(a.most[W], most);
-            in_second[W] = T::same(b.most[W], most);
             let magnitude = dy[W] & MAGNITUDES;
-            largest = if W == 0 { magnitude } else { T::larger::<false>(largest, magnitude) };
+            largest = if W == 0 { magnitude } else { T::larger(largest, magnitude) };
         });
-        if odd {
-            vector::for_each!(W < WORDS, {
-                in_first[W] = if above > 0 { 0 } else { in_first[W] | nans::<T>(a.most[W]) };
-                in_second[W] |= nans::<T>(b.most[W]);
-            });
-        }
         let finite = T::less(largest, both(T::INFINITY)) == u32::MAX;
         for_each!(HALF < HALVES, {
             // What a window has, if its maximum is in this row.
@@ -506,19 +396,8 @@ impl<'a> Work<'a> {
 
     /// Adds what windows have for their `J`-th columns to the sums of a row.
     #[inline(always)]
-    fn multiply<T: Compared, const J: usize>(&self, sums: &mut [f32; 4], words: [u32; PAIR]) {
+    fn multiply<T: Compared + TensorCore, const J: usize>(&self, sums: &mut [f32; 4], words: [u32; PAIR]) {
         T::multiply(sums, self.diagonals[J], words);
-    }
-}
-
-/// The elements of a word that are of the first, second or third of three: of the third are those of none before.
-#[inline(always)]
-fn of_three(which: usize, word: u32, is_first: u32, is_second: u32) -> u32 {
-    // Written as single instructions: the negations, which rows that stay have in common, would be kept in registers.
-    match which {
-        0 => word & is_first,
-        1 => math::bits_of_three::<{ 0xf0 & !0xcc & 0xaa }>(word, is_first, is_second),
-        _ => math::bits_of_three::<{ 0xf0 & !(0xcc | 0xaa) }>(word, is_first, is_second),
     }
 }
 
@@ -571,7 +450,7 @@ fn add_of_kind(sums: &mut [f32; 4], counts: [f32; 4], kind: u32) {
 /// # Safety
 /// Nobody else has these bytes.
 #[inline(always)]
-unsafe fn diagonals<T: Compared>(scrap: u32) -> [[u32; 4]; SIDE] {
+unsafe fn diagonals<T: Compared + TensorCore>(scrap: u32) -> [[u32; 4]; SIDE] {
     let (row, window) = (lane_id() / 4, lane_id() % 4 * 2);
     let shifted = |by: u32| {
         let words = [(0, 0), (8, 0), (0, 8), (8, 8)].map(
