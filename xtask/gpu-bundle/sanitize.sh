@@ -122,6 +122,8 @@ matmul128draws_forward_tma_wgmma_bf16f32bf16_128x128x64_s6_nt_sm90 | matmul:forw
 matmul64draws_forward_tma_wgmma_bf16f32bf16_128x64x64_s8_nt_sm90 | matmul:forward trans=nt a=110000x136:bf16 b=40x136:bf16
 ffma | matmul:forward a=130x201:f32 b=201x137:f32
 specialized | activation:forward mode=relu x=3x1001:bf16
+activate_relu_f16+kept | activation:forward mode=relu x=3x3001:f16
+specialized | activation:backward mode=relu x=3x1001:bf16
 specialized | activation:backward mode=gelu x=3x1001:f32
 specialized | pointwise:add a=3x1001:bf16 b=3x1001:bf16
 streamed | pointwise:div a=3x1001:bf16 b=3x1001:bf16
@@ -178,6 +180,8 @@ split_rows | softmax:forward kind=accurate mode=channel x=2x300000:bf16
 streamed_rows | softmax:forward kind=accurate mode=channel x=1300x512:bf16
 streamed_rows | softmax:backward kind=log mode=channel y=700x4096:bf16
 cluster_rows | softmax:forward kind=accurate mode=channel x=37x16384:bf16
+resident_rows | softmax:forward kind=accurate mode=channel x=40x9000:bf16
+resident_rows | softmax:forward kind=log mode=channel x=9x28000:f32
 cluster_rings | softmax:forward kind=accurate mode=channel x=300x8201:bf16
 softmax_forward_rings_bf16+cluster2 | softmax:forward kind=accurate mode=channel x=150x60001:bf16
 softmax_forward_rings_f32+cluster4 | softmax:forward kind=log mode=channel x=31x60000:f32

@@ -124,6 +124,22 @@ store! {
     store_x1_streaming, store_x2_streaming, store_x4_streaming = "st.global.cs";
 }
 
+/// Loads 16 bytes with a cache policy, such as [`EVICT_LAST`](super::tma::EVICT_LAST), for the second-level cache:
+/// `ld.global.L2::cache_hint`.
+///
+/// # Safety
+/// As [`load_x4`].
+#[inline(always)]
+pub unsafe fn load_x4_cached(from: *const u32, policy: u64) -> [u32; 4] {
+    let (a, b, c, d);
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("ld.global.L2::cache_hint.v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}], {5};", out(reg32) a, out(reg32) b,
+             out(reg32) c, out(reg32) d, in(reg64) from, in(reg64) policy, options(readonly, nostack));
+    };
+    [a, b, c, d]
+}
+
 /// Stores 16 bytes with a cache policy, such as [`EVICT_FIRST`](super::tma::EVICT_FIRST), for the second-level cache:
 /// `st.global.L2::cache_hint`.
 ///

@@ -110,6 +110,7 @@ pub const LAYOUT_HASHES: &[u64] = &[
     pool::PoolAxis::LAYOUT_HASH,
     pool::PoolParams::LAYOUT_HASH,
     pool::PoolPlaneParams::LAYOUT_HASH,
+    pool::PoolRingRowsParams::LAYOUT_HASH,
     pool::PoolRowsMmaParams::LAYOUT_HASH,
     pool::PoolStripParams::LAYOUT_HASH,
     pool::PoolTileParams::LAYOUT_HASH,

@@ -12,6 +12,7 @@ pub mod lists;
 pub mod pointwise;
 pub mod reduction;
 pub mod ring;
+pub mod row_most;
 pub mod rows;
 pub mod tensor_core;
 pub mod tickets;

@@ -7,7 +7,6 @@ mod naive;
 mod nchw_transposed;
 mod planes;
 mod ring_rows;
-mod row_maps;
 mod rows_mma;
 mod strips;
 mod tiles;

@@ -3,7 +3,7 @@
 
 use super::columns::Columns;
 use super::planes::Shape;
-use super::row_maps::RowMaps;
+use super::rows_mma::RowMaps;
 use super::{PoolNan, PoolProblem};
 use crate::driver::Function;
 use crate::launch::{ACCESS_BYTES, LaunchConfig, div_ceil, launch};

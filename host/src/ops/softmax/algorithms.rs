@@ -2,7 +2,7 @@
 
 use super::{
     SoftmaxProblem, cluster_rings, cluster_rows, columns, cpu, lanes, looped_rows, naive, pairs, register_rows,
-    split_rows, streamed_rows,
+    resident_rows, split_rows, streamed_rows,
 };
 use crate::DType;
 use crate::cpu::CpuAlgorithm;
@@ -22,6 +22,7 @@ impl Operation for SoftmaxProblem {
             &register_rows::RegisterRows,
             &cluster_rows::ClusterRows,
             &streamed_rows::StreamedRows,
+            &resident_rows::ResidentRows,
             &cluster_rings::ClusterRings,
             &looped_rows::LoopedRows,
             &split_rows::SplitRows,

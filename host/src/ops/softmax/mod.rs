@@ -10,6 +10,7 @@ mod looped_rows;
 mod naive;
 mod pairs;
 mod register_rows;
+mod resident_rows;
 mod split_rows;
 mod streamed_rows;
 

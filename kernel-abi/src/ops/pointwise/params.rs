@@ -181,5 +181,7 @@ crate::abi_struct! {
         pub place_runs: u32,
         /// 1 where every factor is 1, beta is 0, and the parameters of relu, if it is that, are 0, ∞ and 0.
         pub plain: u32,
+        /// Kernels of Hopper: 1 where the second-level cache is asked to give up what is read last of all.
+        pub keep: u32,
     }
 }

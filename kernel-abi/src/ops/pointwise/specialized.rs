@@ -176,3 +176,34 @@ macro_rules! pointwise_biased_kernels {
         }
     };
 }
+
+/// Calls `$callback!` with one row per kernel that Hopper has besides, which begins while the kernel before it ends: of
+/// operations that take no longer than memory does, which that makes up to 1 % faster. Symbol, which is another one's and
+/// `_sm90`, list that has that, pass or mode, types of input and output, numbers that it computes with.
+#[macro_export]
+macro_rules! pointwise_early_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (activate_relu_f32_sm90, activate, Relu, f32, f32, f32),
+            (activate_relu_f16_sm90, activate, Relu, f16, f16, Approximate),
+            (activate_relu_bf16_sm90, activate, Relu, bf16, bf16, Approximate),
+            (slope_relu_f32_sm90, slope, Relu, f32, f32, f32),
+            (slope_relu_f16_sm90, slope, Relu, f16, f16, Approximate),
+            (slope_relu_bf16_sm90, slope, Relu, bf16, bf16, Approximate),
+            (biased_relu_f32_sm90, biased, Relu, f32, f32, f32),
+            (biased_relu_f16_sm90, biased, Relu, f16, f16, Approximate),
+            (biased_relu_bf16_sm90, biased, Relu, bf16, bf16, Approximate),
+            (binary_add_f32_sm90, binary, Add, f32, f32, f32),
+            (binary_add_f16_sm90, binary, Add, f16, f16, Approximate),
+            (binary_add_bf16_sm90, binary, Add, bf16, bf16, Approximate),
+            (binary_mul_f32_sm90, binary, Mul, f32, f32, f32),
+            (binary_mul_f16_sm90, binary, Mul, f16, f16, Approximate),
+            (binary_mul_bf16_sm90, binary, Mul, bf16, bf16, Approximate),
+            (unary_scale_f32_sm90, unary, Scale, f32, f32, f32),
+            (unary_scale_f16_sm90, unary, Scale, f16, f16, Approximate),
+            (unary_scale_bf16_sm90, unary, Scale, bf16, bf16, Approximate),
+            (unary_scale_f32_f16_sm90, unary, Scale, f32, f16, f32),
+            (unary_scale_f32_bf16_sm90, unary, Scale, f32, bf16, f32),
+        }
+    };
+}

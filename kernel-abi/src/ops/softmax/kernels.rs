@@ -149,6 +149,18 @@ macro_rules! softmax_ring_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel whose blocks have a row in shared memory: symbol, element type.
+#[macro_export]
+macro_rules! softmax_resident_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (softmax_forward_resident_f32, f32),
+            (softmax_forward_resident_f16, f16),
+            (softmax_forward_resident_bf16, bf16),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel whose blocks go on from row to row: symbol, pass, element type, threads a row,
 /// pieces of 16 bytes a thread, threads a block, blocks a multiprocessor.
 #[macro_export]

@@ -19,6 +19,7 @@ mod kernels;
 mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
+pub mod resident_rows;
 pub mod streamed_rows;
 
 pub use params::{LANES_BLOCK, PAIR_ELEMS, SoftmaxLanesParams, SoftmaxParams, SoftmaxRingsParams};

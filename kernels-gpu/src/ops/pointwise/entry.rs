@@ -36,17 +36,18 @@ const fn elems<T, C>() -> usize {
 /// With the most threads of a block: with more of them allowed than there will be, the compiler would take more registers.
 macro_rules! specialized_entry {
     ($symbol:ident, $a:ident, $c:ident, $number:ident, UNARY, $op:expr, $mode:expr) => {
-        specialized_entry!(@256, $symbol, $a, $c, $number, UNARY, $op, $mode);
+        specialized_entry!(@"sm_80", 256, false, $symbol, $a, $c, $number, UNARY, $op, $mode);
     };
     ($symbol:ident, $a:ident, $c:ident, $number:ident, $form:ident, $op:expr, $mode:expr) => {
-        specialized_entry!(@768, $symbol, $a, $c, $number, $form, $op, $mode);
+        specialized_entry!(@"sm_80", 768, false, $symbol, $a, $c, $number, $form, $op, $mode);
     };
-    (@$threads:literal, $symbol:ident, $a:ident, $c:ident, $number:ident, $form:ident, $op:expr, $mode:expr) => {
+    (@$arch:literal, $threads:literal, $hopper:literal, $symbol:ident, $a:ident, $c:ident, $number:ident, $form:ident,
+        $op:expr, $mode:expr) => {
         /// # Safety
         /// The host passes live tensors of as many elements as `params` says, at multiples of an item's bytes.
-        #[kernel(threads = $threads)]
+        #[kernel(threads = $threads, arch = $arch)]
         pub unsafe fn $symbol(params: PointwiseSpecializedParams) {
-            specialized::<$a, $c, $number, { elems::<$a, $c>() }, $form, { $op }, { $mode }>(&params)
+            specialized::<$a, $c, $number, { elems::<$a, $c>() }, $form, { $op }, { $mode }, $hopper>(&params)
         }
     };
 }
@@ -86,3 +87,29 @@ kernel_abi::pointwise_binary_kernels!(binary_entries);
 kernel_abi::pointwise_activate_kernels!(activate_entries);
 kernel_abi::pointwise_slope_kernels!(slope_entries);
 kernel_abi::pointwise_biased_kernels!(biased_entries);
+
+macro_rules! early_entries {
+    ($(($symbol:ident, $list:ident, $name:ident, $a:ident, $c:ident, $number:ident)),* $(,)?) => { $(
+        early_entries!(@$list $symbol, $name, $a, $c, $number);
+    )* };
+    (@unary $symbol:ident, $name:ident, $a:ident, $c:ident, $number:ident) => {
+        early_entries!(@of 384, UNARY, PointwisePass::$name as u32, 0, $symbol, $a, $c, $number);
+    };
+    (@binary $symbol:ident, $name:ident, $a:ident, $c:ident, $number:ident) => {
+        early_entries!(@of 768, BINARY, PointwisePass::$name as u32, 0, $symbol, $a, $c, $number);
+    };
+    (@activate $symbol:ident, $name:ident, $a:ident, $c:ident, $number:ident) => {
+        early_entries!(@of 384, UNARY, ACTIVATION, ActivationMode::$name as u32, $symbol, $a, $c, $number);
+    };
+    (@slope $symbol:ident, $name:ident, $a:ident, $c:ident, $number:ident) => {
+        early_entries!(@of 768, BINARY, ACTIVATION_BACKWARD, ActivationMode::$name as u32, $symbol, $a, $c, $number);
+    };
+    (@biased $symbol:ident, $name:ident, $a:ident, $c:ident, $number:ident) => {
+        early_entries!(@of 768, BIASED, ACTIVATION, ActivationMode::$name as u32, $symbol, $a, $c, $number);
+    };
+    (@of $threads:literal, $form:ident, $op:expr, $mode:expr, $symbol:ident, $a:ident, $c:ident, $number:ident) => {
+        specialized_entry!(@"sm_90a", $threads, true, $symbol, $a, $c, $number, $form, $op, $mode);
+    };
+}
+
+kernel_abi::pointwise_early_kernels!(early_entries);

@@ -8,7 +8,8 @@
 use crate::math::element::{Accumulator, Element};
 use crate::math::pointwise::one;
 use crate::math::vector::{element, for_each, stored};
-use cuda_std::{memory, thread};
+use cuda_std::tma::{EVICT_LAST, EVICT_NORMAL};
+use cuda_std::{memory, schedule, thread};
 use kernel_abi::ops::activation::ActivationMode;
 use kernel_abi::ops::pointwise::PointwiseSpecializedParams as Params;
 
@@ -23,25 +24,50 @@ pub const BINARY: u32 = 1;
 pub const BIASED: u32 = 2;
 
 /// c of what is this thread's. `T` is the inputs' type, `C` the output's, `A` what is computed with; `OP` and `MODE` are
-/// those of [`one`].
+/// those of [`one`]; `HOPPER` where a kernel may begin while the one
+/// before it ends, and has cache policies.
 #[inline(always)]
-pub unsafe fn specialized<T, C, A, const V: usize, const FORM: u32, const OP: u32, const MODE: u32>(p: &Params)
-where
+pub unsafe fn specialized<
+    T,
+    C,
+    A,
+    const V: usize,
+    const FORM: u32,
+    const OP: u32,
+    const MODE: u32,
+    const HOPPER: bool,
+>(
+    p: &Params,
+) where
     T: Element,
     C: Element,
     A: Accumulator,
 {
+    if HOPPER {
+        schedule::launch_dependents();
+        schedule::wait_for_predecessors();
+    }
     // Products with numbers that are 1 would be half of a simple operation's instructions.
     if p.plain != 0 {
-        of_block::<T, C, A, V, FORM, OP, MODE, true>(p)
+        of_block::<T, C, A, V, FORM, OP, MODE, true, HOPPER>(p)
     } else {
-        of_block::<T, C, A, V, FORM, OP, MODE, false>(p)
+        of_block::<T, C, A, V, FORM, OP, MODE, false, HOPPER>(p)
     }
 }
 
 /// The items of a block. `PLAIN` where every factor is 1, beta is 0, and relu the usual one.
 #[inline(always)]
-unsafe fn of_block<T, C, A, const V: usize, const FORM: u32, const OP: u32, const MODE: u32, const PLAIN: bool>(
+unsafe fn of_block<
+    T,
+    C,
+    A,
+    const V: usize,
+    const FORM: u32,
+    const OP: u32,
+    const MODE: u32,
+    const PLAIN: bool,
+    const HOPPER: bool,
+>(
     p: &Params,
 ) where
     T: Element,
@@ -53,14 +79,14 @@ unsafe fn of_block<T, C, A, const V: usize, const FORM: u32, const OP: u32, cons
     let end = begin + p.block_items;
     let first = begin + thread::thread_idx_x();
     if p.block_items > threads && end <= p.pieces {
-        return compute::<T, C, A, V, V, 2, FORM, OP, MODE, PLAIN>(p, [first, first + threads], 0);
+        return compute::<T, C, A, V, V, 2, FORM, OP, MODE, PLAIN, HOPPER>(p, [first, first + threads], 0);
     }
     let mut item = first;
     while item < end {
         if item < p.pieces {
-            compute::<T, C, A, V, V, 1, FORM, OP, MODE, PLAIN>(p, [item], 0);
+            compute::<T, C, A, V, V, 1, FORM, OP, MODE, PLAIN, HOPPER>(p, [item], 0);
         } else if item - p.pieces < p.singles {
-            compute::<T, C, A, V, 1, 1, FORM, OP, MODE, PLAIN>(p, [item - p.pieces], p.pieces);
+            compute::<T, C, A, V, 1, 1, FORM, OP, MODE, PLAIN, HOPPER>(p, [item - p.pieces], p.pieces);
         }
         item += threads;
     }
@@ -79,6 +105,7 @@ unsafe fn compute<
     const OP: u32,
     const MODE: u32,
     const PLAIN: bool,
+    const HOPPER: bool,
 >(
     p: &Params,
     items: [u32; N],
@@ -96,9 +123,9 @@ unsafe fn compute<
     for_each!(I < N, {
         let item = *items.get_unchecked(I);
         let at = first(item) * size_of::<T>() as u64;
-        *a.get_unchecked_mut(I) = read::<T, V>(p.a + at);
+        *a.get_unchecked_mut(I) = read_input::<T, V, HOPPER>(p, p.a + at);
         if FORM == BINARY {
-            *b.get_unchecked_mut(I) = read::<T, V>(p.b + at);
+            *b.get_unchecked_mut(I) = read_input::<T, V, HOPPER>(p, p.b + at);
         }
         if FORM == BIASED {
             let (place, _) = p.period.div_rem(item);
@@ -109,7 +136,7 @@ unsafe fn compute<
                 read::<T, V>(p.b + u64::from(place) * (V * size_of::<T>()) as u64)
             };
             if p.t != 0 {
-                *t.get_unchecked_mut(I) = read::<T, V>(p.t + at);
+                *t.get_unchecked_mut(I) = read_input::<T, V, HOPPER>(p, p.t + at);
             }
         }
     });
@@ -153,6 +180,16 @@ unsafe fn compute<
 /// A word of elements that are -0.
 const fn minus_zeros<T: Element>() -> u32 {
     if size_of::<T>() == 2 { 0x8000_8000 } else { 0x8000_0000 }
+}
+
+/// The bytes of `V` elements of an input that has as many as the output.
+#[inline(always)]
+unsafe fn read_input<T: Element, const V: usize, const HOPPER: bool>(p: &Params, at: u64) -> [u32; WORDS] {
+    if HOPPER && V * size_of::<T>() == 16 {
+        memory::load_x4_cached(at as *const u32, if p.keep != 0 { EVICT_LAST } else { EVICT_NORMAL })
+    } else {
+        read::<T, V>(at)
+    }
 }
 
 /// The bytes of `V` elements.

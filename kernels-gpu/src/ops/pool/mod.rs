@@ -5,7 +5,6 @@ mod entry;
 mod naive;
 mod planes;
 mod ring_rows;
-mod row_most;
 mod rows_mma;
 mod strips;
 mod tiles;

@@ -21,8 +21,8 @@
 //! that brings rows, one that takes those of results away. Shared memory: dynamic, `RingRowsTile::smem_bytes`.
 
 use super::planes::for_each;
-use super::row_most::{Compared, RowMost, SIDE, SIGNS, WORDS, both, of_three, rows_of};
 use crate::math::ring::{Outgoing, Ring};
+use crate::math::row_most::{Compared, RowMost, SIDE, SIGNS, WORDS, both, of_three, rows_of};
 use crate::math::tensor_core::TensorCore;
 use crate::math::vector;
 use cuda_std::barrier::{fence_proxy_async_shared, sync_threads};

@@ -18,14 +18,14 @@
 //! dynamic, `RowsMmaTile::smem_bytes`.
 
 use super::planes::for_each;
-use super::row_most::{Compared, RowMost, SIDE, SIGNS, WORDS, both, nans, of_three, rows_of};
 use crate::math::ring::{Outgoing, Ring};
+use crate::math::row_most::{Compared, RowMost, SIDE, SIGNS, WORDS, both, nans, of_three, rows_of};
 use crate::math::tensor_core::TensorCore;
 use crate::math::vector;
 use cuda_std::barrier::{fence_proxy_async_shared, sync_threads};
 use cuda_std::thread::{block_dim_x, block_idx_x, grid_dim_x, lane_id, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
-use cuda_std::{ldmatrix, math, mbarrier, schedule, shared, warp};
+use cuda_std::{ldmatrix, mbarrier, schedule, shared, warp};
 use kernel_abi::ops::pool::{
     PoolRowsMmaParams, ROWS_MMA_COLUMN_BYTES, ROWS_MMA_HALO, ROWS_MMA_MARGIN, ROWS_MMA_PARTS, ROWS_MMA_RESULTS,
     ROWS_MMA_SCRAP_BYTES, ROWS_MMA_SLICE, ROWS_MMA_STEP,

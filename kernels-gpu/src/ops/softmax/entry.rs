@@ -1,7 +1,8 @@
 //! Softmax kernels: the rows of the lists in `kernel_abi::ops::softmax`.
 
 use super::{
-    cluster_rings, cluster_rows, columns, lanes, looped_rows, naive, pairs, register_rows, split_rows, streamed_rows,
+    cluster_rings, cluster_rows, columns, lanes, looped_rows, naive, pairs, register_rows, resident_rows, split_rows,
+    streamed_rows,
 };
 use crate::math::element::{bf16, f16};
 use crate::math::rows::Vector;
@@ -92,6 +93,24 @@ macro_rules! streamed_entries {
 }
 
 kernel_abi::softmax_streamed_kernels!(streamed_entries);
+
+macro_rules! resident_entries {
+    ($(($symbol:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the lengths and distances in `params`, whose rows lie at multiples of 16 bytes, a
+        /// block for each row, and dynamic shared memory for it.
+        #[kernel(arch = "sm_90a", threads = 512, min_blocks = 3)]
+        pub unsafe fn $symbol(params: SoftmaxLanesParams) {
+            let shared = resident_rows::Shared {
+                barriers: shared_array![u64; resident_rows::WARPS],
+                found: shared_array![[f32; 2]; resident_rows::WARPS],
+            };
+            resident_rows::forward::<$dtype>(&params, shared)
+        }
+    )* };
+}
+
+kernel_abi::softmax_resident_kernels!(resident_entries);
 
 macro_rules! looped_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident, $place:ident)),* $(,)?) => { $(

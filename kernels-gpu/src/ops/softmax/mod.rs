@@ -9,5 +9,6 @@ mod looped_rows;
 mod naive;
 mod pairs;
 mod register_rows;
+mod resident_rows;
 mod split_rows;
 mod streamed_rows;

@@ -1,9 +1,8 @@
-//! Where the first maxima of windows of 3 × 3 are, as masks of words of two elements: what methods that have rows in shared memory
-//! share.
+//! Where the first maxima of pooling's windows of 3 × 3 are, as masks of words of two elements: what methods that have rows in
+//! shared memory share.
 
-use super::planes::for_each;
-use crate::math::element::{Element, bf16, f16};
-use crate::math::vector;
+use super::element::{Element, bf16, f16};
+use super::vector;
 use cuda_std::{math, warp};
 
 /// Rows and columns of a window.
