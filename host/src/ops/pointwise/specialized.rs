@@ -95,9 +95,10 @@ const BLOCK: u32 = 256;
 /// under way, with which the memory is 1 to 2 % faster (`oxidnn compare memory_pointwise` on an H200 at febef7e); with one
 /// input it is slower.
 const WIDE_BLOCK: u32 = 768;
-/// The same where the second-level cache is asked to give up what is read last of all, which makes the memory 2 % faster with
-/// tensors that it does not hold, why we do not know: as many bytes are read and written. Relu of 205 MB takes 95.8 to 97.1 µs,
-/// which takes 97.7 to 99 without; blocks of 256 and 512 threads gain less (H200, kernels in CUDA C for the purpose).
+/// The same where a kernel begins while the one before it ends, and the second-level cache is asked to give up what is read last
+/// of all, which makes the memory up to 1.4 % faster with tensors that it does not hold (`oxidnn compare memory_activation`,
+/// `memory_pointwise`, H200 at f280d33; blocks of 256 and 512 threads gained less in kernels of CUDA C), and small ones 0.3 to
+/// 0.4 µs slower.
 const KEPT_BLOCK: u32 = 384;
 /// Bytes of the widest operand from which that is faster.
 const KEPT_BYTES: i64 = 64 << 20;
@@ -217,8 +218,10 @@ impl<P: AsPointwise> Algorithm<P> for Specialized {
         let problem = problem.as_pointwise()?;
         let name = Algorithm::<P>::name(self);
         let kernel = Kernel::new(&problem).map_err(|refusal| refusal.into_error(name, &problem))?;
-        let function = context.function(kernel.row.early_on(context).unwrap_or(kernel.row.symbol))?;
         let shape = Shape::of(config);
+        // What begins early costs 0.3 µs in a graph: the others do without.
+        let early = kernel.row.early_on(context).filter(|_| shape == Shape::Kept);
+        let function = context.function(early.unwrap_or(kernel.row.symbol))?;
         let launch = |aligned: bool| {
             let params = kernel.params(&problem, aligned, shape);
             KernelLaunch {
