@@ -4,7 +4,7 @@ use super::form::{Form, Function};
 use super::{AsPointwise, PointwiseProblem};
 use crate::launch::{KernelLaunch, LaunchConfig};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal, check_gpu};
+use crate::select::{Algorithm, Config, Refusal, check_gpu, check_hopper};
 use crate::{Context, DType, Error, Stream};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::activation::ActivationMode;
@@ -22,9 +22,8 @@ struct Row {
 impl Row {
     /// The kernel that a context's device has besides.
     fn early_on(&self, context: &Context) -> Option<&'static str> {
-        let is_hopper = context.info().compute_capability == (9, 0);
         let early = EARLY.iter().find(|early| early.strip_suffix("_sm90") == Some(self.symbol));
-        early.copied().filter(|_| is_hopper)
+        early.copied().filter(|_| check_hopper(context).is_ok())
     }
 }
 
