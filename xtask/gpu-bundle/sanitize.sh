@@ -26,6 +26,10 @@ depthwisewindows_gather_nhwc_3x3_s1_bf16 | conv:fprop pad=1x1 groups=66 x=1x66x1
 depthwisewindows_spread_nchw_5x5_s2_f16 | conv:dgrad pad=2x2 stride=2x2 groups=24 dx=2x24x12x11:f16 w=24x1x5x5:f16
 depthwisewindows_wgrad_nhwc_3x3_s1_bf16 | conv:wgrad pad=1x1 groups=66 x=1x66x12x11:bf16:nhwc dw=66x1x3x3:bf16
 depthwisewindows_wgrad_nchw_3x3_s2_bf16 | conv:wgrad pad=1x1 stride=2x2 groups=30 x=2x30x12x11:bf16 dw=30x1x3x3:bf16
+depthwisewindows_quads_nchw_3x3_s1_bf16 | conv:fprop pad=1x1 groups=6 x=1x6x13x12:bf16 w=6x1x3x3:bf16
+depthwisewindows_quads_nchw_5x5_s2_f16 | conv:fprop pad=2x2 stride=2x2 groups=6 x=2x6x13x12:f16 w=6x1x5x5:f16
+depthwisewindows_gather_nhwc_3x3_s1_strip2_bf16 | conv:dgrad pad=1x1 groups=66 dx=1x66x12x11:bf16:nhwc w=66x1x3x3:bf16
+depthwisewindows_wgrad_nchw_3x3_s2_bf16 | conv:wgrad pad=1x1 stride=2x2 groups=30 x=1x30x12x11:bf16 dw=30x1x3x3:bf16
 depthwise_toeplitz_nchw_3x3_bf16 | conv:fprop pad=1x1 groups=24 x=3x24x12x14:bf16 w=24x1x3x3:bf16
 depthwise_toeplitz_staged_nchw_3x3_bf16 | conv:dgrad pad=1x1 groups=3 dx=1x3x112x112:bf16 w=3x1x3x3:bf16
 depthwise_toeplitz_wgrad_nchw_5x5_bf16 | conv:wgrad pad=2x2 groups=24 x=3x24x12x14:bf16 dw=24x1x5x5:bf16
@@ -78,6 +82,8 @@ halo_fprop_wgmma_bf16_64x256_sm90 | conv:fprop pad=1x1 x=3x128x7x7:bf16:nhwc w=6
 halo_fprop_wgmma_bf16_256x16_sm90 | conv:fprop pad=1x1 x=2x64x9x33:bf16:nhwc w=16x64x3x3:bf16:nhwc
 halo_wgmma_split | conv:wgrad pad=1x1 x=2x64x28x28:bf16:nhwc dw=64x64x3x3:bf16:nhwc
 halowgrad_wgmma_bf16_64x96_sm90 | conv:wgrad pad=1x1 x=2x32x28x28:bf16:nhwc dw=24x32x3x3:bf16:nhwc
+halowgrad_wgmma_bf16_64x96_sm90 | conv:wgrad pad=1x1 groups=2 x=40x64x7x7:bf16:nhwc dw=64x32x3x3:bf16:nhwc
+halowgrad_wgmma_bf16_64x40_sm90 | conv:wgrad pad=1x1 x=9x72x8x8:bf16:nhwc dw=40x72x3x3:bf16:nhwc
 im2col_wgmma | conv:dgrad pad=1x1 stride=2x2 dx=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
 im2col_wgmma | conv:fprop pad=1x1 x=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
 fprop_im2col_wgmma_bf16_128x128_sm90 | conv:fprop pad=1x1 x=70x8x23x23:bf16:nhwc w=136x8x3x3:bf16:nhwc

@@ -72,6 +72,10 @@ const SHAPES: &[&str] = &[
     "pad=0x2 stride=1x1 groups=5 x=3x5x17x22:T:L w=5x1x3x3:T",
     "pad=3x1 stride=1x1 groups=3 x=5x3x33x12:T:L w=3x1x5x5:T",
     "pad=2x4 stride=1x1 groups=2 x=2x2x20x38:T:L w=2x1x7x7:T mode=convolution",
+    // Rows of whole accesses, whose padding is what the filter reaches, and not.
+    "pad=0x2 stride=1x1 groups=6 x=2x6x9x16:T:L w=6x1x5x5:T mode=convolution",
+    "pad=3x1 stride=2x2 groups=3 x=2x3x8x4:T:L w=3x1x3x3:T mode=convolution",
+    "pad=1x0 stride=2x2 groups=3 x=2x3x8x12:T:L w=3x1x3x3:T",
     // Channels that accesses or runs do not divide.
     "pad=1x1 stride=1x1 groups=33 x=2x33x9x8:T:L w=33x1x3x3:T",
     "pad=1x1 stride=2x2 groups=74 x=2x74x9x8:T:L w=74x1x3x3:T",

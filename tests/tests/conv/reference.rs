@@ -290,6 +290,10 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=1x1 stride=1x1 groups=3 x=2x96x6x7:T:nhwc w=96x32x3x3:T:nhwc",
     "pad=2 stride=1 dil=2 x=3x32x201:T:nhwc w=32x32x3:T:nhwc",
     "pad=1x1x0 stride=1x1x1 x=2x32x4x9x11:T:nhwc w=32x32x3x3x3:T:nhwc",
+    // And with 40 channels of dy, which are an instruction's columns: groups, either end of the filter first, three axes.
+    "pad=1x2 stride=1x1 dil=2x2 groups=2 x=2x128x11x13:T:nhwc w=80x64x3x3:T:nhwc mode=convolution",
+    "pad=1x1 stride=1x1 x=9x72x8x8:T:nhwc w=40x72x3x3:T:nhwc",
+    "pad=1x1x0 stride=1x1x1 x=2x72x4x9x11:T:nhwc w=40x72x3x3x2:T:nhwc",
     // A filter that stays where it is from tile to tile, of which every block has several.
     "pad=1x1 stride=1x1 x=9x16x24x240:T:nhwc w=32x16x3x3:T:nhwc",
     // Tiles of 192 positions, and more taps of a row than the filter's ring has stages.

@@ -1,15 +1,12 @@
 //! The gradient of maxima of windows that are 2 apart where channels lie together, on Hopper: the copy engine brings rows to
 //! shared memory and takes those of results away.
 
-use super::columns::Columns;
-use super::planes::Shape;
-use super::rows_mma::RowMaps;
-use super::{PoolNan, PoolProblem};
-use crate::driver::Function;
-use crate::launch::{ACCESS_BYTES, LaunchConfig, div_ceil, launch};
-use crate::plan::{Call, Launch};
+use super::PoolProblem;
+use super::rows_mma::{MovedConfig, MovedParams, MovedRows, Row, moved_rows};
+use crate::launch::div_ceil;
+use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
-use crate::{Context, DType, Error, Problem, Stream};
+use crate::{Context, Error, Problem};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::pool::{
     PoolRingRowsParams, RING_ROWS_BLOCKS, RING_ROWS_HALO, RING_ROWS_MOVERS, RING_ROWS_PARTS, RING_ROWS_SIDE,
@@ -23,9 +20,6 @@ const MAX_SHARED_BYTES: u32 = 113 * 1024;
 /// Steps that are under way.
 const MAX_STAGES: u32 = 4;
 const MIN_STAGES: u32 = 2;
-
-/// Symbol, element type.
-type Row = (&'static str, DType);
 
 macro_rules! rows {
     ($(($symbol:ident, $dtype:ident)),* $(,)?) => {
@@ -58,26 +52,27 @@ impl Algorithm<PoolProblem> for RingRows {
     }
 
     fn prepare(&self, problem: &PoolProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
-        let cut = Cut::of(problem, context).map_err(refused)?;
-        let function = context.function(config.0)?;
-        // Not this problem's size: plans share the function.
-        function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
+        let cut = Cut::of(problem, context).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let tile = cut.params.tile;
-        let general = Columns.configs(problem, context).map_err(refused)?[0];
-        Ok(Box::new(RingRowsLaunch {
-            function,
-            config: LaunchConfig {
-                grid: [cut.blocks, 1, 1],
-                block: [32 * (tile.warps() + RING_ROWS_MOVERS), 1, 1],
-                shared_bytes: tile.smem_bytes(),
-                programmatic: true,
-                ..LaunchConfig::default()
-            },
-            maps: RowMaps::new(problem),
-            params: cut.params,
-            general: Columns.prepare(problem, general, context)?,
-        }))
+        let config = MovedConfig {
+            symbol: config.0,
+            blocks: cut.blocks,
+            warps: tile.warps() + RING_ROWS_MOVERS,
+            shared_bytes: tile.smem_bytes(),
+            max_shared_bytes: MAX_SHARED_BYTES,
+        };
+        MovedRows::boxed(self.name(), problem, cut.params, config, context)
+    }
+}
+
+impl MovedParams for PoolRingRowsParams {
+    fn boxes(&self) -> [[u32; 2]; 3] {
+        let tile = self.tile;
+        [tile.image_columns, tile.output_columns, tile.columns].map(|columns| [columns, tile.images])
+    }
+
+    fn maps(&mut self) -> [&mut [u64; 16]; 3] {
+        [&mut self.x_map, &mut self.dy_map, &mut self.dx_map]
     }
 }
 
@@ -92,23 +87,7 @@ struct Cut {
 
 impl Cut {
     fn of(problem: &PoolProblem, context: &Context) -> Result<Self, Refusal> {
-        let shape = Shape::of(problem)?;
-        if shape.layout.vec == 1 {
-            return Err(Refusal::new("takes channels that lie together, here columns do"));
-        }
-        if !shape.is_of(RING_ROWS_SIDE, RING_ROWS_STRIDE) {
-            return Err(shape.refusal());
-        }
-        RowMaps::check(problem, &shape)?;
-        let Some(&(symbol, _)) = KERNELS.iter().find(|(_, dtype)| *dtype == shape.dx.dtype()) else {
-            return Err(Refusal::new(format!(
-                "has kernels for f16 and bf16, the element type is {}",
-                shape.dx.dtype()
-            )));
-        };
-        if problem.nan() == PoolNan::Ignore {
-            return Err(Refusal::new("takes NaNs as larger than any number, here they are ignored"));
-        }
+        let (shape, symbol) = moved_rows(problem, [RING_ROWS_SIDE, RING_ROWS_STRIDE], KERNELS)?;
         let [_, h, w] = shape.axes;
         if let Some(axis) = [h, w].into_iter().find(|axis| axis.padding > 1) {
             return Err(Refusal::new(format!(
@@ -205,30 +184,4 @@ fn strips(rows: i64, beside: i64, resident: i64) -> i64 {
     const MIN_STEPS: i64 = 3;
     let filling = resident / beside;
     filling.min(div_ceil(rows, MIN_STEPS)).max(div_ceil(rows, STEPS))
-}
-
-/// A launch whose parameters are complete but for addresses, and so maps.
-struct RingRowsLaunch {
-    function: Function,
-    config: LaunchConfig,
-    maps: RowMaps,
-    params: PoolRingRowsParams,
-    /// For what this one does not take at a run.
-    general: Box<dyn Launch>,
-}
-
-impl Launch for RingRowsLaunch {
-    fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        if !call.is_aligned(ACCESS_BYTES) || (call.alpha, call.beta) != (1.0, 0.0) {
-            return self.general.launch(stream, call);
-        }
-        let gpu_stream = stream.gpu_stream_for(self.function.name())?;
-        let context = gpu_stream.context();
-        let mut params = self.params;
-        let tile = params.tile;
-        params.x_map = self.maps.of(context, call, 0, [tile.image_columns, tile.images])?;
-        params.dy_map = self.maps.of(context, call, 1, [tile.output_columns, tile.images])?;
-        params.dx_map = self.maps.of(context, call, 2, [tile.columns, tile.images])?;
-        launch(&self.function, &self.config, gpu_stream, &params)
-    }
 }

@@ -5,7 +5,7 @@ use super::columns::Columns;
 use super::planes::Shape;
 use super::{PoolNan, PoolProblem};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
-use crate::launch::{ACCESS_BYTES, LaunchConfig, launch};
+use crate::launch::{ACCESS_BYTES, KernelParams, LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
@@ -20,7 +20,7 @@ use kernel_abi::ops::pool::{
 const MAX_ITEMS: u64 = 1 << 30;
 
 /// Symbol, element type.
-type Row = (&'static str, DType);
+pub(super) type Row = (&'static str, DType);
 
 macro_rules! rows {
     ($(($symbol:ident, $dtype:ident)),* $(,)?) => {
@@ -53,26 +53,27 @@ impl Algorithm<PoolProblem> for RowsMma {
     }
 
     fn prepare(&self, problem: &PoolProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
-        let refused = |refusal: Refusal| refusal.into_error(self.name(), problem);
-        let cut = Cut::of(problem, context).map_err(refused)?;
-        let function = context.function(config.0)?;
-        // Not this problem's size: plans share the function.
-        function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
+        let cut = Cut::of(problem, context).map_err(|refusal| refusal.into_error(self.name(), problem))?;
         let tile = cut.params.tile;
-        let general = Columns.configs(problem, context).map_err(refused)?[0];
-        Ok(Box::new(RowsMmaLaunch {
-            function,
-            config: LaunchConfig {
-                grid: [cut.blocks, 1, 1],
-                block: [32 * (tile.warps() + ROWS_MMA_MOVERS), 1, 1],
-                shared_bytes: tile.smem_bytes(),
-                programmatic: true,
-                ..LaunchConfig::default()
-            },
-            maps: RowMaps::new(problem),
-            params: cut.params,
-            general: Columns.prepare(problem, general, context)?,
-        }))
+        let config = MovedConfig {
+            symbol: config.0,
+            blocks: cut.blocks,
+            warps: tile.warps() + ROWS_MMA_MOVERS,
+            shared_bytes: tile.smem_bytes(),
+            max_shared_bytes: MAX_SHARED_BYTES,
+        };
+        MovedRows::boxed(self.name(), problem, cut.params, config, context)
+    }
+}
+
+impl MovedParams for PoolRowsMmaParams {
+    fn boxes(&self) -> [[u32; 2]; 3] {
+        let tile = self.tile;
+        [[tile.image_columns, 1], [tile.output_columns, 1], [tile.image_columns, tile.images]]
+    }
+
+    fn maps(&mut self) -> [&mut [u64; 16]; 3] {
+        [&mut self.x_map, &mut self.dy_map, &mut self.dx_map]
     }
 }
 
@@ -90,23 +91,7 @@ impl Cut {
     fn of(problem: &PoolProblem, context: &Context) -> Result<Self, Refusal> {
         /// Bands of an image: more gain nothing.
         const MAX_BANDS: u32 = 16;
-        let shape = Shape::of(problem)?;
-        if shape.layout.vec == 1 {
-            return Err(Refusal::new("takes channels that lie together, here columns do"));
-        }
-        if !shape.is_of(3, 1) {
-            return Err(shape.refusal());
-        }
-        RowMaps::check(problem, &shape)?;
-        let Some(&(symbol, _)) = KERNELS.iter().find(|(_, dtype)| *dtype == shape.dx.dtype()) else {
-            return Err(Refusal::new(format!(
-                "has kernels for f16 and bf16, the element type is {}",
-                shape.dx.dtype()
-            )));
-        };
-        if problem.nan() == PoolNan::Ignore {
-            return Err(Refusal::new("takes NaNs as larger than any number, here they are ignored"));
-        }
+        let (shape, symbol) = moved_rows(problem, [3, 1], KERNELS)?;
         let [_, h, w] = shape.axes;
         for axis in [h, w] {
             let beyond = axis.output - 1 - axis.padding + 2 - axis.image;
@@ -221,28 +206,99 @@ impl Cut {
     }
 }
 
-/// A launch whose parameters are complete but for addresses, and so maps, and scalars.
-struct RowsMmaLaunch {
+/// A problem whose rows the copy engine moves, of square windows in one plane so large and so far apart, and the kernel for its
+/// element type.
+pub(super) fn moved_rows<'a>(
+    problem: &'a PoolProblem,
+    [side, stride]: [u32; 2],
+    kernels: &[Row],
+) -> Result<(Shape<'a>, &'static str), Refusal> {
+    let shape = Shape::of(problem)?;
+    if shape.layout.vec == 1 {
+        return Err(Refusal::new("takes channels that lie together, here columns do"));
+    }
+    if !shape.is_of(side, stride) {
+        return Err(shape.refusal());
+    }
+    RowMaps::check(problem, &shape)?;
+    let dtype = shape.dx.dtype();
+    let Some(&(symbol, _)) = kernels.iter().find(|(_, of)| *of == dtype) else {
+        return Err(Refusal::new(format!("has kernels for f16 and bf16, the element type is {dtype}")));
+    };
+    if problem.nan() == PoolNan::Ignore {
+        return Err(Refusal::new("takes NaNs as larger than any number, here they are ignored"));
+    }
+    Ok((shape, symbol))
+}
+
+/// Parameters of a kernel whose rows the copy engine moves.
+pub(super) trait MovedParams: KernelParams {
+    /// Columns and images of what is moved at a time of x, of dy and of dx.
+    fn boxes(&self) -> [[u32; 2]; 3];
+
+    /// Where their maps stand.
+    fn maps(&mut self) -> [&mut [u64; 16]; 3];
+}
+
+/// What such a kernel is launched with.
+pub(super) struct MovedConfig {
+    pub(super) symbol: &'static str,
+    pub(super) blocks: u32,
+    pub(super) warps: u32,
+    pub(super) shared_bytes: u32,
+    /// Of any problem: plans share the function.
+    pub(super) max_shared_bytes: u32,
+}
+
+/// A launch whose parameters are complete but for addresses, and so maps.
+pub(super) struct MovedRows<P> {
     function: Function,
     config: LaunchConfig,
     maps: RowMaps,
-    params: PoolRowsMmaParams,
+    params: P,
     /// For what this one does not take at a run.
     general: Box<dyn Launch>,
 }
 
-impl Launch for RowsMmaLaunch {
+impl<P: MovedParams> MovedRows<P> {
+    pub(super) fn boxed(
+        algorithm: &str,
+        problem: &PoolProblem,
+        params: P,
+        config: MovedConfig,
+        context: &Context,
+    ) -> Result<Box<dyn Launch>, Error> {
+        let function = context.function(config.symbol)?;
+        function.allow_dynamic_shared(config.max_shared_bytes as usize)?;
+        let refused = |refusal: Refusal| refusal.into_error(algorithm, problem);
+        let general = Columns.configs(problem, context).map_err(refused)?[0];
+        Ok(Box::new(MovedRows {
+            function,
+            config: LaunchConfig {
+                grid: [config.blocks, 1, 1],
+                block: [32 * config.warps, 1, 1],
+                shared_bytes: config.shared_bytes,
+                programmatic: true,
+                ..LaunchConfig::default()
+            },
+            maps: RowMaps::new(problem),
+            params,
+            general: Columns.prepare(problem, general, context)?,
+        }))
+    }
+}
+
+impl<P: MovedParams> Launch for MovedRows<P> {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         if !call.is_aligned(ACCESS_BYTES) || (call.alpha, call.beta) != (1.0, 0.0) {
             return self.general.launch(stream, call);
         }
         let gpu_stream = stream.gpu_stream_for(self.function.name())?;
-        let context = gpu_stream.context();
         let mut params = self.params;
-        let tile = params.tile;
-        params.x_map = self.maps.of(context, call, 0, [tile.image_columns, 1])?;
-        params.dy_map = self.maps.of(context, call, 1, [tile.output_columns, 1])?;
-        params.dx_map = self.maps.of(context, call, 2, [tile.image_columns, tile.images])?;
+        let boxes = params.boxes();
+        for (operand, (map, extents)) in params.maps().into_iter().zip(boxes).enumerate() {
+            *map = self.maps.of(gpu_stream.context(), call, operand, extents)?;
+        }
         launch(&self.function, &self.config, gpu_stream, &params)
     }
 }

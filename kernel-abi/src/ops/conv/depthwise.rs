@@ -42,7 +42,7 @@ crate::abi_struct! {
         /// 1 when tap 0 is the filter's last element.
         pub flip: u32,
         /// Groups of channels that are walked before the next position; images of an item of the kernels with Toeplitz
-        /// matrices.
+        /// matrices; channels of a block that have a warp each.
         pub channel_run: i32,
         /// Target rows of a work item.
         pub item_rows: i32,
@@ -223,20 +223,37 @@ macro_rules! depthwise_planes_kernels {
     };
 }
 
-/// Threads of a block of the kernels whose threads read a window each, and the most of their `wgrad`.
-pub const WINDOWS_THREADS: [u32; 2] = [128, 512];
+/// The most threads of a block of the kernels whose threads read a window each, and of their `wgrad`.
+pub const WINDOWS_THREADS: [u32; 2] = [256, 512];
 
 /// Groups of channels of a block of their `wgrad` where channels are last.
 pub const WINDOWS_GROUPS: u32 = 8;
 
+/// Neighbouring columns of a plane that are read at once, where rows are whole numbers of them.
+pub const WINDOWS_QUAD: u32 = 4;
+
 /// Calls `$callback!` with one row per kernel whose threads read a window each: symbol, what it does, layout, filter
 /// extent, stride, columns of a strip, element type.
 ///
-/// `gather` serves `fprop`, and `dgrad` where the stride is 1; `spread` serves `dgrad`.
+/// `gather` serves `fprop`, and `dgrad` where the stride is 1; `spread` serves `dgrad`. `quads` does what `gather` does, for
+/// planes whose rows are whole accesses of [`WINDOWS_QUAD`] columns. Short strips (`…_strip2_…`) are for images that give too
+/// few others to fill the device.
 #[macro_export]
 macro_rules! depthwise_windows_kernels {
     ($callback:ident) => {
         $callback! {
+            (depthwisewindows_quads_nchw_3x3_s1_f32, quads, nchw, 3, 1, 4, f32),
+            (depthwisewindows_quads_nchw_3x3_s1_f16, quads, nchw, 3, 1, 4, f16),
+            (depthwisewindows_quads_nchw_3x3_s1_bf16, quads, nchw, 3, 1, 4, bf16),
+            (depthwisewindows_quads_nchw_3x3_s2_f32, quads, nchw, 3, 2, 2, f32),
+            (depthwisewindows_quads_nchw_3x3_s2_f16, quads, nchw, 3, 2, 2, f16),
+            (depthwisewindows_quads_nchw_3x3_s2_bf16, quads, nchw, 3, 2, 2, bf16),
+            (depthwisewindows_quads_nchw_5x5_s1_f32, quads, nchw, 5, 1, 4, f32),
+            (depthwisewindows_quads_nchw_5x5_s1_f16, quads, nchw, 5, 1, 4, f16),
+            (depthwisewindows_quads_nchw_5x5_s1_bf16, quads, nchw, 5, 1, 4, bf16),
+            (depthwisewindows_quads_nchw_5x5_s2_f32, quads, nchw, 5, 2, 2, f32),
+            (depthwisewindows_quads_nchw_5x5_s2_f16, quads, nchw, 5, 2, 2, f16),
+            (depthwisewindows_quads_nchw_5x5_s2_bf16, quads, nchw, 5, 2, 2, bf16),
             (depthwisewindows_gather_nhwc_3x3_s1_f32, gather, nhwc, 3, 1, 4, f32),
             (depthwisewindows_gather_nhwc_3x3_s1_f16, gather, nhwc, 3, 1, 4, f16),
             (depthwisewindows_gather_nhwc_3x3_s1_bf16, gather, nhwc, 3, 1, 4, bf16),
@@ -285,6 +302,18 @@ macro_rules! depthwise_windows_kernels {
             (depthwisewindows_wgrad_nchw_3x3_s2_f32, wgrad, nchw, 3, 2, 2, f32),
             (depthwisewindows_wgrad_nchw_3x3_s2_f16, wgrad, nchw, 3, 2, 2, f16),
             (depthwisewindows_wgrad_nchw_3x3_s2_bf16, wgrad, nchw, 3, 2, 2, bf16),
+            (depthwisewindows_gather_nchw_3x3_s1_strip1_f32, gather, nchw, 3, 1, 1, f32),
+            (depthwisewindows_gather_nchw_3x3_s1_strip1_f16, gather, nchw, 3, 1, 1, f16),
+            (depthwisewindows_gather_nchw_3x3_s1_strip1_bf16, gather, nchw, 3, 1, 1, bf16),
+            (depthwisewindows_gather_nchw_3x3_s2_strip1_f32, gather, nchw, 3, 2, 1, f32),
+            (depthwisewindows_gather_nchw_3x3_s2_strip1_f16, gather, nchw, 3, 2, 1, f16),
+            (depthwisewindows_gather_nchw_3x3_s2_strip1_bf16, gather, nchw, 3, 2, 1, bf16),
+            (depthwisewindows_gather_nhwc_3x3_s1_strip2_f32, gather, nhwc, 3, 1, 2, f32),
+            (depthwisewindows_gather_nhwc_3x3_s1_strip2_f16, gather, nhwc, 3, 1, 2, f16),
+            (depthwisewindows_gather_nhwc_3x3_s1_strip2_bf16, gather, nhwc, 3, 1, 2, bf16),
+            (depthwisewindows_spread_nhwc_3x3_s2_strip2_f32, spread, nhwc, 3, 2, 2, f32),
+            (depthwisewindows_spread_nhwc_3x3_s2_strip2_f16, spread, nhwc, 3, 2, 2, f16),
+            (depthwisewindows_spread_nhwc_3x3_s2_strip2_bf16, spread, nhwc, 3, 2, 2, bf16),
         }
     };
 }

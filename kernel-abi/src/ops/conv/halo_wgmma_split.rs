@@ -1,7 +1,7 @@
 //! What launcher and kernels of `halo_wgmma_split` agree on.
 //!
-//! A tile of dw is 64 k × 64 c, or 32 × 32, for all taps along h and w of one along d. The sum runs over strips: some
-//! neighbouring positions of an image, counted along rows of `pitch` positions, of which those behind the last output
+//! A tile of dw is 64 k × 64 c, 32 × 32, or 40 × 64, for all taps along h and w of one along d. The sum runs over strips:
+//! some neighbouring positions of an image, counted along rows of `pitch` positions, of which those behind the last output
 //! column are zeros in dy. x lies in shared memory with the same pitch and with its halo, so that position i of dy meets
 //! position `i + (r · pitch · dilation) + s · dilation` of x, whatever its row and column: a tap is a shift of addresses.
 //! A strip may begin and end within a row; whole rows are loaded.
@@ -9,6 +9,9 @@
 //! An instruction has 64 rows. Those of a narrow tile are its k twice, and the second time dy is read from `dilation`
 //! rows further down: what meets x for taps r of the first half meets it there for taps r − 1. So that each half reads
 //! all of dy, strips begin as many rows above the image, where dy is zeros.
+//!
+//! A tile of 40 k has its c as rows, which fill instructions that its k would not: each tap is an instruction with 40
+//! columns.
 
 use super::halo_wgmma::MAX_SHARED_BYTES;
 use crate::division::{Divisor, div_rem};
@@ -23,8 +26,9 @@ pub const ROW_TAPS: u32 = 3;
 pub const THREADS: u32 = 128 * (1 + CONSUMERS);
 /// Positions that an instruction sums over.
 pub const STEP: u32 = 16;
-/// The most stages that are of use.
-pub const MAX_STAGES: u32 = 4;
+/// The most stages that are of use: many where strips are short, as of images of 7 × 7, whose products take half as long as a
+/// strip is under way.
+pub const MAX_STAGES: u32 = 8;
 /// Quads that a block of the adding kernel takes at a time.
 pub const SUM_QUADS: u32 = 32;
 /// Rows of threads of such a block, which share the parts.
@@ -36,36 +40,50 @@ pub const ALIGN: u32 = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Form {
-    /// Channels of dy and of x of a tile.
-    pub tile: u32,
+    /// Channels of dy of a tile.
+    pub tile_k: u32,
+    /// Channels of x of a tile. Of both operands as many are loaded.
+    pub tile_c: u32,
 }
 
 impl Form {
     /// An instruction computes one row of taps.
-    pub const WIDE: Form = Form { tile: 64 };
+    pub const WIDE: Form = Form { tile_k: 64, tile_c: 64 };
     /// An instruction computes two rows of taps.
-    pub const NARROW: Form = Form { tile: 32 };
+    pub const NARROW: Form = Form { tile_k: 32, tile_c: 32 };
+    /// An instruction computes one tap: its rows are channels of x.
+    pub const FEW_K: Form = Form { tile_k: 40, tile_c: 64 };
     /// All of them.
-    pub const ALL: [Form; 2] = [Form::WIDE, Form::NARROW];
+    pub const ALL: [Form; 3] = [Form::WIDE, Form::NARROW, Form::FEW_K];
 
     /// Bytes of a position in shared memory, which are also the width of the swizzle.
     pub const fn position_bytes(self) -> u32 {
-        2 * self.tile
+        2 * self.tile_c
     }
 
-    /// Rows of taps that an instruction computes.
+    /// Whether rows of sums are channels of x, and columns those of dy.
+    pub const fn rows_are_c(self) -> bool {
+        self.tile_k != self.tile_c
+    }
+
+    /// Rows of taps that a warpgroup computes.
     pub const fn tap_rows(self) -> u32 {
-        INSTRUCTION_ROWS / self.tile
+        INSTRUCTION_ROWS / self.tile_c
     }
 
-    /// Instructions of a step where there are `taps` along h, each of another warpgroup.
-    pub const fn instructions(self, taps: u32) -> u32 {
+    /// Warpgroups that compute where there are `taps` along h.
+    pub const fn warpgroups(self, taps: u32) -> u32 {
         taps.div_ceil(self.tap_rows())
     }
 
-    /// Columns of an instruction: a row's taps.
+    /// Instructions of a warpgroup in a step, which share the taps of a row.
+    pub const fn instructions(self) -> u32 {
+        if self.rows_are_c() { ROW_TAPS } else { 1 }
+    }
+
+    /// Columns of sums: a row's taps.
     pub const fn columns(self) -> u32 {
-        ROW_TAPS * self.tile
+        ROW_TAPS * self.tile_k
     }
 
     /// Rows of dy by which the second half of an instruction's rows is ahead of the first, of `taps` along h that lie
@@ -244,7 +262,7 @@ impl ConvHaloWgradParams {
         let (rest, c) = div_rem(tile, self.c_blocks);
         let (rest, k) = div_rem(rest, self.k_blocks);
         let (t, group) = div_rem(rest, self.groups);
-        TilePlace { t, group, k: k * self.form.tile, c: c * self.form.tile }
+        TilePlace { t, group, k: k * self.form.tile_k, c: c * self.form.tile_c }
     }
 
     /// A strip: neighbours share rows, so they follow one another.
@@ -260,10 +278,10 @@ impl ConvHaloWgradParams {
     /// Warpgroups that compute.
     #[inline(always)]
     pub const fn consumers(&self) -> u32 {
-        self.form.instructions(self.taps[1])
+        self.form.warpgroups(self.taps[1])
     }
 
-    /// The row of taps that is computed at a place: rows of [`Form::tile`] rows of sums, warpgroup by warpgroup. Those of
+    /// The row of taps that is computed at a place: rows of [`Form::tile_c`] rows of sums, warpgroup by warpgroup. Those of
     /// a warpgroup follow upwards, and behind the last place there may be one that no tap has.
     #[inline(always)]
     pub const fn tap_row(&self, place: u32) -> u32 {
@@ -273,13 +291,13 @@ impl ConvHaloWgradParams {
     /// Threads of a block that hold sums of dw: two for each row of them.
     #[inline(always)]
     pub const fn sum_threads(&self) -> u32 {
-        2 * self.form.tile * self.taps[1]
+        2 * self.form.tile_c * self.taps[1]
     }
 
     /// Sums of each, by four, that are part of dw but for tails.
     #[inline(always)]
     pub const fn thread_quads(&self) -> u32 {
-        self.taps[2] * (self.form.tile / 8)
+        self.taps[2] * (self.form.tile_k / 8)
     }
 
     /// Quads of a tile's partial sums: those of a thread lie `sum_threads` apart.

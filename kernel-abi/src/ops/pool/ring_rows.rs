@@ -25,8 +25,6 @@ pub const RING_ROWS_WARPS: u32 = 8;
 /// Warps that do not: one brings rows, one takes those of results away, and two make them a warpgroup, which leaves registers
 /// to the others.
 pub const RING_ROWS_MOVERS: u32 = 4;
-/// The most threads of a block.
-pub const RING_ROWS_THREADS: u32 = 32 * (RING_ROWS_WARPS + RING_ROWS_MOVERS);
 /// Blocks of a multiprocessor.
 pub const RING_ROWS_BLOCKS: u32 = 2;
 /// Steps' results that have a place in shared memory.

@@ -21,8 +21,6 @@ pub const ROWS_MMA_WARPS: u32 = 16;
 /// Warps that do not: one brings rows, one takes those of results away, and two make them a warpgroup, which leaves registers to
 /// the others.
 pub const ROWS_MMA_MOVERS: u32 = 4;
-/// The most threads of a block.
-pub const ROWS_MMA_THREADS: u32 = 32 * (ROWS_MMA_WARPS + ROWS_MMA_MOVERS);
 /// Rows of results that have a place in shared memory.
 pub const ROWS_MMA_RESULTS: u32 = 4;
 /// Period of the swizzle: images begin at multiples of it.

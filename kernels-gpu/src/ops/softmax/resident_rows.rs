@@ -24,6 +24,9 @@ pub(super) const WARPS: usize = (THREADS / LANES) as usize;
 /// Bytes of a piece.
 const PIECE: u32 = size_of::<Words>() as u32;
 
+/// Pieces of 128 bytes, a multiple of which all runs but the last of a row are.
+const LINE_PIECES: u32 = 128 / PIECE;
+
 /// A block's arrays.
 pub(super) struct Shared {
     /// One for each warp.
@@ -47,9 +50,9 @@ impl Run {
     unsafe fn new<T: Vector>(p: &SoftmaxLanesParams, barriers: *mut u64) -> Self {
         let (warps, warp, lane) = (thread::block_dim_x() / LANES, thread::warp_idx(), thread::lane_id());
         let n_pieces = p.row_elems / T::LANES as u32;
-        let share = n_pieces.div_ceil(warps);
-        let begin = warp * share;
-        let end = if begin + share < n_pieces { begin + share } else { n_pieces };
+        let n_lines = n_pieces.div_ceil(LINE_PIECES);
+        let end = (warp + 1) * n_lines / warps * LINE_PIECES;
+        let (begin, end) = (warp * n_lines / warps * LINE_PIECES, if end < n_pieces { end } else { n_pieces });
         let (barrier, row) = (shared::address(barriers.add(warp as usize)), shared::dynamic_address());
         if lane == 0 {
             mbarrier::init(barrier, 1);

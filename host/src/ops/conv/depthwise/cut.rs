@@ -42,6 +42,10 @@ macro_rules! reduce_rows {
 }
 pub(super) const REDUCE: &[(&str, DType)] = kernel_abi::depthwise_reduce_kernels!(reduce_rows);
 
+/// Bytes of images of planes of which `wgrad` is launched early: others are placed worse then, which costs more than the
+/// launch.
+const SHORT_BYTES: f64 = 0.45e6;
+
 /// A kernel with the way it cuts a problem.
 pub(super) struct Cut {
     pub(super) symbol: &'static str,
@@ -53,6 +57,8 @@ pub(super) struct Cut {
     pub(super) aligned: &'static [usize],
     /// Whether `wgrad` leaves sums of slabs for a second kernel.
     pub(super) leaves_sums: bool,
+    /// Whether it may begin while the kernel before it still runs.
+    pub(super) early: bool,
     /// Share of the device's bandwidth that it reaches.
     pub(super) memory_share: f64,
     /// Share of the device's plain rate that it reaches.
@@ -74,6 +80,8 @@ impl Cut {
 pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
     let wgrad = geometry.pass == ConvPass::Wgrad;
     let images = images(geometry.pass);
+    let bytes = geometry.image_bytes();
+    let early = geometry.channels_last || wgrad && bytes < SHORT_BYTES;
     let fits =
         |row: &&LoopedRow| (row.wgrad, row.channels_last, row.dtype) == (wgrad, geometry.channels_last, geometry.dtype);
     let (params, n_blocks) = looped::cut(geometry);
@@ -85,6 +93,7 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
         align_bytes: 1,
         aligned: images,
         leaves_sums: wgrad,
+        early,
         memory_share: 0.13,
         // Many more other instructions than products.
         rate_share: 0.08,
@@ -98,6 +107,7 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
         align_bytes: cut.row.vec as u64 * geometry.dtype.size_bytes() as u64,
         aligned: images,
         leaves_sums: wgrad,
+        early,
         memory_share: 0.8,
         rate_share: 0.45,
         saved_us: 0.0,
@@ -112,6 +122,7 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
             align_bytes: planes::ALIGN_BYTES,
             aligned: images,
             leaves_sums: wgrad && params.n_slabs > 1,
+            early,
             memory_share: 0.7,
             rate_share: 0.35,
             saved_us: 0.0,
@@ -127,12 +138,13 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
             align_bytes: planes::ALIGN_BYTES,
             aligned: images,
             leaves_sums: wgrad && params.n_slabs > 1,
+            early,
             memory_share: 0.95,
             rate_share: 1.0,
             saved_us: if wgrad && params.n_slabs == 1 { 2.7 } else { 1.0 },
         })
     });
-    let windows = windows::row(geometry).and_then(|row| {
+    let windows = windows::rows(geometry).into_iter().filter_map(|row| {
         let (params, n_blocks, block) = windows::cut(geometry, row)?;
         // Blocks of wgrad are few where channels are.
         let filled = if wgrad { (n_blocks as f64 / UNITS).min(1.0) } else { 1.0 };
@@ -144,9 +156,10 @@ pub(super) fn cuts(geometry: &Geometry) -> Vec<Cut> {
             align_bytes: row.align_bytes(),
             aligned: if wgrad { images } else { &[0, 1, 2] },
             leaves_sums: false,
+            early: row.begins_early(bytes),
             memory_share: 0.5,
             rate_share: 0.2 * filled,
-            saved_us: if wgrad { 3.5 } else { 1.6 },
+            saved_us: row.saved_us(bytes),
         })
     });
     channels_last

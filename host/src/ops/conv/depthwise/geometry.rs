@@ -152,6 +152,13 @@ impl Geometry {
         bytes(self.image).max(bytes(self.output)) <= i64::from(i32::MAX)
     }
 
+    /// Bytes of both images.
+    pub(super) fn image_bytes(&self) -> f64 {
+        let elems = |[h, w]: [i32; 2]| f64::from(h) * f64::from(w);
+        let size = self.dtype.size_bytes() as f64;
+        self.n as f64 * f64::from(self.c) * (elems(self.image) + elems(self.output)) * size
+    }
+
     /// The launch parameters, but for those that say how a kernel cuts the work.
     pub(in crate::ops::conv) fn params(&self) -> DepthwiseParams {
         let Geometry { filter, stride, dilation, padding, .. } = *self;

@@ -77,26 +77,22 @@ impl Algorithm<ConvProblem> for Depthwise {
     fn prepare(&self, problem: &ConvProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let (geometry, cut, fallback) =
             self.cut(problem, config).map_err(|refusal| refusal.into_error(self.name(), problem))?;
-        let early = problem.conv_pass() == ConvPass::Wgrad && problem.bytes() < SHORT_BYTES;
-        let mut launch = launch_of(&geometry, &cut, early, context)?;
+        let mut launch = launch_of(&geometry, &cut, context)?;
         if let Some(fallback) = fallback {
-            launch.fallback = Some(Box::new(launch_of(&geometry, &fallback, early, context)?));
+            launch.fallback = Some(Box::new(launch_of(&geometry, &fallback, context)?));
         }
         Ok(Box::new(launch))
     }
 }
 
-/// Operands of which wgrad of planes is launched early: others are placed worse then, which costs more than the launch.
-const SHORT_BYTES: f64 = 0.45e6;
-
-fn launch_of(geometry: &Geometry, cut: &Cut, early: bool, context: &Context) -> Result<DepthwiseLaunch, Error> {
+fn launch_of(geometry: &Geometry, cut: &Cut, context: &Context) -> Result<DepthwiseLaunch, Error> {
     let kernel = |symbol, n_blocks: u64, block| {
         Ok::<_, Error>(KernelLaunch {
             function: context.function(symbol)?,
             config: LaunchConfig {
                 grid: [n_blocks as u32, 1, 1],
                 block: [block, 1, 1],
-                evenly: !geometry.channels_last && !early,
+                evenly: !cut.early,
                 ..LaunchConfig::default()
             },
             params: cut.params,

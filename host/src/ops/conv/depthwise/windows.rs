@@ -3,15 +3,22 @@
 use super::geometry::{Action, Geometry, action};
 use crate::DType;
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::conv::{DepthwiseParams, WINDOWS_GROUPS, WINDOWS_THREADS};
+use kernel_abi::ops::conv::{DepthwiseParams, WINDOWS_GROUPS, WINDOWS_QUAD, WINDOWS_THREADS};
 
 const WARP: u32 = 32;
+/// Channels of a block of `wgrad` that have a warp each. Blocks by themselves take time: MobileNet's images of 25 to 100
+/// thousand strips take 1.4 µs, and 0.9 more for every thousand blocks (H200), whatever their bytes.
+const WARP_CHANNELS: u32 = 4;
+/// Strips from which blocks are larger, for the same reason.
+const MANY_STRIPS: i64 = 45_000;
 
 /// A row of the kernel list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) symbol: &'static str,
     action: Action,
+    /// Whether a strip's source is one access a row, and what is beside it.
+    quads: bool,
     channels_last: bool,
     filter: i32,
     stride: i32,
@@ -25,7 +32,8 @@ macro_rules! rows {
         $dtype:ident)),* $(,)?) => {
         &[$(Row {
             symbol: stringify!($symbol),
-            action: action!($action),
+            action: rows!(@action $action),
+            quads: rows!(@quads $action),
             channels_last: rows!(@$layout),
             filter: $r,
             stride: $stride,
@@ -33,6 +41,10 @@ macro_rules! rows {
             dtype: kernel_abi::dtype_of!($dtype),
         }),*]
     };
+    (@action quads) => { Action::Gather };
+    (@action $action:ident) => { action!($action) };
+    (@quads quads) => { true };
+    (@quads $action:ident) => { false };
     (@nhwc) => { true };
     (@nchw) => { false };
 }
@@ -46,13 +58,64 @@ impl Row {
 
     /// What addresses of all operands must be multiples of.
     pub(super) fn align_bytes(&self) -> u64 {
-        self.vec() as u64 * self.dtype.size_bytes() as u64
+        let elems = if self.quads { WINDOWS_QUAD } else { self.vec() as u32 };
+        u64::from(elems) * self.dtype.size_bytes() as u64
+    }
+
+    /// What the kernel takes less than the first ones before and behind its work, in µs, where it moves so many bytes; fitted to
+    /// times on an H200 (mobilenet, N = 1).
+    pub(super) fn saved_us(&self, bytes: f64) -> f64 {
+        let is_short = KERNELS.iter().any(|other| self.is_shorter_than(other));
+        match self.action {
+            Action::Wgrad => 3.5,
+            _ if self.quads => 1.9,
+            // Where strips fill the device, short ones have twice the instructions; where they leave it waiting, half.
+            Action::Gather if is_short && !self.channels_last => {
+                if bytes < 0.3e6 {
+                    1.65
+                } else {
+                    1.2
+                }
+            }
+            _ if is_short => {
+                if (0.45e6..1.8e6).contains(&bytes) {
+                    1.8
+                } else {
+                    1.5
+                }
+            }
+            _ => 1.6,
+        }
+    }
+
+    /// Whether it takes less time where it begins before the kernel before it has ended, of images of so many bytes. Of planes
+    /// that was seen where few bytes move, and not of all passes: we do not know why (H200, mobilenet, N = 1).
+    pub(super) fn begins_early(&self, bytes: f64) -> bool {
+        self.channels_last
+            || match (self.action, self.stride) {
+                (Action::Gather, 1) => true,
+                (Action::Gather, _) => bytes < 0.7e6,
+                (Action::Spread, _) => bytes > 0.8e6,
+                (Action::Wgrad, _) => bytes < 1.8e6,
+            }
+    }
+
+    fn is_shorter_than(&self, other: &Row) -> bool {
+        let key = |row: &Row| (row.action, row.quads, row.channels_last, row.filter, row.stride, row.dtype);
+        key(self) == key(other) && self.strip < other.strip
+    }
+
+    /// Whether the geometry's rows are as the kernel's accesses want them.
+    fn fits_rows(&self, params: &DepthwiseParams) -> bool {
+        let [source, target] = [params.source_dims[1], params.target_dims[1]];
+        let whole = source % WINDOWS_QUAD as i32 == 0 && target * self.stride == source;
+        !self.quads || whole && params.padding[1] == self.filter / 2
     }
 }
 
-/// The kernel for a problem.
-pub(super) fn row(geometry: &Geometry) -> Option<&'static Row> {
-    let (r, stride) = geometry.square()?;
+/// The kernels for a problem.
+pub(super) fn rows(geometry: &Geometry) -> Vec<&'static Row> {
+    let Some((r, stride)) = geometry.square() else { return Vec::new() };
     let params = geometry.params();
     // Taps are read as they lie, a channel's behind one another.
     let contiguous = params.w_strides == [i64::from(r * r), i64::from(r), 1];
@@ -61,8 +124,9 @@ pub(super) fn row(geometry: &Geometry) -> Option<&'static Row> {
         (row.action, row.channels_last, row.filter, row.stride, row.dtype) == wanted
             && params.c % row.vec() == 0
             && (contiguous || row.action == Action::Wgrad)
+            && row.fits_rows(&params)
     };
-    KERNELS.iter().find(fits)
+    KERNELS.iter().filter(fits).collect()
 }
 
 /// Parameters, blocks and their threads; None for more items than the kernel counts.
@@ -81,12 +145,19 @@ pub(super) fn cut(geometry: &Geometry, row: &Row) -> Option<(DepthwiseParams, u6
     params.divisors = divisors.map(divisor);
     let in_image = i64::from(items_of).checked_mul(i64::from(rows) * i64::from(strips))?;
     params.n_items = in_image.checked_mul(params.n).filter(|&items| items <= i64::from(i32::MAX))?;
-    let [threads, most] = WINDOWS_THREADS;
+    let [most_of_strips, most] = WINDOWS_THREADS;
     let (n_blocks, threads) = match (row.action, row.channels_last) {
         (Action::Wgrad, true) => ((groups as u64).div_ceil(WINDOWS_GROUPS.into()), most),
         // A channel's strips are few.
+        (Action::Wgrad, false) if params.n_items <= i64::from(WARP) => {
+            params.channel_run = WARP_CHANNELS as i32;
+            ((groups as u64).div_ceil(WARP_CHANNELS.into()), WARP * WARP_CHANNELS)
+        }
         (Action::Wgrad, false) => (groups as u64, (params.n_items as u32).next_multiple_of(WARP).min(most)),
-        _ => ((params.n_items as u64).div_ceil(threads.into()), threads),
+        _ => {
+            let threads = if params.n_items < MANY_STRIPS { most_of_strips / 2 } else { most_of_strips };
+            ((params.n_items as u64).div_ceil(threads.into()), threads)
+        }
     };
     Some((params, n_blocks, threads))
 }
@@ -96,10 +167,15 @@ mod tests {
     use super::*;
     use crate::ops::conv::ConvProblem;
 
-    fn of(text: &str) -> Option<(&'static str, DepthwiseParams, u64, u32)> {
+    fn all_of(text: &str) -> Vec<(&'static str, DepthwiseParams, u64, u32)> {
         let geometry = Geometry::of(&text.parse::<ConvProblem>().unwrap()).unwrap_or_else(|_| panic!("{text}"));
-        let row = row(&geometry)?;
-        cut(&geometry, row).map(|(params, n_blocks, threads)| (row.symbol, params, n_blocks, threads))
+        let of_row =
+            |row: &Row| cut(&geometry, row).map(|(params, n_blocks, threads)| (row.symbol, params, n_blocks, threads));
+        rows(&geometry).into_iter().filter_map(of_row).collect()
+    }
+
+    fn of(text: &str) -> Option<(&'static str, DepthwiseParams, u64, u32)> {
+        all_of(text).into_iter().next()
     }
 
     #[test]
@@ -124,7 +200,28 @@ mod tests {
         let (symbol, params, n_blocks, threads) =
             of("conv:wgrad pad=1x1 stride=2x2 groups=100 x=1x100x14x14:bf16 dw=100x1x3x3:bf16").unwrap();
         assert_eq!(symbol, "depthwisewindows_wgrad_nchw_3x3_s2_bf16");
-        assert_eq!((params.n_items, n_blocks, threads), (7 * 4, 100, 32));
+        assert_eq!((params.n_items, params.channel_run, n_blocks, threads), (7 * 4, 4, 25, 128));
+        let (_, params, n_blocks, threads) =
+            of("conv:wgrad pad=1x1 groups=100 x=1x100x14x14:bf16 dw=100x1x3x3:bf16").unwrap();
+        assert_eq!((params.n_items, params.channel_run, n_blocks, threads), (14 * 4, 1, 100, 64));
+    }
+
+    #[test]
+    fn rows_of_whole_accesses_have_quads() {
+        let first = |text: &str| of(text).unwrap().0;
+        let same = "conv:fprop pad=1x1 groups=8 x=2x8x14x28:bf16 w=8x1x3x3:bf16";
+        let all = all_of(same);
+        let symbols: Vec<&str> = all.iter().map(|(symbol, ..)| *symbol).collect();
+        let [quads, gather, strip1] = symbols.as_slice() else { panic!("{symbols:?}") };
+        assert_eq!(*quads, "depthwisewindows_quads_nchw_3x3_s1_bf16");
+        assert_eq!(*gather, "depthwisewindows_gather_nchw_3x3_s1_bf16");
+        assert_eq!(*strip1, "depthwisewindows_gather_nchw_3x3_s1_strip1_bf16");
+        let items: Vec<i64> = all.iter().map(|(_, params, ..)| params.n_items).collect();
+        assert_eq!(items, [2 * 8 * 14 * 7, 2 * 8 * 14 * 7, 2 * 8 * 14 * 28]);
+        let halved = "conv:fprop pad=2x2 stride=2x2 groups=8 x=2x8x14x28:f16 w=8x1x5x5:f16";
+        assert_eq!(first(halved), "depthwisewindows_quads_nchw_5x5_s2_f16");
+        assert_eq!(first(&halved.replace("28:", "26:")), "depthwisewindows_gather_nchw_5x5_s2_f16");
+        assert_eq!(first(&same.replace("pad=1x1", "pad=1x0")), "depthwisewindows_gather_nchw_3x3_s1_bf16");
     }
 
     #[test]

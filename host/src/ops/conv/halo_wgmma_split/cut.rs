@@ -126,9 +126,11 @@ impl Plane {
 
     /// Time of the products and of adding the parts.
     fn time_us(&self, cut: &Cut, splits: u64) -> f64 {
-        /// Multiply-adds that a multiprocessor's tensor cores do in a cycle. Shared memory has both operands of an
-        /// instruction sooner, 128 bytes a cycle: those of 64 × 96 in 40 cycles of 48.
+        /// Multiply-adds that a multiprocessor's tensor cores do in a cycle.
         const PRODUCTS: f64 = 2048.0;
+        /// Bytes that shared memory gives them in a cycle.
+        const SHARED: f64 = 128.0;
+        const ELEMENT_BYTES: u32 = 2;
         /// What the products reach of that.
         const REACHED: f64 = 0.93;
         /// Bytes that the second-level cache delivers to a multiprocessor in a cycle.
@@ -148,10 +150,12 @@ impl Plane {
         /// Launch, and from the end of the first kernel to that of the second, without its work.
         const ENDS_US: f64 = 5.5;
         let stage = cut.stage;
-        let instruction = f64::from(INSTRUCTION_ROWS * self.form.columns() * STEP) / PRODUCTS;
+        let computing = f64::from(INSTRUCTION_ROWS * self.form.columns() * STEP) / PRODUCTS;
+        let rows = self.form.instructions() * INSTRUCTION_ROWS;
+        let reading = f64::from((rows + self.form.columns()) * STEP * ELEMENT_BYTES) / SHARED;
         let products = |steps: u32| {
-            let instructions = steps * self.form.instructions(self.taps[0] as u32);
-            f64::from(instructions) * instruction / REACHED
+            let warpgroups = self.form.warpgroups(self.taps[0] as u32);
+            f64::from(steps * warpgroups) * computing.max(reading) / REACHED
         };
         let loads = stage.loaded_bytes().map(f64::from).iter().sum::<f64>() / CACHE;
         // From when a stage is free until it is full again, the others' strips are computed.
@@ -166,7 +170,7 @@ impl Plane {
 
     /// Bytes of a tile's partial sums.
     pub(super) fn tile_bytes(&self) -> u64 {
-        let sums = i64::from(self.form.tile * self.form.tile) * self.taps[0] * self.taps[1];
+        let sums = i64::from(self.form.tile_k * self.form.tile_c) * self.taps[0] * self.taps[1];
         4 * sums as u64
     }
 }

@@ -4,7 +4,8 @@
 //! serves up to 3 × 3 taps, since the product instruction begins its positions wherever a tap has them. What it computes
 //! for nothing are positions behind the end of a row, and of an image.
 //!
-//! Of up to 32 channels, tiles of 64 × 64 are half empty or more: there are narrow ones ([`Form::NARROW`]) as well.
+//! Of up to 32 channels, tiles of 64 × 64 are half empty or more: there are narrow ones ([`Form::NARROW`]) as well. So
+//! they are of 33 to 40 output channels, as DenseNet's layers have: [`Form::FEW_K`].
 //!
 //! [`im2col_wgmma`]: super::im2col_wgmma
 
@@ -156,12 +157,19 @@ impl View {
             return Err(Refusal::new(format!("takes stride 1, given {strides:?}")));
         }
         let (c, k) = (shape.group_c(), shape.group_k());
-        let tile = i64::from(form.tile);
-        if form == Form::NARROW && c.min(k) > tile {
-            return Err(Refusal::new(format!("has narrow tiles for up to {tile} channels, given {k} and {c}")));
+        let [tile_k, tile_c] = [form.tile_k, form.tile_c].map(i64::from);
+        if form == Form::NARROW && c.min(k) > tile_c {
+            return Err(Refusal::new(format!("has narrow tiles for up to {tile_c} channels, given {k} and {c}")));
         }
-        if shape.groups > 1 && (c % tile != 0 || k % tile != 0) {
-            return Err(Refusal::new(format!("takes groups of multiples of {tile} channels, given {k} and {c}")));
+        let narrow = i64::from(Form::NARROW.tile_k);
+        if form == Form::FEW_K && !(narrow + 1..=tile_k).contains(&k) {
+            let reason = format!("has tiles of {tile_k} x {tile_c} for {} to {tile_k} k, given {k}", narrow + 1);
+            return Err(Refusal::new(reason));
+        }
+        if shape.groups > 1 && (c % tile_c != 0 || k % tile_k != 0) {
+            return Err(Refusal::new(format!(
+                "takes groups of multiples of {tile_k} and {tile_c} channels, given {k} and {c}"
+            )));
         }
         // Two neighbouring channels of dw are written together.
         if c % 2 != 0 {
@@ -183,10 +191,12 @@ impl View {
         if shape.output[1] > MAX_ROWS {
             return Err(Refusal::new(format!("takes up to {MAX_ROWS} rows of an image, given {}", shape.output[1])));
         }
-        let blocks = |channels: i64| (channels as u64).div_ceil(form.tile.into());
-        let tiles = blocks(c).saturating_mul(blocks(k)).saturating_mul((shape.groups as u64).saturating_mul(t as u64));
+        let blocks = |channels: i64, tile: i64| (channels as u64).div_ceil(tile as u64);
+        let of_group = blocks(c, tile_c).saturating_mul(blocks(k, tile_k));
+        let tiles = of_group.saturating_mul((shape.groups as u64).saturating_mul(t as u64));
         if tiles > MAX_TILES {
-            let reason = format!("takes filters of up to {MAX_TILES} tiles of {tile} x {tile} channels, given {tiles}");
+            let reason =
+                format!("takes filters of up to {MAX_TILES} tiles of {tile_k} x {tile_c} channels, given {tiles}");
             return Err(Refusal::new(reason));
         }
         let plane = Plane {
@@ -228,13 +238,14 @@ impl View {
     }
 
     fn params(&self) -> ConvHaloWgradParams {
-        let blocks = |channels: i64| (channels as u32).div_ceil(self.plane.form.tile);
+        let blocks = |channels: i64, tile: u32| (channels as u32).div_ceil(tile);
+        let form = self.plane.form;
         let divisor = |value: i64| Divisor::new(value as u32);
         ConvHaloWgradParams {
             dy_map: [0; 16],
             dy_last_map: [0; 16],
             x_map: [0; 16],
-            form: self.plane.form,
+            form,
             stage: self.cut.stage,
             part_w: self.cut.part_w as u32,
             row_parts: divisor(self.cut.parts),
@@ -249,8 +260,8 @@ impl View {
             group_k: self.group_k as u32,
             group_c: self.group_c as u32,
             groups: self.groups as u32,
-            k_blocks: blocks(self.group_k),
-            c_blocks: blocks(self.group_c),
+            k_blocks: blocks(self.group_k, form.tile_k),
+            c_blocks: blocks(self.group_c, form.tile_c),
             flip: u32::from(self.flip),
             alpha: 1.0,
             beta: 0.0,
@@ -276,7 +287,7 @@ impl View {
         self.tiled(context, address, dims, [sw, sw * part_w, sh, between], [1, stage.rows[0]])
     }
 
-    /// A map of boxes of a tile's channels, positions of a row, and `third` and `fourth` as many of the dimensions behind.
+    /// A map of boxes of as many channels as a tile has of x, positions of a row, and `third` and `fourth` as many of the dimensions behind.
     fn tiled(
         &self,
         context: &GpuContext,
@@ -291,9 +302,9 @@ impl View {
             address,
             dims: &dims.map(|dim| dim as u64),
             strides_bytes: &strides.map(|stride| (stride * ELEMENT_BYTES) as u64),
-            box_dims: &[form.tile, self.cut.stage.pitch.divisor, third, fourth, 1],
+            box_dims: &[form.tile_c, self.cut.stage.pitch.divisor, third, fourth, 1],
             element_strides: &[],
-            swizzle: if form == Form::WIDE { Swizzle::B128 } else { Swizzle::B64 },
+            swizzle: if form.position_bytes() == 128 { Swizzle::B128 } else { Swizzle::B64 },
         };
         Ok(TensorMap::tiled(context, &tiled)?.words())
     }

@@ -26,11 +26,13 @@ const PROBLEMS: &[&str] = &[
     "pad=1x0 stride=1x1 x=5x8x1x1:bf16:nhwc dw=8x8x2x1:bf16:nhwc",
     "pad=2 stride=1 dil=3 x=3x32x331:bf16:nhwc dw=32x32x3:bf16:nhwc",
     "pad=1x1x1 stride=1x1x1 x=2x32x3x5x6:bf16:nhwc dw=32x32x3x3x3:bf16:nhwc",
+    "pad=1x1 stride=1x1 x=2x136x8x8:bf16:nhwc dw=40x136x3x3:bf16:nhwc",
+    "pad=0x2 stride=1x1 dil=1x2 groups=2 x=2x128x9x11:f16:nhwc dw=80x64x2x3:f16:nhwc",
 ];
 
 #[test]
 fn strips_hold_what_taps_meet() {
-    let mut views = [0, 0];
+    let mut views = [0; 3];
     for text in PROBLEMS {
         let problem = format!("conv:wgrad {text}").parse().unwrap();
         let forms = Form::ALL.map(|form| View::of(&problem, form));
@@ -42,7 +44,7 @@ fn strips_hold_what_taps_meet() {
         }
         assert!(forms.iter().any(Result::is_ok), "{text}: {forms:?}");
     }
-    assert!(views[0] >= 13 && views[1] >= 8, "{views:?}");
+    assert!(views[0] >= 13 && views[1] >= 8 && views[2] >= 2, "{views:?}");
 }
 
 /// Every row of taps meets every position of dy once, and there what the formula says.
@@ -121,13 +123,17 @@ fn refusals_name_the_numbers() {
     assert!(of("", "1x64x8x8:bf16", "64x64x1x1:bf16").contains("given 1 x 1"));
     assert!(of("", "1x60x8x8:bf16", "64x60x3x3:bf16").contains("a multiple of 8"));
     assert!(of("", "1x64x8x8:f32", "64x64x3x3:f32").contains("element type is f32"));
-    assert!(of("groups=2", "1x64x8x8:bf16", "64x32x3x3:bf16").contains("multiples of 64 channels, given 32 and 32"));
+    assert!(
+        of("groups=2", "1x64x8x8:bf16", "64x32x3x3:bf16").contains("multiples of 64 and 64 channels, given 32 and 32")
+    );
     assert!(of("dil=120x1", "1x64x300x300:bf16", "64x64x3x3:bf16").contains("fits twice in shared memory"));
+    let few_k = of_form(Form::FEW_K, "wgrad x=1x64x8x8:bf16:nhwc dw=48x64x3x3:bf16:nhwc");
+    assert!(few_k.contains("40 x 64 for 33 to 40 k, given 48"), "{few_k}");
     let narrow = |words: &str, x: &str, w: &str| {
         of_form(Form::NARROW, &format!("wgrad {words} x={x}:bf16:nhwc dw={w}:bf16:nhwc"))
     };
     assert!(narrow("", "1x40x8x8", "64x40x3x3").contains("for up to 32 channels, given 64 and 40"));
-    assert!(narrow("groups=2", "1x64x8x8", "48x32x3x3").contains("multiples of 32 channels, given 24 and 32"));
+    assert!(narrow("groups=2", "1x64x8x8", "48x32x3x3").contains("multiples of 32 and 32 channels, given 24 and 32"));
     assert!(refusal("wgrad x=1x64x8x8:bf16 dw=64x64x3x3:bf16").contains("channels-last"));
 }
 
@@ -141,6 +147,8 @@ fn cuts_waste_little() {
         (Form::WIDE, "pad=1x1 x=64x64x224x224:bf16:nhwc dw=64x64x3x3:bf16:nhwc", 1.05),
         (Form::NARROW, "pad=1x1x1 x=2x32x128x128x128:bf16:nhwc dw=32x32x3x3x3:bf16:nhwc", 1.05),
         (Form::NARROW, "pad=1x1 x=256x32x32x32:bf16:nhwc dw=32x32x3x3:bf16:nhwc", 1.08),
+        (Form::FEW_K, "pad=1x1 x=256x456x32x32:bf16:nhwc dw=40x456x3x3:bf16:nhwc", 1.05),
+        (Form::FEW_K, "pad=1x1 x=256x1216x8x8:bf16:nhwc dw=40x1216x3x3:bf16:nhwc", 1.25),
     ] {
         let view = View::of(&format!("conv:wgrad {text}").parse().unwrap(), form).unwrap();
         let p = view.params();

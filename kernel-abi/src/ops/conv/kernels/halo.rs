@@ -62,8 +62,10 @@ macro_rules! conv_halo_wgrad_kernels {
         $callback! {
             (halowgrad_wgmma_bf16_64x192_sm90, bf16, WIDE),
             (halowgrad_wgmma_bf16_64x96_sm90, bf16, NARROW),
+            (halowgrad_wgmma_bf16_64x40_sm90, bf16, FEW_K),
             (halowgrad_wgmma_f16_64x192_sm90, f16, WIDE),
             (halowgrad_wgmma_f16_64x96_sm90, f16, NARROW),
+            (halowgrad_wgmma_f16_64x40_sm90, f16, FEW_K),
         }
     };
 }

@@ -3,7 +3,7 @@
 use super::{channels_last, looped, planes, reduce, toeplitz, windows};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
-use kernel_abi::ops::conv::DepthwiseParams;
+use kernel_abi::ops::conv::{DepthwiseParams, WINDOWS_QUAD};
 
 macro_rules! is_channels_last {
     (nhwc) => {
@@ -131,6 +131,16 @@ macro_rules! windows_entries {
     (@gather $symbol:ident, $layout:ident, $r:literal, $stride:literal, $strip:literal, $dtype:ident) => {
         windows_entries!(@kernel $symbol, $layout, $r, $stride, 1, $strip, $dtype);
     };
+    (@quads $symbol:ident, nchw, $r:literal, $stride:literal, $strip:literal, $dtype:ident) => {
+        /// # Safety
+        /// The host passes live tensors of the extents in `params`, at multiples of an access.
+        #[kernel(threads = 256, min_blocks = 2, unroll = 20000)]
+        pub unsafe fn $symbol(params: DepthwiseParams) {
+            const LEFT: usize = $r / 2;
+            const RIGHT: usize = ($strip - 1) * $stride + $r - LEFT - WINDOWS_QUAD as usize;
+            windows::quads::<$dtype, $r, $stride, $strip, LEFT, RIGHT>(&params)
+        }
+    };
     (@spread $symbol:ident, $layout:ident, $r:literal, $stride:literal, $strip:literal, $dtype:ident) => {
         windows_entries!(@kernel $symbol, $layout, $r, 1, 2, $strip, $dtype);
     };
@@ -138,7 +148,7 @@ macro_rules! windows_entries {
         $dtype:ident) => {
         /// # Safety
         /// The host passes live tensors of the extents in `params`, at multiples of an access.
-        #[kernel(threads = 128, min_blocks = 4, unroll = 20000)]
+        #[kernel(threads = 256, min_blocks = 2, unroll = 20000)]
         pub unsafe fn $symbol(params: DepthwiseParams) {
             const LAST: bool = is_channels_last!($layout);
             const VEC: usize = windows::channels(LAST);

@@ -12,6 +12,9 @@
 //! so that the same x is met for two rows of taps. Of three rows the last is computed with one above that there is not:
 //! of 12 products per position, k and c, 9 are wanted.
 //!
+//! Of 40 k the rows are channels of x, and each tap is an instruction of 64 × 40: three of them read 10 KB from shared
+//! memory, which is done after 78 cycles where one of 64 × 192 computes 96.
+//!
 //! Every part's sums go to the workspace as the threads hold them, and a second kernel ([`sum`]) adds them in their
 //! order. Deterministic.
 //!
@@ -29,30 +32,31 @@ use cuda_std::{mbarrier, schedule, shared, warp};
 use kernel_abi::division::div_rem;
 use kernel_abi::ops::conv::halo_wgmma_split::{ALIGN, ConvHaloWgradParams, Form, STEP, TilePlace};
 
-/// The product instructions of one kernel, of which a thread holds `N` sums: the taps of a row are the columns.
-trait Product<const N: usize> {
+/// The product instructions of one kernel, of which a thread holds `N` sums of each of `I` instructions: together their
+/// columns are the taps of a row.
+trait Product<const N: usize, const I: usize> {
     const FORM: Form;
 
-    /// Queues four steps of [`STEP`] positions. `accumulate` is 0 to overwrite `d`, else 1. All but one of the groups queued
-    /// before are done afterwards.
+    /// Queues four steps of [`STEP`] positions. Neighbouring taps are `tap` units of a descriptor apart in x. `accumulate`
+    /// is 0 to overwrite `d`, else 1. All but one of the groups queued before are done afterwards.
     ///
     /// # Safety
     /// All threads of the warpgroup call it with descriptors of loaded tiles; `d` is not touched until [`finish`].
     ///
     /// [`finish`]: Product::finish
-    unsafe fn multiply_four(d: &mut [f32; N], dy: u64, x: u64, accumulate: u32);
+    unsafe fn multiply_four(d: &mut [[f32; N]; I], dy: u64, x: u64, tap: u64, accumulate: u32);
 
     /// The same for one step.
     ///
     /// # Safety
     /// As [`multiply_four`](Product::multiply_four).
-    unsafe fn multiply_one(d: &mut [f32; N], dy: u64, x: u64, accumulate: u32);
+    unsafe fn multiply_one(d: &mut [[f32; N]; I], dy: u64, x: u64, tap: u64, accumulate: u32);
 
     /// Waits for all queued products.
     ///
     /// # Safety
     /// All threads of the warpgroup call it.
-    unsafe fn finish(d: &mut [f32; N]);
+    unsafe fn finish(d: &mut [[f32; N]; I]);
 }
 
 /// Registers of a thread of each role: together what a multiprocessor has for four warpgroups.
@@ -69,7 +73,7 @@ const WARPS: u32 = 4;
 /// The host passes maps and extents of live tensors, and launches `THREADS` threads with `p.stage.smem_bytes()` bytes of
 /// shared memory.
 #[inline(always)]
-unsafe fn run<P: Product<N>, const N: usize>(p: &ConvHaloWgradParams, maps: [MapAddress; 3]) {
+unsafe fn run<P: Product<N, I>, const N: usize, const I: usize>(p: &ConvHaloWgradParams, maps: [MapAddress; 3]) {
     schedule::launch_dependents();
     let base = shared::dynamic_address().next_multiple_of(ALIGN);
     let ring = Ring::new(base, p.stage.bytes, p.stage.stages, base + p.stage.barriers_at());
@@ -105,7 +109,7 @@ unsafe fn run<P: Product<N>, const N: usize>(p: &ConvHaloWgradParams, maps: [Map
         schedule::acquire_registers::<CONSUMER_REGISTERS>();
         // Nobody waits for those who have no taps.
         if warpgroup <= p.consumers() {
-            consume::<P, N>(p, ring, warpgroup - 1);
+            consume::<P, N, I>(p, ring, warpgroup - 1);
         }
     }
 }
@@ -168,21 +172,26 @@ unsafe fn produce(p: &ConvHaloWgradParams, [dy_map, dy_last_map, x_map]: [MapAdd
 /// # Safety
 /// As [`run`]; all threads of one warpgroup.
 #[inline(always)]
-unsafe fn consume<P: Product<N>, const N: usize>(p: &ConvHaloWgradParams, mut ring: Ring, consumer: u32) {
+unsafe fn consume<P: Product<N, I>, const N: usize, const I: usize>(
+    p: &ConvHaloWgradParams,
+    mut ring: Ring,
+    consumer: u32,
+) {
     let lane = thread_idx_x() % 32;
     let position_bytes = P::FORM.position_bytes();
     // The period of the swizzle.
     let period = 8 * position_bytes;
     let step_units = u64::from(STEP * position_bytes / 16);
-    let swizzle = if P::FORM.tile == Form::WIDE.tile { Swizzle::B128 } else { Swizzle::B64 };
+    let swizzle = if position_bytes == 128 { Swizzle::B128 } else { Swizzle::B64 };
     let lead_bytes = p.stage.lead * p.stage.row_bytes;
     let tap_bytes = p.tap_offset[2] * position_bytes;
+    let tap_units = u64::from(tap_bytes / 16);
     let row = p.tap_row(consumer * P::FORM.tap_rows());
     let x_at = p.stage.x_at + row * p.tap_offset[1] * p.stage.row_bytes;
     let mut index = block_idx_x();
     while index < p.n_tiles * p.splits {
         let (split, _) = p.unit(index);
-        let mut d: [f32; N] = core::mem::zeroed();
+        let mut d: [[f32; N]; I] = core::mem::zeroed();
         let mut accumulate = 0;
         let mut used = 0;
         let mut strip = split;
@@ -193,7 +202,7 @@ unsafe fn consume<P: Product<N>, const N: usize>(p: &ConvHaloWgradParams, mut ri
             let mut x = descriptor(first + x_at, tap_bytes, period, swizzle);
             let mut left = p.stage.steps;
             while left >= 4 {
-                P::multiply_four(&mut d, dy, x, accumulate);
+                P::multiply_four(&mut d, dy, x, tap_units, accumulate);
                 accumulate = 1;
                 used = release(used, lane);
                 dy += 4 * step_units;
@@ -201,7 +210,7 @@ unsafe fn consume<P: Product<N>, const N: usize>(p: &ConvHaloWgradParams, mut ri
                 left -= 4;
             }
             while left > 0 {
-                P::multiply_one(&mut d, dy, x, accumulate);
+                P::multiply_one(&mut d, dy, x, tap_units, accumulate);
                 accumulate = 1;
                 used = release(used, lane);
                 dy += step_units;
@@ -214,7 +223,7 @@ unsafe fn consume<P: Product<N>, const N: usize>(p: &ConvHaloWgradParams, mut ri
         }
         P::finish(&mut d);
         release(used, lane);
-        store::<P, N>(p, &d, index, consumer);
+        store::<P, N, I>(p, &d, index, consumer);
         index += grid_dim_x();
     }
 }
@@ -237,16 +246,21 @@ unsafe fn release(used: u32, lane: u32) -> u32 {
 /// # Safety
 /// As [`consume`].
 #[inline(always)]
-unsafe fn store<P: Product<N>, const N: usize>(p: &ConvHaloWgradParams, d: &[f32; N], index: u32, consumer: u32) {
+unsafe fn store<P: Product<N, I>, const N: usize, const I: usize>(
+    p: &ConvHaloWgradParams,
+    d: &[[f32; N]; I],
+    index: u32,
+    consumer: u32,
+) {
     let thread = consumer * WARPGROUP + thread_idx_x() % WARPGROUP;
     if thread >= p.sum_threads() {
         return;
     }
     let to =
         (p.partials as *mut [f32; 4]).add((u64::from(index) * u64::from(p.tile_quads()) + u64::from(thread)) as usize);
-    quads::<P, N, 0>(p, d, to);
-    quads::<P, N, 1>(p, d, to);
-    quads::<P, N, 2>(p, d, to);
+    quads::<P, N, I, 0>(p, d, to);
+    quads::<P, N, I, 1>(p, d, to);
+    quads::<P, N, I, 2>(p, d, to);
 }
 
 /// The sums of a tap of the row: few enough that the loop is unrolled, and the sums stay in registers.
@@ -254,30 +268,31 @@ unsafe fn store<P: Product<N>, const N: usize>(p: &ConvHaloWgradParams, d: &[f32
 /// # Safety
 /// As [`consume`].
 #[inline(always)]
-unsafe fn quads<P: Product<N>, const N: usize, const TAP: usize>(
+unsafe fn quads<P: Product<N, I>, const N: usize, const I: usize, const TAP: usize>(
     p: &ConvHaloWgradParams,
-    d: &[f32; N],
+    d: &[[f32; N]; I],
     to: *mut [f32; 4],
 ) {
     if TAP as u32 >= p.taps[2] {
         return;
     }
-    let tap_quads = P::FORM.tile as usize / 8;
+    let tap_quads = P::FORM.tile_k as usize / 8;
     let mut i = TAP * tap_quads;
     while i < (TAP + 1) * tap_quads {
-        let sum = |j: usize| d.get_unchecked(4 * i + j).to_bits();
+        let sum = |j: usize| d.as_flattened().get_unchecked(4 * i + j).to_bits();
         let to = to.add((i as u32 * p.sum_threads()) as usize);
         cuda_std::memory::store_x4(to as *mut u32, [sum(0), sum(1), sum(2), sum(3)]);
         i += 1;
     }
 }
 
-/// A tile's tap, k and c that a thread's quad begins with: it has two neighbouring c of k and of k + 8.
+/// A tile's tap, row and column that a thread's quad begins with: it has two neighbouring columns of the row and of the
+/// eighth behind it.
 #[inline(always)]
 fn element(p: &ConvHaloWgradParams, place: TilePlace, thread: u32, quad: u32) -> (u32, u32, u32) {
-    let (row_threads, tap_quads) = (2 * p.form.tile, p.form.tile / 8);
+    let (row_threads, tap_quads) = (2 * p.form.tile_c, p.form.tile_k / 8);
     let (row, thread) = div_rem(thread, row_threads);
     let (s, column) = div_rem(quad, tap_quads);
     let tap = (place.t * p.taps[1] + p.tap_row(row)) * p.taps[2] + s;
-    (tap, place.k + thread / 32 * 16 + thread % 32 / 4, place.c + column * 8 + thread % 4 * 2)
+    (tap, thread / 32 * 16 + thread % 32 / 4, column * 8 + thread % 4 * 2)
 }

@@ -8,7 +8,7 @@ use super::element;
 use crate::ops::conv::im2col_wgmma::Half;
 use cuda_std::memory::load_x4;
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
-use cuda_std::{schedule, shared};
+use cuda_std::{schedule, shared, warp};
 use kernel_abi::ops::conv::halo_wgmma_split::{ConvHaloWgradParams, SUM_QUADS, SUM_ROWS};
 
 /// The kernel. `rows` has room for four numbers a thread.
@@ -64,24 +64,29 @@ fn add(sum: [f32; 4], part: [u32; 4]) -> [f32; 4] {
     [sum[0] + part[0], sum[1] + part[1], sum[2] + part[2], sum[3] + part[3]]
 }
 
-/// Writes four sums to dw.
+/// Writes a quad of sums to dw.
 ///
 /// # Safety
-/// As [`run`].
+/// As [`run`]; all threads of a warp, with quads one after the other.
 #[inline(always)]
-unsafe fn store<E: Half>(p: &ConvHaloWgradParams, quad: u32, v: [f32; 4]) {
+unsafe fn store<E: Half>(p: &ConvHaloWgradParams, quad: u32, mut v: [f32; 4]) {
     let threads = p.sum_threads();
     let quads = p.thread_quads();
     let (Some(rest), Some(tile)) = (quad.checked_div(threads), quad.checked_div(p.tile_quads())) else { return };
     let place = p.tile(tile);
-    let (tap, mut k, c) = element(p, place, quad - rest * threads, rest - tile * quads);
-    if c >= p.group_c {
-        return;
-    }
+    let (tap, row, column) = element(p, place, quad - rest * threads, rest - tile * quads);
+    let (mut k, mut c, step) = if p.form.rows_are_c() {
+        v = transposed(v, row % 2);
+        (column + row % 2, row - row % 2, [0, 8])
+    } else {
+        (row, column, [8, 0])
+    };
+    k += place.k;
+    c += place.c;
     let tap = if p.flip != 0 { p.taps[0] * p.taps[1] * p.taps[2] - 1 - tap } else { tap };
     let mut half = 0;
     while half < 2 {
-        if k < p.group_k {
+        if k < p.group_k && c < p.group_c {
             let of_all = i64::from(place.group * p.group_k + k);
             let offset = of_all * p.k_stride + i64::from(tap) * p.tap_stride + i64::from(c);
             let to = (p.dw as *mut u16).offset(offset as isize) as *mut u32;
@@ -94,7 +99,25 @@ unsafe fn store<E: Half>(p: &ConvHaloWgradParams, quad: u32, v: [f32; 4]) {
             }
             *to = E::pack(low, high);
         }
-        k += 8;
+        k += step[0];
+        c += step[1];
         half += 1;
     }
+}
+
+/// Of two neighbouring rows, whose threads are four lanes apart, the first thread gets both of a column, and the second of
+/// the next: dw wants neighbouring c written together.
+///
+/// # Safety
+/// All threads of a warp.
+#[inline(always)]
+unsafe fn transposed([a, b, c, d]: [f32; 4], odd: u32) -> [f32; 4] {
+    /// Lanes between threads of neighbouring rows.
+    const ROW_LANES: u32 = 4;
+    let exchange = |low: f32, high: f32| {
+        let other = warp::shuffle_xor_f32(if odd != 0 { low } else { high }, ROW_LANES);
+        if odd != 0 { [other, high] } else { [low, other] }
+    };
+    let ([a, b], [c, d]) = (exchange(a, b), exchange(c, d));
+    [a, b, c, d]
 }
