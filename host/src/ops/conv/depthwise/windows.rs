@@ -6,11 +6,12 @@ use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::{DepthwiseParams, WINDOWS_GROUPS, WINDOWS_QUAD, WINDOWS_THREADS};
 
 const WARP: u32 = 32;
-/// Channels of a block of `wgrad` that have a warp each. Blocks by themselves take time: MobileNet's images of 25 to 100
-/// thousand strips take 1.4 µs, and 0.9 more for every thousand blocks (H200), whatever their bytes.
+/// Channels of a block of `wgrad` that have a warp each: with a block for each, 1024 channels of 7 × 7 took 3.3 µs for 3.0,
+/// and 512 of 14 × 14, 2 apart, 2.9 for 2.4 (H200).
 const WARP_CHANNELS: u32 = 4;
-/// Strips from which blocks are larger, for the same reason.
-const MANY_STRIPS: i64 = 45_000;
+/// Strips from which blocks have twice the threads: of 100 thousand, half as many blocks take 0.1 µs less, of 50 thousand 0.2
+/// to 0.4 more, since some multiprocessors have one more of them than others (H200).
+const MANY_STRIPS: i64 = 90_000;
 
 /// A row of the kernel list.
 #[derive(Clone, Copy, Debug)]
