@@ -113,6 +113,10 @@ impl LaunchConfig {
     }
 }
 
+/// What dynamic shared memory begins at a multiple of. So much a block has less of it, where its kernel has up to as much of
+/// its own.
+pub(crate) const DYNAMIC_SHARED_ALIGN: i64 = 1024;
+
 /// A launch-parameter struct of `kernel-abi`: what a kernel takes by value.
 ///
 /// Kernel and struct are paired by the operator's kernel list, and the fingerprint that is compared when a module is

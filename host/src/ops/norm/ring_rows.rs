@@ -3,7 +3,7 @@
 
 use super::row_registers::{Geometry, RowsLaunch, VECTOR_BYTES, parts_bytes};
 use super::{NormPass, NormProblem, naive};
-use crate::launch::LaunchConfig;
+use crate::launch::{DYNAMIC_SHARED_ALIGN, LaunchConfig};
 use crate::plan::Launch;
 use crate::select::cost::LAUNCH_US;
 use crate::select::{Algorithm, Config, Refusal, check_gpu};
@@ -37,8 +37,6 @@ const KERNELS: &[Row] = kernel_abi::norm_ring_kernels!(rows);
 const LANES: i64 = 32;
 /// The least threads of a team, each of which has a barrier.
 const MIN_THREADS: i64 = 2 * LANES;
-/// Shared memory that sums take.
-const SUM_BYTES: i64 = 256;
 /// Shared memory that a block may have where no device says so: that of compute capability 8.6.
 const MAX_SHARED: usize = 99 << 10;
 /// Share of the memory's rate.
@@ -137,7 +135,8 @@ fn ring_bytes(problem: &NormProblem, row: Row) -> i64 {
 /// Teams that a block has room for.
 fn most_teams(problem: &NormProblem, row: Row, context: &Context) -> i64 {
     let most = context.gpu_context().map_or(MAX_SHARED, |gpu| gpu.max_shared_bytes()) as i64;
-    ((most - SUM_BYTES) / ring_bytes(problem, row)).min(row.threads / threads(problem, row))
+    // Sums lie in the kernel's own.
+    ((most - DYNAMIC_SHARED_ALIGN) / ring_bytes(problem, row)).min(row.threads / threads(problem, row))
 }
 
 /// Teams of a block; fewer where rows are too few for all multiprocessors.

@@ -2,7 +2,7 @@
 
 use super::register_rows::contiguous_rows;
 use super::{SoftmaxProblem, naive};
-use crate::launch::{KernelLaunch, LaunchConfig};
+use crate::launch::{DYNAMIC_SHARED_ALIGN, KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, cost};
 use crate::{Context, DType, Error, Problem};
@@ -26,9 +26,8 @@ pub(super) const THREADS: u32 = 512;
 /// Bytes of a piece.
 const PIECE: i64 = 16;
 
-/// Shared memory that a block may ask for where the device does not say, and what the slots of its reductions take.
+/// Shared memory that a block may ask for where the device does not say.
 const MAX_SHARED: usize = 99 << 10;
-const SLOT_BYTES: i64 = 256;
 
 /// One block a row; what is read the second time comes from the cache or from shared memory.
 pub(super) struct LoopedRows;
@@ -53,7 +52,8 @@ impl Algorithm<SoftmaxProblem> for LoopedRows {
             return Err(Refusal::new(format!("takes up to {} rows, given {}", i32::MAX, params.n_rows)));
         }
         let most = context.gpu_context().map_or(MAX_SHARED, |gpu| gpu.max_shared_bytes()) as i64;
-        let fits = max_pieces(problem) * PIECE + SLOT_BYTES <= most;
+        // The slots of its reductions are the kernel's own.
+        let fits = max_pieces(problem) * PIECE + DYNAMIC_SHARED_ALIGN <= most;
         let able = |row: &&Row| row.1 == problem.pass() && row.2 == problem.input().dtype() && (fits || !row.3);
         Ok(KERNELS.iter().filter(able).map(|row| Config(row.0)).collect())
     }

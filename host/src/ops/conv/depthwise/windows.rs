@@ -6,8 +6,8 @@ use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::{DepthwiseParams, WINDOWS_GROUPS, WINDOWS_QUAD, WINDOWS_THREADS};
 
 const WARP: u32 = 32;
-/// Channels of a block of `wgrad` that have a warp each: with a block for each, 1024 channels of 7 × 7 took 3.3 µs for 3.0,
-/// and 512 of 14 × 14, 2 apart, 2.9 for 2.4 (H200).
+/// Channels of a block of `wgrad` that have a warp each: in place of a block for each, 1024 channels of 7 × 7 took 2.96 µs for
+/// 3.0, 512 of 14 × 14, 2 apart, 2.36 for 2.4 (H200).
 const WARP_CHANNELS: u32 = 4;
 /// Strips from which blocks have twice the threads: of 100 thousand, half as many blocks take 0.1 µs less, of 50 thousand 0.2
 /// to 0.4 more, since some multiprocessors have one more of them than others (H200).
