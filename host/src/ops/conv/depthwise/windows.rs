@@ -9,8 +9,8 @@ const WARP: u32 = 32;
 /// Channels of a block of `wgrad` that have a warp each: in place of a block for each, 1024 channels of 7 × 7 took 2.96 µs for
 /// 3.0, 512 of 14 × 14, 2 apart, 2.36 for 2.4 (H200).
 const WARP_CHANNELS: u32 = 4;
-/// Strips from which blocks have twice the threads: of 100 thousand, half as many blocks take 0.1 µs less, of 50 thousand 0.2
-/// to 0.4 more, since some multiprocessors have one more of them than others (H200).
+/// Strips from which blocks have twice the threads: of 100 thousand, half as many blocks take up to 0.1 µs less, of 50 thousand
+/// up to 0.4 more, presumably since some multiprocessors then have one and others two (H200).
 const MANY_STRIPS: i64 = 90_000;
 
 /// A row of the kernel list.
@@ -70,7 +70,8 @@ impl Row {
         match self.action {
             Action::Wgrad => 3.5,
             _ if self.quads => 1.9,
-            // Where strips fill the device, short ones have twice the instructions; where they leave it waiting, half.
+            // Short strips are more instructions in all, and fewer for a thread, which is what a device waits for that strips
+            // do not fill.
             Action::Gather if is_short && !self.channels_last => {
                 if bytes < 0.3e6 {
                     1.65
@@ -90,7 +91,7 @@ impl Row {
     }
 
     /// Whether it takes less time where it begins before the kernel before it has ended, of images of so many bytes. Of planes
-    /// that was seen where few bytes move, and not of all passes: we do not know why (H200, mobilenet, N = 1).
+    /// that depends on the pass and on bytes, by times on an H200 (mobilenet, N = 1); we do not know why.
     pub(super) fn begins_early(&self, bytes: f64) -> bool {
         self.channels_last
             || match (self.action, self.stride) {
