@@ -80,6 +80,8 @@ const SHAPES: &[&str] = &[
     "pad=1x1 stride=1x1 groups=33 x=2x33x9x8:T:L w=33x1x3x3:T",
     "pad=1x1 stride=2x2 groups=74 x=2x74x9x8:T:L w=74x1x3x3:T",
     "pad=2x2 stride=1x1 groups=131 x=1x131x6x9:T:L w=131x1x5x5:T",
+    // More pairs of channels than a block has threads.
+    "pad=1x1 stride=1x1 groups=530 x=1x530x4x3:T:L w=530x1x3x3:T mode=convolution",
     // Images beside each other in a row whose last ones are missing, channels that fill no slice.
     "pad=3x3 stride=1x1 groups=40 x=9x40x7x7:T:L w=40x1x7x7:T",
     "pad=2x2 stride=2x2 groups=72 x=5x72x14x13:T:L w=72x1x5x5:T mode=convolution",

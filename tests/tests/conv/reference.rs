@@ -299,6 +299,10 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     // Tiles of 192 positions, and more taps of a row than the filter's ring has stages.
     "pad=1x1 stride=1x1 x=2x72x26x28:T:nhwc w=136x72x3x3:T:nhwc",
     "pad=0x7 stride=1x1 x=1x72x9x40:T:nhwc w=72x72x1x15:T:nhwc",
+    // Channels of which panels of 32 leave fewer unused than those of 64, and sums whose last stage is short.
+    "pad=1x1 stride=2x2 x=2x32x17x15:T:nhwc w=72x32x3x3:T:nhwc",
+    "pad=0x0 stride=1x1 x=1x304x9x9:T:nhwc w=304x304x1x1:T:nhwc",
+    "pad=0x1 stride=1x1 x=1x88x10x11:T:nhwc w=40x88x2x5:T:nhwc mode=convolution",
     // Slices of wider tensors, rows with gaps.
     "pad=1x1 stride=1x1 x=2x64x7x5:T:s3360x1x480x96 w=64x64x3x3:T:nhwc",
     "pad=0x0 stride=1x1 x=2x64x7x5:T:s3920x1x560x80 w=64x64x1x1:T:nhwc",
@@ -334,6 +338,8 @@ const NCHW_SHAPES: &[&str] = &[
     // Channels that 8 does not divide.
     "pad=1x1 stride=1x1 x=2x13x9x11:T w=16x13x3x3:T",
     "pad=1x1 stride=1x1 x=2x19x5x7:T w=13x19x3x3:T",
+    // A filter a channel, of which channels-last kernels take copies.
+    "pad=2x2 stride=2x2 groups=72 x=3x72x14x14:T w=72x1x5x5:T",
     // Few channels.
     "pad=3x3 stride=2x2 x=2x3x31x29:T w=64x3x7x7:T",
     "pad=2x2 stride=4x4 x=2x3x27x30:T w=72x3x11x11:T",

@@ -6,8 +6,8 @@
 //! that the result is rounded once.
 
 use super::{
-    ConvPass, ConvProblem, cp_async_mma, diagonal_mma, grouped_mma, halo_wgmma, halo_wgmma_split, im2col_wgmma,
-    merged_groups, overlap_wgmma, packed_rows, spread_columns, winograd,
+    ConvPass, ConvProblem, cp_async_mma, depthwise_tma, diagonal_mma, grouped_mma, grouped_tma, halo_wgmma,
+    halo_wgmma_split, im2col_wgmma, merged_groups, overlap_wgmma, packed_rows, spread_columns, winograd,
 };
 use crate::ops::transform::Copies;
 use crate::plan::Launch;
@@ -38,6 +38,12 @@ macro_rules! row_names {
 macro_rules! column_names {
     ($(($symbol:ident $($column:tt)*)),* $(,)?) => {
         &[$((stringify!($symbol), concat!(stringify!($symbol), "+columns+nchw"))),*]
+    };
+}
+
+macro_rules! two_names {
+    ($(($symbol:ident $($column:tt)*)),* $(,)?) => {
+        &[$((concat!(stringify!($symbol), "+two"), concat!(stringify!($symbol), "+two+nchw"))),*]
     };
 }
 
@@ -119,6 +125,20 @@ const METHODS: &[Method] = &[
     Method {
         algorithm: &grouped_mma::GroupedMma,
         names: &[kernel_abi::conv_grouped_mma_kernels!(names)],
+        takes_any_x_and_w: false,
+        writes_planes: false,
+        takes_padding: false,
+    },
+    Method {
+        algorithm: &grouped_tma::GroupedTma,
+        names: &[kernel_abi::conv_grouped_tma_kernels!(names), kernel_abi::conv_grouped_tma_kernels!(two_names)],
+        takes_any_x_and_w: false,
+        writes_planes: false,
+        takes_padding: false,
+    },
+    Method {
+        algorithm: &depthwise_tma::DepthwiseTma,
+        names: &[kernel_abi::conv_depthwise_tma_kernels!(names)],
         takes_any_x_and_w: false,
         writes_planes: false,
         takes_padding: false,

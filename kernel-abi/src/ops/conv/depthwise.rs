@@ -7,7 +7,8 @@ use crate::division::Divisor;
 
 crate::abi_struct! {
     /// Launch parameters of the depthwise kernels. Spatial arrays are in the order height, width; numbers within an
-    /// image fit 32 bits.
+    /// image fit 32 bits. First stands what the kernels need whose threads read a window each: they wait for every line of
+    /// the constant cache that they read.
     pub struct DepthwiseParams {
         /// Address of the tensor that is read; of x in `wgrad`.
         pub source: u64,
@@ -15,12 +16,6 @@ crate::abi_struct! {
         pub target: u64,
         /// Address of w, or dw.
         pub w: u64,
-        /// Address of the sums of slabs, `[slab][tap][channel]`, in `wgrad`.
-        pub partials: u64,
-        /// Distances in w between neighbouring channels, rows and columns, in elements.
-        pub w_strides: [i64; 3],
-        /// N.
-        pub n: i64,
         /// Work items of the whole grid, as each kernel counts them.
         pub n_items: i64,
         /// C.
@@ -29,25 +24,10 @@ crate::abi_struct! {
         pub source_dims: [i32; 2],
         /// Extents of the target.
         pub target_dims: [i32; 2],
-        /// R, S.
-        pub filter: [i32; 2],
         /// Source position, with its zeros in between counted, of tap 0 at target position 0, negated; any sign.
         pub padding: [i32; 2],
-        /// Steps of the source, with its zeros in between counted, between neighbouring target positions.
-        pub stride: [i32; 2],
-        /// Steps of the source, with its zeros in between counted, between neighbouring taps.
-        pub dilation: [i32; 2],
-        /// One more than the zeros between neighbouring source positions.
-        pub spread: [i32; 2],
         /// 1 when tap 0 is the filter's last element.
         pub flip: u32,
-        /// Groups of channels that are walked before the next position; images of an item of the kernels with Toeplitz
-        /// matrices; channels of a block that have a warp each.
-        pub channel_run: i32,
-        /// Target rows of a work item.
-        pub item_rows: i32,
-        /// Parts that `wgrad` cuts its sums into.
-        pub n_slabs: i32,
         /// What the kernels whose threads read a window each divide an item's number by, one after the other: groups of
         /// channels where they are last, strips of a row, rows, and channels where they are first.
         pub divisors: [Divisor; 3],
@@ -55,6 +35,27 @@ crate::abi_struct! {
         pub alpha: f32,
         /// Factor of the output's prior value.
         pub beta: f32,
+        /// Address of the sums of slabs, `[slab][tap][channel]`, in `wgrad`.
+        pub partials: u64,
+        /// N.
+        pub n: i64,
+        /// Distances in w between neighbouring channels, rows and columns, in elements.
+        pub w_strides: [i64; 3],
+        /// R, S.
+        pub filter: [i32; 2],
+        /// Steps of the source, with its zeros in between counted, between neighbouring target positions.
+        pub stride: [i32; 2],
+        /// Steps of the source, with its zeros in between counted, between neighbouring taps.
+        pub dilation: [i32; 2],
+        /// One more than the zeros between neighbouring source positions.
+        pub spread: [i32; 2],
+        /// Groups of channels that are walked before the next position; images of an item of the kernels with Toeplitz
+        /// matrices; channels of a block that have a warp each.
+        pub channel_run: i32,
+        /// Target rows of a work item.
+        pub item_rows: i32,
+        /// Parts that `wgrad` cuts its sums into.
+        pub n_slabs: i32,
     }
 }
 
@@ -226,6 +227,13 @@ macro_rules! depthwise_planes_kernels {
 /// The most threads of a block of the kernels whose threads read a window each, and of their `wgrad`.
 pub const WINDOWS_THREADS: [u32; 2] = [256, 512];
 
+/// The most threads of a block of theirs but `wgrad` where channels are last: taps of two channels for each thread lie in
+/// shared memory, which a block has 48 KB of without asking for more.
+pub const fn windows_taps_threads(filter: u32, element_bytes: u32) -> u32 {
+    let [most, _] = WINDOWS_THREADS;
+    if 2 * filter * filter * element_bytes * most > 48 << 10 { most / 2 } else { most }
+}
+
 /// Groups of channels of a block of their `wgrad` where channels are last.
 pub const WINDOWS_GROUPS: u32 = 8;
 
@@ -263,13 +271,13 @@ macro_rules! depthwise_windows_kernels {
             (depthwisewindows_spread_nhwc_3x3_s2_f32, spread, nhwc, 3, 2, 4, f32),
             (depthwisewindows_spread_nhwc_3x3_s2_f16, spread, nhwc, 3, 2, 4, f16),
             (depthwisewindows_spread_nhwc_3x3_s2_bf16, spread, nhwc, 3, 2, 4, bf16),
-            (depthwisewindows_gather_nhwc_5x5_s1_f32, gather, nhwc, 5, 1, 4, f32),
+            (depthwisewindows_gather_nhwc_5x5_s1_f32, gather, nhwc, 5, 1, 2, f32),
             (depthwisewindows_gather_nhwc_5x5_s1_f16, gather, nhwc, 5, 1, 4, f16),
             (depthwisewindows_gather_nhwc_5x5_s1_bf16, gather, nhwc, 5, 1, 4, bf16),
-            (depthwisewindows_gather_nhwc_5x5_s2_f32, gather, nhwc, 5, 2, 2, f32),
+            (depthwisewindows_gather_nhwc_5x5_s2_f32, gather, nhwc, 5, 2, 1, f32),
             (depthwisewindows_gather_nhwc_5x5_s2_f16, gather, nhwc, 5, 2, 2, f16),
             (depthwisewindows_gather_nhwc_5x5_s2_bf16, gather, nhwc, 5, 2, 2, bf16),
-            (depthwisewindows_spread_nhwc_5x5_s2_f32, spread, nhwc, 5, 2, 4, f32),
+            (depthwisewindows_spread_nhwc_5x5_s2_f32, spread, nhwc, 5, 2, 2, f32),
             (depthwisewindows_spread_nhwc_5x5_s2_f16, spread, nhwc, 5, 2, 4, f16),
             (depthwisewindows_spread_nhwc_5x5_s2_bf16, spread, nhwc, 5, 2, 4, bf16),
             (depthwisewindows_wgrad_nhwc_3x3_s1_f32, wgrad, nhwc, 3, 1, 4, f32),
@@ -308,6 +316,9 @@ macro_rules! depthwise_windows_kernels {
             (depthwisewindows_gather_nchw_3x3_s2_strip1_f32, gather, nchw, 3, 2, 1, f32),
             (depthwisewindows_gather_nchw_3x3_s2_strip1_f16, gather, nchw, 3, 2, 1, f16),
             (depthwisewindows_gather_nchw_3x3_s2_strip1_bf16, gather, nchw, 3, 2, 1, bf16),
+            (depthwisewindows_gather_nhwc_3x3_s2_strip1_f32, gather, nhwc, 3, 2, 1, f32),
+            (depthwisewindows_gather_nhwc_3x3_s2_strip1_f16, gather, nhwc, 3, 2, 1, f16),
+            (depthwisewindows_gather_nhwc_3x3_s2_strip1_bf16, gather, nhwc, 3, 2, 1, bf16),
             (depthwisewindows_gather_nhwc_3x3_s1_strip2_f32, gather, nhwc, 3, 1, 2, f32),
             (depthwisewindows_gather_nhwc_3x3_s1_strip2_f16, gather, nhwc, 3, 1, 2, f16),
             (depthwisewindows_gather_nhwc_3x3_s1_strip2_bf16, gather, nhwc, 3, 1, 2, bf16),

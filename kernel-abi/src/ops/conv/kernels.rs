@@ -295,6 +295,8 @@ macro_rules! conv_im2col_wgrad_kernels {
             (wgrad_im2col_wgmma_bf16_128x64_sm90, bf16, WGRAD_128X64, 1),
             (wgrad_im2col_wgmma_bf16_64x256_sm90, bf16, WGRAD_64X256, 1),
             (wgrad_im2col_wgmma_bf16_64x128_sm90, bf16, WGRAD_64X128, 1),
+            (wgrad_im2col_wgmma_bf16_64x256_p32_sm90, bf16, WGRAD_64X256_P32, 1),
+            (wgrad_im2col_wgmma_bf16_64x320_p32_sm90, bf16, WGRAD_64X320_P32, 1),
             (wgrad_im2col_wgmma_f16_128x256_sm90, f16, WGRAD_128X256, 1),
             (wgrad_im2col_wgmma_f16_128x256_c2_sm90, f16, WGRAD_128X256_C2, 2),
             (wgrad_im2col_wgmma_f16_128x128_c2_sm90, f16, WGRAD_128X128_C2, 2),
@@ -303,6 +305,8 @@ macro_rules! conv_im2col_wgrad_kernels {
             (wgrad_im2col_wgmma_f16_128x64_sm90, f16, WGRAD_128X64, 1),
             (wgrad_im2col_wgmma_f16_64x256_sm90, f16, WGRAD_64X256, 1),
             (wgrad_im2col_wgmma_f16_64x128_sm90, f16, WGRAD_64X128, 1),
+            (wgrad_im2col_wgmma_f16_64x256_p32_sm90, f16, WGRAD_64X256_P32, 1),
+            (wgrad_im2col_wgmma_f16_64x320_p32_sm90, f16, WGRAD_64X320_P32, 1),
         }
     };
 }
@@ -315,17 +319,17 @@ macro_rules! conv_im2col_fixup_kernels {
         $callback! {
             (wgrad_im2col_fixup_bf16_128x256_sm90, bf16, WGRAD_128X256, 1),
             (wgrad_im2col_fixup_bf16_128x256_c2_sm90, bf16, WGRAD_128X256_C2, 2),
-            (wgrad_im2col_fixup_bf16_128x128_c2_sm90, bf16, WGRAD_128X128_C2, 2),
+            (wgrad_im2col_fixup_bf16_128x128_c2_sm90, bf16, FIXUP_128X128_C2, 2),
             (wgrad_im2col_fixup_bf16_128x192_sm90, bf16, WGRAD_128X192, 1),
-            (wgrad_im2col_fixup_bf16_128x128_sm90, bf16, WGRAD_128X128, 1),
-            (wgrad_im2col_fixup_bf16_128x64_sm90, bf16, WGRAD_128X64, 1),
+            (wgrad_im2col_fixup_bf16_128x128_sm90, bf16, FIXUP_128X128, 1),
+            (wgrad_im2col_fixup_bf16_128x64_sm90, bf16, FIXUP_128X64, 1),
             (wgrad_im2col_fixup_bf16_64x256_sm90, bf16, WGRAD_64X256, 1),
             (wgrad_im2col_fixup_f16_128x256_sm90, f16, WGRAD_128X256, 1),
             (wgrad_im2col_fixup_f16_128x256_c2_sm90, f16, WGRAD_128X256_C2, 2),
-            (wgrad_im2col_fixup_f16_128x128_c2_sm90, f16, WGRAD_128X128_C2, 2),
+            (wgrad_im2col_fixup_f16_128x128_c2_sm90, f16, FIXUP_128X128_C2, 2),
             (wgrad_im2col_fixup_f16_128x192_sm90, f16, WGRAD_128X192, 1),
-            (wgrad_im2col_fixup_f16_128x128_sm90, f16, WGRAD_128X128, 1),
-            (wgrad_im2col_fixup_f16_128x64_sm90, f16, WGRAD_128X64, 1),
+            (wgrad_im2col_fixup_f16_128x128_sm90, f16, FIXUP_128X128, 1),
+            (wgrad_im2col_fixup_f16_128x64_sm90, f16, FIXUP_128X64, 1),
             (wgrad_im2col_fixup_f16_64x256_sm90, f16, WGRAD_64X256, 1),
         }
     };

@@ -183,7 +183,7 @@ fn fits(view: &WgradView, variant: &Variant) -> bool {
     let tile = variant.tile;
     let columns = u64::from(tile.gemm_n / tile.panel_k);
     let rows = tile.gemm_m == 64 || view.group_k > 64;
-    rows && (columns <= 2 || view.n_panels() > 2) && view.tiles(tile) < 1 << 24
+    rows && (columns <= 2 || view.n_panels(tile) > 2) && view.tiles(tile) < 1 << 24
 }
 
 /// Time of a run.
@@ -245,7 +245,7 @@ impl Launch for ClusterLaunch {
             }
             (None, Some(view)) => {
                 check_address("x", x)?;
-                let [dy_map, x_map] = view.maps(context, x, dy)?;
+                let [dy_map, x_map] = view.maps(context, view.width(), x, dy)?;
                 launch(&self.function, &self.config, gpu_stream, &ConvWgradParams { dy_map, x_map, ..params })
             }
             (None, None) => {

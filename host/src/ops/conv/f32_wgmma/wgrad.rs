@@ -145,7 +145,7 @@ impl Sides {
 
     /// Whether the tile is no larger than it needs to be.
     fn fits(&self, tile: ConvTile) -> bool {
-        let (rows, panels) = (self.view.group_k, self.view.n_panels());
+        let (rows, panels) = (self.view.group_k, self.view.n_panels(tile));
         let fits = match (tile.gemm_m, tile.gemm_n) {
             (64, _) => rows <= 64,
             (_, 64) => rows > 64 || panels <= 2,

@@ -154,7 +154,7 @@ impl SplitSum {
         let stream = stream.gpu_stream_for(self.function.name())?;
         let context = stream.context();
         let mut params = self.params;
-        [params.dy_map, params.x_map] = self.view.maps(context, x, dy)?;
+        [params.dy_map, params.x_map] = self.view.maps(context, self.tile.panel_k, x, dy)?;
         (params.alpha, params.beta) = (alpha as f32, beta as f32);
         params.dw = dw;
         params.partials = partials;
@@ -170,6 +170,7 @@ impl SplitSum {
                     wgrad: params,
                     tile_m: self.tile.gemm_m,
                     tile_n: self.tile.gemm_n,
+                    panel: self.tile.panel_k,
                     cluster: self.tile.cluster,
                     sharers: *sharers,
                 };

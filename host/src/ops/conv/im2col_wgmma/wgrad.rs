@@ -10,7 +10,9 @@ use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Stream};
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ConvWgradParams, PANEL, ROW_BYTES, access};
+use kernel_abi::ops::conv::im2col_wgmma::{
+    ConvTile, ConvWgradParams, PANEL, ROW_BYTES, STAGE_STEPS, WGRAD_64X256, access,
+};
 
 /// A row of the kernel list.
 pub(in crate::ops::conv) struct WgradRow {
@@ -223,18 +225,18 @@ impl WgradView {
         })
     }
 
-    /// Elements in a row of shared memory: channels of a panel, and positions of a stage.
+    /// Elements in a row of shared memory that is full: channels of a panel of dy, and positions of a stage.
     pub(in crate::ops::conv) fn width(&self) -> u32 {
         ROW_BYTES / self.x.element_bytes as u32
     }
 
-    /// Panels of a group's filter.
-    pub(in crate::ops::conv) fn n_panels(&self) -> u64 {
-        self.dw.n_taps() as u64 * self.c_panels()
+    /// Panels of a group's filter, in the width that a tile has.
+    pub(in crate::ops::conv) fn n_panels(&self, tile: ConvTile) -> u64 {
+        self.dw.n_taps() as u64 * self.c_panels(tile)
     }
 
-    fn c_panels(&self) -> u64 {
-        (self.group_c as u64).div_ceil(self.width().into())
+    fn c_panels(&self, tile: ConvTile) -> u64 {
+        (self.group_c as u64).div_ceil(tile.panel_k.into())
     }
 
     fn m_blocks(&self, tile: ConvTile) -> u64 {
@@ -242,7 +244,7 @@ impl WgradView {
     }
 
     fn n_blocks(&self, tile: ConvTile) -> u64 {
-        self.n_panels().div_ceil((tile.gemm_n / tile.panel_k).into())
+        self.n_panels(tile).div_ceil((tile.gemm_n / tile.panel_k).into())
     }
 
     /// Tiles, those of a cluster counted once.
@@ -269,8 +271,14 @@ impl WgradView {
     pub(in crate::ops::conv) fn fits(&self, tile: ConvTile) -> bool {
         let rows = tile.gemm_m == 64 || self.group_k > 64 || tile.gemm_n == PANEL;
         let rows = rows && (tile.cluster == 1 || self.group_k > i64::from(tile.gemm_m));
-        let columns = u64::from(tile.gemm_n / PANEL);
-        rows && (columns == 1 || self.n_panels() > columns / 2) && self.tiles(tile) < 1 << 24
+        let columns = u64::from(tile.gemm_n / tile.panel_k);
+        let are_narrower = tile.panel_k == self.width() || self.columns(tile) < self.columns(WGRAD_64X256);
+        rows && (columns == 1 || self.n_panels(tile) > columns / 2) && are_narrower && self.tiles(tile) < 1 << 24
+    }
+
+    /// Columns that all tiles along them have, those of nobody counted.
+    fn columns(&self, tile: ConvTile) -> u64 {
+        self.n_blocks(tile) * u64::from(tile.gemm_n)
     }
 
     pub(in crate::ops::conv) fn params(&self, tile: ConvTile, cut: Cut) -> ConvWgradParams {
@@ -279,6 +287,7 @@ impl WgradView {
             Cut::Evenly { workers } => (1, workers),
         };
         let (packed_c, real_c, c_stride, s_stride) = self.packed.unwrap_or_default();
+        let last_positions = (self.dy.count() - 1) % i64::from(self.width()) + 1;
         ConvWgradParams {
             dy_map: [0; 16],
             x_map: [0; 16],
@@ -286,15 +295,17 @@ impl WgradView {
             group_k: self.group_k as u32,
             group_c: self.group_c as u32,
             groups: self.groups as u32,
-            c_panels: self.c_panels() as u32,
-            taps: self.dw.taps.map(|extent| extent as u32),
-            n_panels: self.n_panels() as u32,
+            c_panels: Divisor::new(self.c_panels(tile) as u32),
+            taps: self.dw.taps.map(|extent| Divisor::new(extent as u32)),
+            n_panels: self.n_panels(tile) as u32,
             extents: self.dy.extents.map(|extent| Divisor::new(extent as u32)),
             base: self.window.first.map(|first| first as i32),
             step: self.window.step.map(|step| step as u32),
             tap_offset: self.tap_offset.map(|offset| offset as u32),
             k_blocks: self.k_blocks() as u32,
+            last_steps: (last_positions as u32).div_ceil(self.width() / STAGE_STEPS),
             splits: splits as u32,
+            split_blocks: [self.k_blocks() / splits, self.k_blocks() % splits].map(|stages| stages as u32),
             workers: workers as u32,
             m_blocks: self.m_blocks(tile) as u32,
             n_blocks: self.n_blocks(tile) as u32,
@@ -314,14 +325,20 @@ impl WgradView {
 }
 
 impl WgradView {
-    /// The maps of dy and x.
-    pub(in crate::ops::conv) fn maps(&self, context: &GpuContext, x: u64, dy: u64) -> Result<[[u64; 16]; 2], Error> {
+    /// The maps of dy and of x, whose panels have so many columns.
+    pub(in crate::ops::conv) fn maps(
+        &self,
+        context: &GpuContext,
+        columns: u32,
+        x: u64,
+        dy: u64,
+    ) -> Result<[[u64; 16]; 2], Error> {
         let width = self.width();
         let dy_map = self.dy.linear_map(context, self.data_type, dy, width, width)?;
         let x_map = if self.x_access == access::LINEAR {
-            self.x.linear_map(context, self.data_type, x, width, width)?
+            self.x.linear_map(context, self.data_type, x, width, columns)?
         } else {
-            self.x.im2col_map(context, self.data_type, x, self.x_access, &self.window, width, width)?
+            self.x.im2col_map(context, self.data_type, x, self.x_access, &self.window, width, columns)?
         };
         Ok([dy_map, x_map])
     }

@@ -13,8 +13,8 @@ mod wgrad;
 pub use evenly::Evenly;
 pub use stream_k::{ConvStreamKParams, StreamKPart, StreamKWork};
 pub use wgrad::{
-    ConvWgradFixupParams, ConvWgradParams, ConvWgradSumParams, FIXUP_FLAGS, SUM_RUN, SUM_THREADS, WgradPart,
-    WgradPlace, WgradWork,
+    ConvWgradFixupParams, ConvWgradParams, ConvWgradSumParams, FIXUP_FLAGS, STAGE_STEPS, SUM_RUN, SUM_THREADS,
+    WgradPart, WgradPlace, WgradWork,
 };
 
 use crate::division::{Divisor, div_rem};
@@ -119,12 +119,12 @@ tiles! {
     STREAM_128X128 = [128 x 128, panel_k 64, stages 6, cluster 1, out_panels 2, in_turns false];
     /// The same for two blocks of one after the other's positions: each loads half of the filter's stage for both.
     STREAM_128X128_C2 = [128 x 128, panel_k 64, stages 6, cluster 2, out_panels 2, in_turns false];
-    /// `wgrad`, many channels.
-    WGRAD_128X256 = [128 x 256, panel_k 64, stages 4, cluster 1, out_panels 0, in_turns false];
+    /// `wgrad`, many channels. Panels on their way out are for the kernels that add the parts of a sum themselves.
+    WGRAD_128X256 = [128 x 256, panel_k 64, stages 4, cluster 1, out_panels 1, in_turns false];
     /// The same for more than 128 rows: both blocks of a cluster need the same part of x, and each loads half of it.
-    WGRAD_128X256_C2 = [128 x 256, panel_k 64, stages 4, cluster 2, out_panels 0, in_turns false];
+    WGRAD_128X256_C2 = [128 x 256, panel_k 64, stages 4, cluster 2, out_panels 1, in_turns false];
     /// For counts of panels that 3 divides.
-    WGRAD_128X192 = [128 x 192, panel_k 64, stages 5, cluster 1, out_panels 0, in_turns false];
+    WGRAD_128X192 = [128 x 192, panel_k 64, stages 5, cluster 1, out_panels 1, in_turns false];
     /// For more than 128 rows and 128 columns.
     WGRAD_128X128_C2 = [128 x 128, panel_k 64, stages 7, cluster 2, out_panels 0, in_turns false];
     /// For 128 columns.
@@ -132,9 +132,19 @@ tiles! {
     /// For 64 columns.
     WGRAD_128X64 = [128 x 64, panel_k 64, stages 9, cluster 1, out_panels 0, in_turns false];
     /// For 64 rows: the consumers share the columns.
-    WGRAD_64X256 = [64 x 256, panel_k 64, stages 5, cluster 1, out_panels 0, in_turns false];
+    WGRAD_64X256 = [64 x 256, panel_k 64, stages 5, cluster 1, out_panels 1, in_turns false];
     /// For 64 rows and 128 columns.
     WGRAD_64X128 = [64 x 128, panel_k 64, stages 9, cluster 1, out_panels 0, in_turns false];
+    /// [`WGRAD_128X128_C2`] with room for panels on their way out.
+    FIXUP_128X128_C2 = [128 x 128, panel_k 64, stages 6, cluster 2, out_panels 1, in_turns false];
+    /// [`WGRAD_128X128`] likewise.
+    FIXUP_128X128 = [128 x 128, panel_k 64, stages 6, cluster 1, out_panels 1, in_turns false];
+    /// [`WGRAD_128X64`] likewise.
+    FIXUP_128X64 = [128 x 64, panel_k 64, stages 8, cluster 1, out_panels 1, in_turns false];
+    /// [`WGRAD_64X256`] in panels of half as many channels, for counts of which 64 would leave more unused.
+    WGRAD_64X256_P32 = [64 x 256, panel_k 32, stages 5, cluster 1, out_panels 0, in_turns false];
+    /// The same for more columns.
+    WGRAD_64X320_P32 = [64 x 320, panel_k 32, stages 4, cluster 1, out_panels 0, in_turns false];
 }
 
 /// The most dynamic shared memory a block of compute capability 9.0 may have.
@@ -282,6 +292,11 @@ impl ConvTile {
     /// Panels of the sum in a stage.
     pub const fn k_panels(self) -> u32 {
         self.stage_k() / self.panel_k
+    }
+
+    /// Bytes of a panel of columns of `wgrad`: all positions of a stage.
+    pub const fn column_panel_bytes(self) -> u32 {
+        GEMM_K * self.panel_k * ELEMENT_BYTES
     }
 
     /// Bytes of one such panel of the first operand.

@@ -1,6 +1,6 @@
 //! What launcher and kernels of `wgrad` agree on: launch parameters, and who computes which stages of which tile.
 
-use super::{CONSUMERS, ConvTile, Evenly, dealt_out};
+use super::{CONSUMERS, ConvTile, Evenly, GEMM_K, dealt_out};
 use crate::division::{Divisor, div_rem, div_rem_unless_below};
 
 crate::abi_struct! {
@@ -18,10 +18,10 @@ crate::abi_struct! {
         pub group_c: u32,
         /// Groups.
         pub groups: u32,
-        /// Panels of input channels of a group: 64, or 32 of f32.
-        pub c_panels: u32,
+        /// Panels of input channels of a group: so many as a tile has in one, `ConvTile::panel_k`.
+        pub c_panels: Divisor,
         /// Taps along each axis.
-        pub taps: [u32; 3],
+        pub taps: [Divisor; 3],
         /// Panels of a group's filter: `c_panels` for each tap.
         pub n_panels: u32,
         /// Z, P, Q.
@@ -34,8 +34,12 @@ crate::abi_struct! {
         pub tap_offset: [u32; 3],
         /// Stages of the whole sum.
         pub k_blocks: u32,
+        /// Steps of an instruction of the last of them, of 16 positions of 16-bit types, that are there: 1 to 4.
+        pub last_steps: u32,
         /// Into how many parts the sum of every tile is split, where there are no `workers`.
         pub splits: u32,
+        /// Stages of each part, but for one more that the first of them have, and how many those are.
+        pub split_blocks: [u32; 2],
         /// How many share all stages of all tiles evenly, one tile after the other; 0 where `splits` counts.
         pub workers: u32,
         /// Tiles along the rows of a group.
@@ -132,6 +136,13 @@ impl ConvWgradParams {
         WgradPlace { split, group, m: (first + m) * tile.cluster_rows(), panel: n * (tile.gemm_n / tile.panel_k) }
     }
 
+    /// Behind the last stage of a part, which ends before `end`, that is multiplied as a whole: all are but the last of the sum
+    /// where some steps of it are not there.
+    #[inline(always)]
+    pub const fn whole_stages(&self, end: u32) -> u32 {
+        end - (end == self.k_blocks && self.last_steps < STAGE_STEPS) as u32
+    }
+
     /// The work of worker `worker` of `n`.
     #[inline(always)]
     pub const fn work(&self, worker: u32, n: u32) -> WgradWork {
@@ -189,16 +200,25 @@ impl ConvWgradParams {
     /// The tap along each axis and the first channel of a panel, `width` wide, of a group's filter.
     #[inline(always)]
     pub const fn tap_and_channel(&self, panel: u32, width: u32) -> ([u32; 3], u32) {
-        let (linear, c_panel) = div_rem(panel, self.c_panels);
-        let (rest, s) = div_rem(linear, self.taps[2]);
-        let (t, r) = div_rem(rest, self.taps[1]);
+        let (linear, c_panel) = self.c_panels.div_rem(panel);
+        let (rest, s) = self.taps[2].div_rem(linear);
+        let (t, r) = self.taps[1].div_rem(rest);
         ([t, r, s], c_panel * width)
+    }
+
+    /// The number of a panel's tap among those of all axes in a row, as dw has them, and its first channel.
+    #[inline(always)]
+    pub const fn linear_tap_and_channel(&self, panel: u32, width: u32) -> (u32, u32) {
+        let (tap, c_panel) = self.c_panels.div_rem(panel);
+        let [t, r, s] = self.taps;
+        let tap = if self.flip != 0 { t.divisor * r.divisor * s.divisor - 1 - tap } else { tap };
+        (tap, c_panel * width)
     }
 
     /// Stages `begin..end` of a split.
     #[inline(always)]
     pub const fn k_range(&self, split: u32) -> (u32, u32) {
-        let (each, rest) = div_rem(self.k_blocks, self.splits);
+        let [each, rest] = self.split_blocks;
         // The first splits take one stage of the rest each.
         let begin = split * each + if split < rest { split } else { rest };
         (begin, begin + each + (split < rest) as u32)
@@ -214,6 +234,8 @@ crate::abi_struct! {
         pub tile_m: u32,
         /// Columns of its tile.
         pub tile_n: u32,
+        /// Columns of a panel of it.
+        pub panel: u32,
         /// Blocks of its cluster.
         pub cluster: u32,
         /// Threads that share the parts of a run of sums: a power of two, at most [`SUM_THREADS`].
@@ -260,6 +282,9 @@ impl ConvWgradFixupParams {
 /// processing cluster, whose requests for the same lines become one on the way to the second-level cache, and what comes
 /// from there is least where they need about as many rows as columns.
 const BAND_ROWS: u32 = 512;
+
+/// Steps of an instruction in a stage of 16-bit types.
+pub const STAGE_STEPS: u32 = GEMM_K / 16;
 
 /// Flags of a part: one a warp of the consumers.
 pub const FIXUP_FLAGS: u32 = 4 * CONSUMERS;

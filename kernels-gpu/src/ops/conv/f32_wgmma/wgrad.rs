@@ -368,12 +368,8 @@ pub(super) unsafe fn store_quad(
     if panel >= p.n_panels {
         return;
     }
-    let (tap, c) = p.tap_and_channel(panel, PARTS_PANEL);
+    let (tap, c) = p.linear_tap_and_channel(panel, PARTS_PANEL);
     let c = c + col % PARTS_PANEL;
-    let mut tap = (tap[0] * p.taps[1] + tap[1]) * p.taps[2] + tap[2];
-    if p.flip != 0 {
-        tap = p.taps[0] * p.taps[1] * p.taps[2] - 1 - tap;
-    }
     let mut i = 0;
     while i < 4 {
         let (row, column) = (row + i / 2, c + i % 2);

@@ -2,7 +2,7 @@
 //! `conv_im2col_wgrad_kernels!`, `conv_im2col_fixup_kernels!`, `conv_im2col_sum_kernels!`, `conv_cluster_gather_kernels!` and
 //! `conv_cluster_wgrad_kernels!`.
 
-use super::{Bf16, F16, Product, cluster, gather, sum, wgrad};
+use super::{Bf16, F16, PartProduct, Product, cluster, gather, sum, wgrad};
 use cuda_std::wgmma::{wgmma, wgmma_wait};
 use cuda_std::{kernel, param_tensor_map};
 use kernel_abi::ops::conv::im2col_cluster::{
@@ -222,13 +222,30 @@ macro_rules! product {
     ($this:ident, $pass:ident, $dtype:ident, WGRAD_64X128) => {
         product!(@pass $pass, $this, $dtype, WGRAD_64X128, 64, 32, 1);
     };
+    ($this:ident, $pass:ident, $dtype:ident, FIXUP_128X128_C2) => {
+        product!(@pass $pass, $this, $dtype, FIXUP_128X128_C2, 128, 64, 1);
+    };
+    ($this:ident, $pass:ident, $dtype:ident, FIXUP_128X128) => {
+        product!(@pass $pass, $this, $dtype, FIXUP_128X128, 128, 64, 1);
+    };
+    ($this:ident, $pass:ident, $dtype:ident, FIXUP_128X64) => {
+        product!(@pass $pass, $this, $dtype, FIXUP_128X64, 64, 32, 1);
+    };
+    // Rows of 32 columns are half as wide.
+    ($this:ident, wgrad, $dtype:ident, WGRAD_64X256_P32) => {
+        product!(@wide $this, $dtype, WGRAD_64X256_P32, 128, 64, 1, 1, 128, 1, 64);
+        product!(@part $this, $dtype, WGRAD_64X256_P32, 128, 64, 1, 128, 64);
+    };
+    ($this:ident, wgrad, $dtype:ident, WGRAD_64X320_P32) => {
+        product!(@wide $this, $dtype, WGRAD_64X320_P32, 160, 80, 1, 1, 128, 1, 64);
+        product!(@part $this, $dtype, WGRAD_64X320_P32, 160, 80, 1, 128, 64);
+    };
     ($this:ident, $pass:ident, $dtype:ident, CLUSTER_64X64) => {
         product!(@pass $pass, $this, $dtype, CLUSTER_64X64, 64, 32, 1);
     };
     ($this:ident, fprop, $dtype:ident, CLUSTER_64X32) => {
         product!(@pass fprop, $this, $dtype, CLUSTER_64X32, 32, 16, 1);
     };
-    // Rows of 32 columns are half as wide.
     ($this:ident, dgrad, $dtype:ident, CLUSTER_64X32) => {
         product!(@wide $this, $dtype, CLUSTER_64X32, 32, 16, 1, 0, 2, 1, 64);
     };
@@ -258,6 +275,7 @@ macro_rules! product {
     };
     (@pass wgrad, $($row:tt),*) => {
         product!(@wide $($row),*, 1, 128, 1, 128);
+        product!(@part $($row),*, 128, 128);
     };
     (@wide $this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, 1,
         $a_mn:tt, $a_step:tt, $b_mn:tt, $b_step:tt) => {
@@ -269,6 +287,23 @@ macro_rules! product {
                 wgmma!(types = $dtype, n = $n, steps = 4, d = &mut d[0], a = a, a_step = $a_step,
                     transpose_a = $a_mn, b = b, b_step = $b_step, transpose_b = $b_mn, accumulate = accumulate);
                 wgmma_wait!(d = &mut d[0], registers = $registers, pending = 1);
+            }
+        }
+    };
+    // Both operands transposed.
+    (@part $this:ident, $dtype:ident, $tile:ident, $n:tt, $registers:tt, 1, $a_step:tt, $b_step:tt) => {
+        impl PartProduct<$registers> for $this {
+            #[inline(always)]
+            unsafe fn multiply_steps(d: &mut [[f32; $registers]; 1], a: u64, b: u64, accumulate: u32, steps: u32) {
+                let mut step = 0;
+                while step < steps {
+                    let (a, b) = (a + u64::from(step * $a_step), b + u64::from(step * $b_step));
+                    let accumulate = accumulate | u32::from(step > 0);
+                    wgmma!(types = $dtype, n = $n, steps = 1, d = &mut d[0], a = a, a_step = $a_step,
+                        transpose_a = 1, b = b, b_step = $b_step, transpose_b = 1, accumulate = accumulate);
+                    step += 1;
+                }
+                wgmma_wait!(d = &mut d[0], registers = $registers, pending = 0);
             }
         }
     };

@@ -12,6 +12,7 @@ mod cluster;
 mod entry;
 mod epilogue;
 mod exchange;
+mod filter_rows;
 mod fixup;
 pub(super) mod gather;
 mod left_sums;
@@ -46,6 +47,15 @@ trait Product<const R: usize, const S: usize> {
     /// # Safety
     /// All threads of the warpgroup call it.
     unsafe fn finish(d: &mut [[f32; R]; S]);
+}
+
+/// A product whose last stage may be short.
+trait PartProduct<const R: usize>: Product<R, 1> {
+    /// As [`Product::multiply`], of the first `steps` times 16 terms of the sum, and all are done afterwards.
+    ///
+    /// # Safety
+    /// As [`Product::multiply`].
+    unsafe fn multiply_steps(d: &mut [[f32; R]; 1], a: u64, b: u64, accumulate: u32, steps: u32);
 }
 
 /// A 16-bit element type.

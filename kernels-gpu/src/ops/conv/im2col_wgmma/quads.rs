@@ -1,7 +1,7 @@
 //! Where the sums that a thread of `wgrad` holds belong in dw: quads, two neighbouring columns of two rows.
 
 use super::{Half, WARPGROUP};
-use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ConvWgradParams, PANEL, SUBTILE, WgradPlace};
+use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ConvWgradParams, SUBTILE, WgradPlace};
 
 /// Writes four sums of a thread to dw: two neighbouring columns of two rows.
 ///
@@ -42,16 +42,13 @@ impl QuadPlace {
         } else {
             row += consumer * SUBTILE;
         }
-        let panel = place.panel + col / PANEL;
+        // A power of two.
+        let panel = place.panel + (col >> tile.panel_k.trailing_zeros());
         if panel >= p.n_panels {
             return None;
         }
-        let (tap, c) = p.tap_and_channel(panel, PANEL);
-        let mut tap = (tap[0] * p.taps[1] + tap[1]) * p.taps[2] + tap[2];
-        if p.flip != 0 {
-            tap = p.taps[0] * p.taps[1] * p.taps[2] - 1 - tap;
-        }
-        Some(QuadPlace { row, tap, c: c + col % PANEL })
+        let (tap, c) = p.linear_tap_and_channel(panel, tile.panel_k);
+        Some(QuadPlace { row, tap, c: c + (col & (tile.panel_k - 1)) })
     }
 
     /// That of the thread's quad so many further, in the same panel.

@@ -76,7 +76,7 @@ impl<E: Half> Quads for E {
 #[inline(always)]
 pub(in crate::ops::conv) unsafe fn run<E: Quads>(p: &ConvWgradSumParams) {
     schedule::launch_dependents();
-    let tile = ConvTile { gemm_m: p.tile_m, gemm_n: p.tile_n, cluster: p.cluster, ..E::TILE };
+    let tile = ConvTile { gemm_m: p.tile_m, gemm_n: p.tile_n, panel_k: p.panel, cluster: p.cluster, ..E::TILE };
     let sharers = p.sharers | u32::from(p.sharers == 0);
     // A power of two.
     let slots = SUM_THREADS >> sharers.trailing_zeros();

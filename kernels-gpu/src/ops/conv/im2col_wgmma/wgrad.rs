@@ -1,7 +1,7 @@
 //! `wgrad`: see [`kernel_abi::ops::conv::im2col_wgmma`] for the product.
 //!
 //! Both operands lie with positions, which are summed over, in rows: dy's tile is panels of `[64 positions][64 k]`, x's
-//! panels of `[64 positions][64 c]`, each for its own tap; the product reads both transposed.
+//! panels of `[64 positions][64 c]`, or of 32 c, each for its own tap; the product reads both transposed.
 //!
 //! Tiles are few and sums long, so the sum is split: every part writes its sums, as its threads hold them, to the
 //! workspace, and a second kernel ([`super::sum`]) adds them in their order; or the worker with a tile's first part does
@@ -12,8 +12,8 @@
 
 use super::quads::store_quad;
 use super::{
-    CONSUMER_REGISTERS, Half, LOADERS, PRODUCER_REGISTERS, Product, Ring, SWIZZLE_PERIOD, WARPGROUP, warp_of_block,
-    warpgroup,
+    CONSUMER_REGISTERS, Half, LOADERS, PRODUCER_REGISTERS, PartProduct, Product, Ring, SWIZZLE_PERIOD, WARPGROUP,
+    warp_of_block, warpgroup,
 };
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
@@ -78,7 +78,7 @@ impl Form for ConvWgradParams {
 /// The host passes maps and extents of live tensors, and launches `THREADS` threads with `TILE.smem_bytes()` bytes of
 /// shared memory.
 #[inline(always)]
-pub(super) unsafe fn run<F: Form, P: Product<R, 1>, E: Half, const R: usize>(form: &F, maps: Maps) {
+pub(super) unsafe fn run<F: Form, P: PartProduct<R>, E: Half, const R: usize>(form: &F, maps: Maps) {
     let ring = Ring::new(P::TILE);
     if thread_idx_x() == 0 {
         tma::prefetch_map(maps.dy);
@@ -92,7 +92,11 @@ pub(super) unsafe fn run<F: Form, P: Product<R, 1>, E: Half, const R: usize>(for
         if warp == 0 {
             load_dy::<F, P, R>(form, maps.dy, ring);
         } else if warp == 1 {
-            load_x::<F, P, R>(form, maps.x, ring);
+            if P::TILE.panel_k == PANEL {
+                load_x::<F, P, R>(form, maps.x, ring);
+            } else {
+                load_narrow_x::<F, P, R>(form, maps.x, ring);
+            }
         }
     } else {
         schedule::acquire_registers::<CONSUMER_REGISTERS>();
@@ -149,7 +153,7 @@ impl Window {
     }
 }
 
-/// 64 channels of x at one tap. Found once a tile: the divisions take longer than a stage's products.
+/// 64 channels of x at one tap, or 32. Found once a tile: the divisions take longer than a stage's products.
 pub(super) struct Panel {
     channel: i32,
     offset: [u16; 3],
@@ -157,8 +161,8 @@ pub(super) struct Panel {
 
 impl Panel {
     #[inline(always)]
-    pub(super) fn new(p: &ConvWgradParams, group: u32, index: u32) -> Self {
-        let (tap, c) = p.tap_and_channel(index, PANEL);
+    pub(super) fn new(p: &ConvWgradParams, tile: ConvTile, group: u32, index: u32) -> Self {
+        let (tap, c) = p.tap_and_channel(index, tile.panel_k);
         let offset = |axis: usize| (tap[axis] * p.tap_offset[axis]) as u16;
         Panel { channel: (group * p.group_c + c) as i32, offset: [offset(0), offset(1), offset(2)] }
     }
@@ -246,7 +250,7 @@ unsafe fn load_dy<F: Form, P: Product<R, 1>, const R: usize>(form: &F, map: MapA
 /// As [`load_dy`].
 #[inline(always)]
 unsafe fn load_x<F: Form, P: Product<R, 1>, const R: usize>(form: &F, map: MapAddress, mut ring: Ring) {
-    const { assert!(P::TILE.gemm_n <= 4 * PANEL) };
+    const { assert!(P::TILE.gemm_n <= 4 * PANEL || P::TILE.panel_k < PANEL) };
     let (p, tile) = (form.params(), P::TILE);
     let rank = rank(tile);
     let mut work = work(form, tile);
@@ -255,7 +259,7 @@ unsafe fn load_x<F: Form, P: Product<R, 1>, const R: usize>(form: &F, map: MapAd
         // As the rows of dy.
         let left = p.n_panels - place.panel;
         let n_panels = if left < tile.gemm_n / PANEL { left } else { tile.gemm_n / PANEL };
-        let panels = [0, 1, 2, 3].map(|i| Panel::new(p, place.group, place.panel + i).here());
+        let panels = [0, 1, 2, 3].map(|i| Panel::new(p, tile, place.group, place.panel + i).here());
         let mut block = begin;
         while block < end {
             let window = Window::new(p, block * GEMM_K);
@@ -291,20 +295,55 @@ unsafe fn load_x<F: Form, P: Product<R, 1>, const R: usize>(form: &F, map: MapAd
     }
 }
 
+/// The same in panels of fewer channels, of which there are more: a lane each has one, and queues its copies.
+///
+/// # Safety
+/// As [`load_dy`].
+#[inline(always)]
+unsafe fn load_narrow_x<F: Form, P: Product<R, 1>, const R: usize>(form: &F, map: MapAddress, mut ring: Ring) {
+    const { assert!(P::TILE.panel_k == PANEL || P::TILE.cluster == 1 && P::TILE.gemm_n <= 32 * P::TILE.panel_k) };
+    let (p, tile) = (form.params(), P::TILE);
+    let lane = thread_idx_x() % 32;
+    let mut work = work(form, tile);
+    while work.at < work.end {
+        let (WgradPart { place, begin, end, .. }, step) = part(p, tile, work);
+        // As the rows of dy.
+        let left = p.n_panels - place.panel;
+        let n_panels = if left < tile.gemm_n / tile.panel_k { left } else { tile.gemm_n / tile.panel_k };
+        let own = Panel::new(p, tile, place.group, place.panel + lane).here();
+        let mut block = begin;
+        while block < end {
+            let window = Window::new(p, block * GEMM_K);
+            mbarrier::wait(ring.empty(), ring.parity ^ 1);
+            if lane == 0 {
+                mbarrier::arrive_expect_bytes(ring.full(), n_panels * tile.column_panel_bytes());
+            }
+            if lane < n_panels {
+                own.load(p, map, ring.b() + lane * tile.column_panel_bytes(), ring.full(), &window);
+            }
+            warp::sync_warp();
+            ring.advance();
+            block += 1;
+        }
+        work.at += step;
+    }
+}
+
 /// Computes tile after tile.
 ///
 /// # Safety
 /// As [`run`]; all threads of one warpgroup.
 #[inline(always)]
-unsafe fn consume<F: Form, P: Product<R, 1>, E: Half, const R: usize>(form: &F, mut ring: Ring, consumer: u32) {
+unsafe fn consume<F: Form, P: PartProduct<R>, E: Half, const R: usize>(form: &F, mut ring: Ring, consumer: u32) {
     let (p, tile) = (form.params(), P::TILE);
     let lane = thread_idx_x() % 32;
     let (a_panel, b_panel) =
-        if tile.shares_columns() { (0, consumer * tile.consumer_columns() / PANEL) } else { (consumer, 0) };
-    let operand = |at: u32, panel: u32| {
-        descriptor(ring.base + at + panel * PANEL_BYTES, PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128)
-    };
-    let (a, b) = (operand(0, a_panel), operand(tile.a_bytes(), b_panel));
+        if tile.shares_columns() { (0, consumer * tile.consumer_columns() / tile.panel_k) } else { (consumer, 0) };
+    let a = descriptor(ring.base + a_panel * PANEL_BYTES, PANEL_BYTES, SWIZZLE_PERIOD, Swizzle::B128);
+    let (period, swizzle) =
+        if tile.panel_k == PANEL { (SWIZZLE_PERIOD, Swizzle::B128) } else { (SWIZZLE_PERIOD / 2, Swizzle::B64) };
+    let panel_bytes = tile.column_panel_bytes();
+    let b = descriptor(ring.base + tile.a_bytes() + b_panel * panel_bytes, panel_bytes, period, swizzle);
     // The assembler takes a quotient for one that differs between threads, and with it the whole loop, whose addresses
     // are then computed by every thread.
     let mut work = work(form, tile);
@@ -314,8 +353,9 @@ unsafe fn consume<F: Form, P: Product<R, 1>, E: Half, const R: usize>(form: &F, 
         let (begin, end) = (warp::uniform(part.begin), warp::uniform(part.end));
         let mut d: [[f32; R]; 1] = core::mem::zeroed();
         let mut freed = ring.empty();
+        let whole = warp::uniform(p.whole_stages(end));
         let mut block = begin;
-        while block < end {
+        while block < whole {
             mbarrier::wait(ring.full(), ring.parity);
             P::multiply(&mut d, ring.of_stage(a), ring.of_stage(b), u32::from(block > begin));
             if block > begin {
@@ -324,6 +364,16 @@ unsafe fn consume<F: Form, P: Product<R, 1>, E: Half, const R: usize>(form: &F, 
             freed = ring.empty();
             ring.advance();
             block += 1;
+        }
+        if block < end {
+            mbarrier::wait(ring.full(), ring.parity);
+            let accumulate = u32::from(block > begin);
+            P::multiply_steps(&mut d, ring.of_stage(a), ring.of_stage(b), accumulate, p.last_steps);
+            if block > begin {
+                Ring::release(tile, freed, lane);
+            }
+            freed = ring.empty();
+            ring.advance();
         }
         P::finish(&mut d);
         Ring::release(tile, freed, lane);
@@ -375,7 +425,7 @@ unsafe fn quads<P: Product<R, 1>, E: Half, const R: usize, const FROM: usize>(ou
     let partials = out.p.partials as *mut [f32; 4];
     let base = u64::from(out.part.slot) * u64::from(P::TILE.partials() / 4) + u64::from(out.thread);
     let mut i = FROM;
-    while i < FROM + 8 {
+    while i < FROM + 8 && 4 * i < R {
         let sum = |j: usize| *d.get_unchecked(4 * i + j);
         let v = [sum(0), sum(1), sum(2), sum(3)];
         let quad = i as u32;

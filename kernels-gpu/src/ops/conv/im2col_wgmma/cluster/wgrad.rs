@@ -79,8 +79,8 @@ unsafe fn load_x<P: Product<R, 1>, const R: usize>(
 ) {
     // Columns behind the last panel are never stored, so they need not be loaded.
     let two = P::TILE.gemm_n > PANEL && place.panel + 1 < p.n_panels;
-    let first = Panel::new(p, place.group, place.panel).here();
-    let second = Panel::new(p, place.group, place.panel + 1).here();
+    let first = Panel::new(p, P::TILE, place.group, place.panel).here();
+    let second = Panel::new(p, P::TILE, place.group, place.panel + 1).here();
     let mut window = Window::new(p, begin * GEMM_K).here();
     schedule::wait_for_predecessors();
     let mut block = begin;
@@ -111,11 +111,7 @@ impl<'a> Out<'a> {
             if index >= p.n_panels {
                 return (0, 0);
             }
-            let (tap, c) = p.tap_and_channel(index, PANEL);
-            let mut tap = (tap[0] * p.taps[1] + tap[1]) * p.taps[2] + tap[2];
-            if p.flip != 0 {
-                tap = p.taps[0] * p.taps[1] * p.taps[2] - 1 - tap;
-            }
+            let (tap, c) = p.linear_tap_and_channel(index, PANEL);
             (2 * (i64::from(tap) * p.tap_stride + i64::from(c)), p.group_c - c)
         };
         Out { p, place, panels: [panel(place.panel), panel(place.panel + 1)] }
