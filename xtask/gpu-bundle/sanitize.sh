@@ -30,6 +30,7 @@ depthwisewindows_quads_nchw_3x3_s1_bf16 | conv:fprop pad=1x1 groups=6 x=1x6x13x1
 depthwisewindows_quads_nchw_5x5_s2_f16 | conv:fprop pad=2x2 stride=2x2 groups=6 x=2x6x13x12:f16 w=6x1x5x5:f16
 depthwisewindows_gather_nhwc_3x3_s1_strip2_bf16 | conv:dgrad pad=1x1 groups=66 dx=1x66x12x11:bf16:nhwc w=66x1x3x3:bf16
 depthwisewindows_wgrad_nchw_3x3_s2_bf16 | conv:wgrad pad=1x1 stride=2x2 groups=30 x=1x30x12x11:bf16 dw=30x1x3x3:bf16
+depthwisewindows_gather_nhwc_3x3_s2_strip1_bf16 | conv:fprop pad=1x1 stride=2x2 groups=66 x=1x66x12x11:bf16:nhwc w=66x1x3x3:bf16
 depthwise_toeplitz_nchw_3x3_bf16 | conv:fprop pad=1x1 groups=24 x=3x24x12x14:bf16 w=24x1x3x3:bf16
 depthwise_toeplitz_staged_nchw_3x3_bf16 | conv:dgrad pad=1x1 groups=3 dx=1x3x112x112:bf16 w=3x1x3x3:bf16
 depthwise_toeplitz_wgrad_nchw_5x5_bf16 | conv:wgrad pad=2x2 groups=24 x=3x24x12x14:bf16 dw=24x1x5x5:bf16
@@ -102,6 +103,13 @@ im2col_wgmma_split | conv:wgrad pad=1x1 x=2x72x12x11:bf16:nhwc dw=72x72x3x3:bf16
 wgrad_im2col_fixup_bf16_128x64_sm90 | conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc dw=136x64x3x3:bf16:nhwc
 wgrad_im2col_fixup_bf16_128x64_sm90+equal | conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc dw=136x64x3x3:bf16:nhwc
 wgrad_im2col_fixup_bf16_128x64_sm90+evenly | conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc dw=136x64x3x3:bf16:nhwc
+wgrad_im2col_fixup_bf16_128x256_sm90 | conv:wgrad pad=1x1 x=1x72x9x9:bf16:nhwc dw=136x72x3x3:bf16:nhwc
+wgrad_im2col_fixup_bf16_128x128_sm90+equal | conv:wgrad x=2x72x19x17:bf16:nhwc dw=72x72x1x1:bf16:nhwc
+wgrad_im2col_fixup_f16_128x256_c2_sm90 | conv:wgrad pad=1x1 x=1x72x9x15:f16:nhwc dw=136x72x3x3:f16:nhwc
+wgrad_im2col_fixup_f16_64x256_sm90 | conv:wgrad x=2x104x19x17:f16:nhwc dw=40x104x1x3:f16:nhwc
+wgrad_im2col_wgmma_bf16_64x320_p32_sm90 | conv:wgrad x=2x304x9x9:bf16:nhwc dw=304x304x1x1:bf16:nhwc
+wgrad_im2col_wgmma_f16_64x256_p32_sm90 | conv:wgrad pad=1x1 stride=2x2 x=2x32x17x15:f16:nhwc dw=72x32x3x3:f16:nhwc
+convgrouped_wgrad_bf16_w8_5x5_s2_sm90+nchw | conv:wgrad pad=2x2 stride=2x2 groups=72 x=3x72x14x14:bf16 dw=72x1x5x5:bf16
 pointwise_matmul | conv:wgrad x=2x72x12x11:bf16:nhwc dw=136x72x1x1:bf16:nhwc
 matmul64_forward_tma_wgmma_bf16f32bf16_64x64x64_s12_tn_sm90+share2+split2 | conv:wgrad x=2x72x12x11:bf16:nhwc dw=136x72x1x1:bf16:nhwc
 pointwise_matmul | conv:fprop x=2x72x12x11:bf16:nhwc w=72x72x1x1:bf16:nhwc

@@ -227,13 +227,6 @@ macro_rules! depthwise_planes_kernels {
 /// The most threads of a block of the kernels whose threads read a window each, and of their `wgrad`.
 pub const WINDOWS_THREADS: [u32; 2] = [256, 512];
 
-/// The most threads of a block of theirs but `wgrad` where channels are last: taps of two channels for each thread lie in
-/// shared memory, which a block has 48 KB of without asking for more.
-pub const fn windows_taps_threads(filter: u32, element_bytes: u32) -> u32 {
-    let [most, _] = WINDOWS_THREADS;
-    if 2 * filter * filter * element_bytes * most > 48 << 10 { most / 2 } else { most }
-}
-
 /// Groups of channels of a block of their `wgrad` where channels are last.
 pub const WINDOWS_GROUPS: u32 = 8;
 
@@ -271,13 +264,13 @@ macro_rules! depthwise_windows_kernels {
             (depthwisewindows_spread_nhwc_3x3_s2_f32, spread, nhwc, 3, 2, 4, f32),
             (depthwisewindows_spread_nhwc_3x3_s2_f16, spread, nhwc, 3, 2, 4, f16),
             (depthwisewindows_spread_nhwc_3x3_s2_bf16, spread, nhwc, 3, 2, 4, bf16),
-            (depthwisewindows_gather_nhwc_5x5_s1_f32, gather, nhwc, 5, 1, 2, f32),
+            (depthwisewindows_gather_nhwc_5x5_s1_f32, gather, nhwc, 5, 1, 4, f32),
             (depthwisewindows_gather_nhwc_5x5_s1_f16, gather, nhwc, 5, 1, 4, f16),
             (depthwisewindows_gather_nhwc_5x5_s1_bf16, gather, nhwc, 5, 1, 4, bf16),
-            (depthwisewindows_gather_nhwc_5x5_s2_f32, gather, nhwc, 5, 2, 1, f32),
+            (depthwisewindows_gather_nhwc_5x5_s2_f32, gather, nhwc, 5, 2, 2, f32),
             (depthwisewindows_gather_nhwc_5x5_s2_f16, gather, nhwc, 5, 2, 2, f16),
             (depthwisewindows_gather_nhwc_5x5_s2_bf16, gather, nhwc, 5, 2, 2, bf16),
-            (depthwisewindows_spread_nhwc_5x5_s2_f32, spread, nhwc, 5, 2, 2, f32),
+            (depthwisewindows_spread_nhwc_5x5_s2_f32, spread, nhwc, 5, 2, 4, f32),
             (depthwisewindows_spread_nhwc_5x5_s2_f16, spread, nhwc, 5, 2, 4, f16),
             (depthwisewindows_spread_nhwc_5x5_s2_bf16, spread, nhwc, 5, 2, 4, bf16),
             (depthwisewindows_wgrad_nhwc_3x3_s1_f32, wgrad, nhwc, 3, 1, 4, f32),

@@ -72,7 +72,7 @@ mod problem;
 
 pub use depthwise::{
     DepthwiseParams, LOOPED_MAX_FILTER, LOOPED_STRIP, REGION_BYTES, RUN_MAX, TOEPLITZ_MAX_LINES, TOEPLITZ_REGION,
-    WINDOWS_GROUPS, WINDOWS_QUAD, WINDOWS_THREADS, toeplitz_pitch, windows_taps_threads,
+    WINDOWS_GROUPS, WINDOWS_QUAD, WINDOWS_THREADS, toeplitz_pitch,
 };
 pub use explicit_gemm::ConvWindowsParams;
 pub use packed_rows::ConvPackRowsParams;

@@ -1,6 +1,5 @@
 //! Depthwise kernels: the rows of `kernel_abi`'s `depthwise_…_kernels!`.
 
-use super::access::Access;
 use super::{channels_last, looped, planes, reduce, toeplitz, windows};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
@@ -153,16 +152,8 @@ macro_rules! windows_entries {
         pub unsafe fn $symbol(params: DepthwiseParams) {
             const LAST: bool = is_channels_last!($layout);
             const VEC: usize = windows::channels(LAST);
-            const COLUMNS: usize = ($strip - 1) * $stride + $r;
-            let taps = windows_entries!(@taps $layout, $r, $dtype);
-            windows::gather::<$dtype, VEC, LAST, $r, $stride, $spread, $strip, COLUMNS>(&params, taps)
+            windows::gather::<$dtype, VEC, LAST, $r, $stride, $spread, $strip, { ($strip - 1) * $stride + $r }>(&params)
         }
-    };
-    (@taps nhwc, $r:literal, $dtype:ident) => {
-        shared_array![<$dtype as Access<2>>::Packed; windows::n_taps($r, size_of::<$dtype>())]
-    };
-    (@taps nchw, $r:literal, $dtype:ident) => {
-        core::ptr::null_mut()
     };
     (@wgrad $symbol:ident, $layout:ident, $r:literal, $stride:literal, $strip:literal, $dtype:ident) => {
         /// # Safety

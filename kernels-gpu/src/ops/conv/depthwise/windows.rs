@@ -2,12 +2,9 @@
 //! thread.
 //!
 //! A thread has a strip of a target row, of one channel, or of two neighbours where channels are last. It loads the
-//! strip's window and the taps at once, so that there is one way to memory and back between the launch and the results.
-//! Neighbouring strips load the same again, from the first-level cache.
-//!
-//! Where channels are last, the threads of a warp need taps of other channels each, which lie a filter apart: loaded one by
-//! one, they are in ten lines of the cache where a warp's elements of the window are in one. So a block that has several strips
-//! of all channels copies all taps to shared memory in the order in which they lie, and its threads pick theirs from there.
+//! strip's window and the taps at once, and nothing passes through shared memory but the sums of `wgrad`, so that there is
+//! one way to memory and back between the launch and the results. Neighbouring strips load the same again, from the
+//! first-level cache.
 //!
 //! Where rows of planes allow it, a strip's source is one access a row, and what the filter reaches beside it single
 //! elements ([`quads`]): a thread has two thirds of the instructions.
@@ -17,8 +14,8 @@
 use super::access::{Access, add_prior};
 use super::products::element;
 use super::reduce;
-use cuda_std::{barrier, cp_async, shared, thread, warp};
-use kernel_abi::ops::conv::{DepthwiseParams, WINDOWS_GROUPS, WINDOWS_QUAD, WINDOWS_THREADS, windows_taps_threads};
+use cuda_std::{barrier, thread, warp};
+use kernel_abi::ops::conv::{DepthwiseParams, WINDOWS_GROUPS, WINDOWS_QUAD, WINDOWS_THREADS};
 
 const QUAD: usize = WINDOWS_QUAD as usize;
 
@@ -141,41 +138,6 @@ unsafe fn load_taps<T: Access<VEC>, const VEC: usize, const R: usize>(
     while i < R * R {
         let at = first.wrapping_add((i * VEC * size) as u64);
         *packed.get_unchecked_mut(i / R).get_unchecked_mut(i % R) = T::load(at, 1);
-        i += 1;
-    }
-    packed
-}
-
-/// Begins to copy all taps of `groups` of channels to shared memory.
-#[inline(always)]
-unsafe fn copy_taps<T: Access<VEC>, const VEC: usize, const R: usize>(
-    p: &DepthwiseParams,
-    groups: u32,
-    shared: *mut T::Packed,
-) {
-    const BYTES: u32 = 4;
-    let n = groups * (R * R * size_of::<T::Packed>()) as u32 / BYTES;
-    let to = shared::address(shared);
-    let mut word = thread::thread_idx_x();
-    while word < n {
-        let from = p.w.wrapping_add(u64::from(word * BYTES));
-        cp_async::copy_x1(to + word * BYTES, from as *const u8, BYTES);
-        word += thread::block_dim_x();
-    }
-}
-
-/// The taps of a group, once all threads of the block are here.
-#[inline(always)]
-unsafe fn copied_taps<T: Access<VEC>, const VEC: usize, const R: usize>(
-    shared: *const T::Packed,
-    group: u32,
-) -> [[T::Packed; R]; R] {
-    cp_async::wait_all();
-    barrier::sync_threads();
-    let mut packed = [[T::ZEROS; R]; R];
-    let mut i = 0;
-    while i < R * R {
-        *packed.get_unchecked_mut(i / R).get_unchecked_mut(i % R) = *shared.add(group as usize * R * R + i);
         i += 1;
     }
     packed
@@ -338,7 +300,7 @@ pub unsafe fn quads<
 
 /// target = conv(source, w), where the source may have zeros in between.
 ///
-/// `COLUMNS = (STRIP - 1) · STRIDE + R`, zeros counted. Shared memory where channels are last: [`n_taps`] words.
+/// `COLUMNS = (STRIP - 1) · STRIDE + R`, zeros counted.
 pub unsafe fn gather<
     T: Access<VEC>,
     const VEC: usize,
@@ -350,17 +312,13 @@ pub unsafe fn gather<
     const COLUMNS: usize,
 >(
     p: &DepthwiseParams,
-    shared: *mut T::Packed,
 ) {
     let item = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
-    let is_there = i64::from(item) < p.n_items;
-    if !LAST && !is_there {
+    if i64::from(item) >= p.n_items {
         return;
     }
-    // Threads behind the last item copy taps for the others, and compute the last one's again.
-    let item = if is_there { item } else { p.n_items as u32 - 1 };
-    let [inner, middle, outer] = p.divisors;
     let (n, c, plane, row, strip) = if LAST {
+        let [inner, middle, outer] = p.divisors;
         let (rest, group) = inner.div_rem(item);
         let (rest, strip) = middle.div_rem(rest);
         let (n, row) = outer.div_rem(rest);
@@ -371,22 +329,10 @@ pub unsafe fn gather<
         (n, c, plane, row, strip)
     };
     let column = strip as i32 * STRIP as i32;
-    // Of more groups than threads each thread has its own, and loads their taps as soon by itself.
-    let groups = inner.divisor;
-    let shares = LAST && groups < thread::block_dim_x();
-    let mut packed_taps = [[T::ZEROS; R]; R];
-    if shares {
-        copy_taps::<T, VEC, R>(p, groups, shared);
-    } else {
-        packed_taps = load_taps::<T, VEC, R>(p, c as i32);
-    }
+    let packed_taps = load_taps::<T, VEC, R>(p, c as i32);
     let from = Plane::new::<T, LAST>(p.source, p.source_dims, p.c, n, plane);
     let first = [row as i32 * STRIDE as i32 - p.padding[0], column * STRIDE as i32 - p.padding[1]];
     let x = window::<T, VEC, SPREAD, R, COLUMNS>(&from, first);
-    // In a branch, before which the loads of the window stay: behind the barrier they would wait for the taps.
-    if shares {
-        packed_taps = copied_taps::<T, VEC, R>(shared, c / VEC as u32);
-    }
     let w = unpack_taps::<T, VEC, R>(&packed_taps, p.flip != 0);
     let mut sums = [[0.0f32; VEC]; STRIP];
     let mut r = 0;
@@ -412,8 +358,13 @@ pub unsafe fn gather<
     let mut at = to.first.wrapping_add(i64::from(row as i32 * to.row_bytes + column * to.column_bytes) as u64);
     let mut i = 0;
     while i < STRIP {
-        let results = sums.get_unchecked(i).map(|sum| sum * p.alpha);
-        let there = is_there && column + (i as i32) < p.target_dims[1];
+        let mut results = *sums.get_unchecked(i);
+        let mut v = 0;
+        while v < VEC {
+            *results.get_unchecked_mut(v) *= p.alpha;
+            v += 1;
+        }
+        let there = column + (i as i32) < p.target_dims[1];
         if p.beta == 0.0 {
             T::store(at, results, u32::from(there));
         } else if there {
@@ -422,11 +373,6 @@ pub unsafe fn gather<
         at = at.wrapping_add(to.column_bytes as u64);
         i += 1;
     }
-}
-
-/// Words of shared memory: the taps of a group for every thread of a block.
-pub const fn n_taps(r: usize, element_bytes: usize) -> usize {
-    windows_taps_threads(r as u32, element_bytes as u32) as usize * r * r
 }
 
 /// Elements of shared memory: the sums of all warps.

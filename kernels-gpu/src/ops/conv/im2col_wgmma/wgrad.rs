@@ -153,7 +153,7 @@ impl Window {
     }
 }
 
-/// 64 channels of x at one tap, or 32. Found once a tile: the divisions take longer than a stage's products.
+/// 64 channels of x at one tap, or 32. Found once a tile.
 pub(super) struct Panel {
     channel: i32,
     offset: [u16; 3],
