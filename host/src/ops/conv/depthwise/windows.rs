@@ -79,7 +79,7 @@ impl Row {
                     1.2
                 }
             }
-            Action::Gather if is_short && self.stride == 2 => 1.8,
+            Action::Gather if is_short => 1.9,
             _ if is_short => {
                 if (0.45e6..1.8e6).contains(&bytes) {
                     1.8
