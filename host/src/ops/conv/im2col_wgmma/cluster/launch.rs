@@ -10,7 +10,7 @@ use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::{Error, Stream};
 use kernel_abi::ops::conv::im2col_cluster::THREADS;
-use kernel_abi::ops::conv::im2col_wgmma::{ConvGatherParams, ConvTile, ConvWgradParams, MAX_CLASSES, PANEL};
+use kernel_abi::ops::conv::im2col_wgmma::{ConvGatherParams, ConvWgradParams, MAX_CLASSES, PANEL};
 
 /// The launch of a cluster for each of `tiles`: how many, and how many panels each has.
 fn config(variant: &Variant, tiles: &[(u64, u64)]) -> LaunchConfig {
@@ -78,7 +78,6 @@ impl Launch for GatherLaunch {
 pub(super) struct WgradLaunch {
     function: Function,
     view: WgradView,
-    tile: ConvTile,
     config: LaunchConfig,
     params: ConvWgradParams,
 }
@@ -87,7 +86,7 @@ impl WgradLaunch {
     pub(super) fn new(function: Function, variant: &Variant, view: WgradView) -> Self {
         let config = config(variant, &[(view.tiles(variant.tile), view.k_blocks())]);
         let params = view.params(variant.tile, Cut::Splits(variant.splits.into()));
-        WgradLaunch { function, view, tile: variant.tile, config, params }
+        WgradLaunch { function, view, config, params }
     }
 }
 
@@ -97,7 +96,7 @@ impl Launch for WgradLaunch {
         let context = stream.context();
         check_addresses(["x", "dy", "dw"], call)?;
         let [x, dy, dw] = [0, 1, 2].map(|operand| call.address(operand));
-        let [dy_map, x_map] = self.view.maps(context, self.tile.panel_k, x, dy)?;
+        let [dy_map, x_map] = self.view.maps(context, self.view.width(), x, dy)?;
         let (alpha, beta) = (call.alpha as f32, call.beta as f32);
         let params = ConvWgradParams { dy_map, x_map, dw, alpha, beta, ..self.params };
         launch(&self.function, &self.config, stream, &params)
