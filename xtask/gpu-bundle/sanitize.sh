@@ -88,6 +88,8 @@ halowgrad_wgmma_bf16_64x40_sm90 | conv:wgrad pad=1x1 x=9x72x8x8:bf16:nhwc dw=40x
 im2col_wgmma | conv:dgrad pad=1x1 stride=2x2 dx=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
 im2col_wgmma | conv:fprop pad=1x1 x=2x72x12x11:bf16:nhwc w=72x72x3x3:bf16:nhwc
 fprop_im2col_wgmma_bf16_128x128_sm90 | conv:fprop pad=1x1 x=70x8x23x23:bf16:nhwc w=136x8x3x3:bf16:nhwc
+fprop_im2col_wgmma_bf16_128x64_sm90 | conv:fprop x=7x64x23x23:bf16:nhwc w=64x64x1x1:bf16:nhwc
+dgrad_im2col_wgmma_f16_256x64_sm90 | conv:dgrad dx=7x64x23x23:f16:nhwc w=64x64x1x1:f16:nhwc
 im2col_wgmma_cluster | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=64x256x3x3:bf16:nhwc
 convcluster_fprop_wgmma_bf16_64x64_s12_sm90 | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=64x256x3x3:bf16:nhwc
 convcluster_dgrad_wgmma_f16_128x64_s8_sm90+cluster2 | conv:dgrad pad=1x1 dx=2x256x7x7:f16:nhwc w=256x256x3x3:f16:nhwc

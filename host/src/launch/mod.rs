@@ -113,6 +113,10 @@ impl LaunchConfig {
     }
 }
 
+/// Bytes of what a kernel reads from which on the memory is faster where the second-level cache is asked to give that up
+/// last of all: it does not hold such a tensor anyway.
+pub(crate) const BEYOND_CACHE_BYTES: i64 = 64 << 20;
+
 /// What dynamic shared memory begins at a multiple of. So much a block has less of it, where its kernel has up to as much of
 /// its own.
 pub(crate) const DYNAMIC_SHARED_ALIGN: i64 = 1024;

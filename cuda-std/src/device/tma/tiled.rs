@@ -5,7 +5,7 @@ use core::arch::asm;
 
 macro_rules! load {
     ($rank:literal, $n:literal, $coordinates:literal, [$($c:ident = $i:literal),*],
-     $load:ident, $multicast:ident, $cached:ident, $multicast_cached:ident, $prefetch:ident) => {
+     $load:ident, $multicast:ident, $cached:ident, $multicast_cached:ident, $prefetch:ident, $prefetch_cached:ident) => {
         #[doc = concat!("Loads a box of a tensor of rank ", $rank, ": `cp.async.bulk.tensor.", $rank, "d`.")]
         ///
         /// # Safety
@@ -83,10 +83,35 @@ macro_rules! load {
                      map = in(reg64) map.0, $($c = in(reg32) at[$i],)* options(nostack));
             }
         }
+
+        #[doc = concat!("[`", stringify!($prefetch), "`] with a cache policy: `.L2::cache_hint`.")]
+        ///
+        /// # Safety
+        #[doc = concat!("As [`", stringify!($prefetch), "`].")]
+        #[inline(always)]
+        pub unsafe fn $prefetch_cached(map: MapAddress, policy: u64, at: [i32; $n]) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                asm!(concat!("cp.async.bulk.prefetch.tensor.", $rank, "d.L2.global.L2::cache_hint [{map}, ",
+                             $coordinates, "], {policy};"),
+                     map = in(reg64) map.0, policy = in(reg64) policy, $($c = in(reg32) at[$i],)* options(nostack));
+            }
+        }
     };
 }
 
-load!("1", 1, "{{{c0}}}", [c0 = 0], load_1d, load_1d_multicast, load_1d_cached, load_1d_multicast_cached, prefetch_1d);
+load!(
+    "1",
+    1,
+    "{{{c0}}}",
+    [c0 = 0],
+    load_1d,
+    load_1d_multicast,
+    load_1d_cached,
+    load_1d_multicast_cached,
+    prefetch_1d,
+    prefetch_1d_cached
+);
 load!(
     "2",
     2,
@@ -96,7 +121,8 @@ load!(
     load_2d_multicast,
     load_2d_cached,
     load_2d_multicast_cached,
-    prefetch_2d
+    prefetch_2d,
+    prefetch_2d_cached
 );
 load!(
     "3",
@@ -107,7 +133,8 @@ load!(
     load_3d_multicast,
     load_3d_cached,
     load_3d_multicast_cached,
-    prefetch_3d
+    prefetch_3d,
+    prefetch_3d_cached
 );
 load!(
     "4",
@@ -118,7 +145,8 @@ load!(
     load_4d_multicast,
     load_4d_cached,
     load_4d_multicast_cached,
-    prefetch_4d
+    prefetch_4d,
+    prefetch_4d_cached
 );
 load!(
     "5",
@@ -129,7 +157,8 @@ load!(
     load_5d_multicast,
     load_5d_cached,
     load_5d_multicast_cached,
-    prefetch_5d
+    prefetch_5d,
+    prefetch_5d_cached
 );
 
 macro_rules! store {

@@ -230,6 +230,7 @@ impl Sides {
             partial_pitch: 0,
             a_part_rows: 0,
             b_part_rows: 0,
+            keep: 0,
             outer_blocks: blocks,
             a_outer_batch: 0,
             b_outer_batch: 0,

@@ -2,7 +2,7 @@
 
 use super::form::{Form, Function};
 use super::{AsPointwise, PointwiseProblem};
-use crate::launch::{KernelLaunch, LaunchConfig};
+use crate::launch::{BEYOND_CACHE_BYTES, KernelLaunch, LaunchConfig};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_gpu, check_hopper};
 use crate::{Context, DType, Error, Stream};
@@ -99,8 +99,6 @@ const WIDE_BLOCK: u32 = 768;
 /// `memory_pointwise`, H200 at f280d33; blocks of 256 and 512 threads gained less in kernels of CUDA C), and small ones 0.3 to
 /// 0.4 µs slower.
 const KEPT_BLOCK: u32 = 384;
-/// Bytes of the widest operand from which that is faster.
-const KEPT_BYTES: i64 = 64 << 20;
 /// What the memory gives, of its rate.
 const MEMORY_SHARE: f64 = 0.85;
 /// The most items, so that the number of an item behind the last block has 32 bits.
@@ -154,7 +152,7 @@ impl Shape {
         match self {
             Shape::Usual if Shape::Wide.fits(kernel, problem) => 0.99,
             Shape::Usual | Shape::Wide => 1.0,
-            Shape::Kept if kernel.pieces(problem) * CHUNK >= KEPT_BYTES => 1.02,
+            Shape::Kept if kernel.pieces(problem) * CHUNK >= BEYOND_CACHE_BYTES => 1.02,
             Shape::Kept => 0.9,
             // Longer blocks end less evenly.
             Shape::Two => 0.95,

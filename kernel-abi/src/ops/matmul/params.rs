@@ -111,6 +111,8 @@ crate::abi_struct! {
         /// launches decide it. They are neighbours along the rows (the columns where b's part stays); where the blocks
         /// of a cluster also have slices of the sums, those of the first slice come first.
         pub sharers_log2: u32,
+        /// 1 where the second-level cache is asked to give up last what is read.
+        pub keep: u32,
         /// 1 where the bias belongs to rows of what is computed, as where that is the transpose of c.
         pub bias_along_rows: u32,
         /// What becomes of the sums.

@@ -123,6 +123,7 @@ mod tests {
             a_outer_batch: 0,
             b_outer_batch: 0,
             sharers_log2: 0,
+            keep: 0,
             bias_along_rows: 0,
             epilogue: crate::epilogue::FusedEpilogueParam::NONE,
             z_batch_strides: [0; 3],

@@ -15,6 +15,7 @@ use super::tma_wgmma::{
 use crate::math::index::{div_rem, for_each_index};
 use cuda_std::memory::{X2, X4};
 use cuda_std::thread::thread_idx_x;
+use cuda_std::tma::EVICT_NORMAL;
 use cuda_std::wgmma::{Swizzle, descriptor, wgmma_wait};
 use cuda_std::{convert, mbarrier, schedule, warp};
 use kernel_abi::ops::matmul::{F32_PARTS, MatmulPackParams, MatmulTmaParams, PART_PAIRS, Place, Raster};
@@ -74,8 +75,8 @@ unsafe fn produce<P: Product<R>, const R: usize>(p: &MatmulTmaParams, maps: &Map
                 let b_rows = (PAIRS[1] >> pair) % 4 * p.b_part_rows;
                 let (a_mn, a_k) = of_part(P::A_IS_MN_MAJOR, place.m, k, a_rows);
                 let (b_mn, b_k) = of_part(P::B_IS_MN_MAJOR, place.n, k, b_rows);
-                load(P::A_IS_MN_MAJOR, tile.gemm_m, Sharers::ALONE, a, maps.a, bar, a_mn, a_k, a_batch);
-                load(P::B_IS_MN_MAJOR, tile.gemm_n, Sharers::ALONE, b, maps.b, bar, b_mn, b_k, b_batch);
+                load(P::A_IS_MN_MAJOR, tile.gemm_m, Sharers::ALONE, a, maps.a, bar, EVICT_NORMAL, a_mn, a_k, a_batch);
+                load(P::B_IS_MN_MAJOR, tile.gemm_n, Sharers::ALONE, b, maps.b, bar, EVICT_NORMAL, b_mn, b_k, b_batch);
                 ring.advance();
                 pair += 4;
             }

@@ -10,6 +10,7 @@ use super::tma_wgmma::{
 };
 use crate::math::kmajor::{Product, STAGING_BYTES, elements, kmajor_product, store};
 use cuda_std::thread::thread_idx_x;
+use cuda_std::tma::EVICT_NORMAL;
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{kernel, mbarrier, param_tensor_map, schedule, warp};
 use kernel_abi::ops::matmul::{MatmulKMajorParams, MatmulTile, Place, Raster, TILE_128X64, TILE_128X128, TILE_128X256};
@@ -57,8 +58,8 @@ unsafe fn produce<P: Product<R>, const R: usize>(
             mbarrier::wait(ring.empty(), ring.parity ^ 1);
             mbarrier::arrive_expect_bytes(ring.full(), tile.loaded_bytes(false));
             let (a, b, bar) = (ring.a(), ring.a() + tile.a_bytes(), ring.full());
-            load(false, tile.gemm_m, Sharers::ALONE, a, maps.a, bar, place.m, k, a_batch);
-            load(false, tile.gemm_n, Sharers::ALONE, b, maps.b, bar, place.n, k, b_batch);
+            load(false, tile.gemm_m, Sharers::ALONE, a, maps.a, bar, EVICT_NORMAL, place.m, k, a_batch);
+            load(false, tile.gemm_n, Sharers::ALONE, b, maps.b, bar, EVICT_NORMAL, place.n, k, b_batch);
             ring.advance();
             block += 1;
         }

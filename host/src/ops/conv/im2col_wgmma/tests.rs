@@ -2,12 +2,13 @@
 
 use super::classes::classes;
 use super::cuts::{Cut, MULTIPROCESSORS, Rule};
+use super::gather::View;
 use super::tensors::{Filter, Positions};
 use super::wgrad::{FIXUP_KERNELS, WGRAD_KERNELS, Wgrad, WgradView, wgrad_row};
 use crate::ops::conv::ConvProblem;
-use crate::select::{Algorithm, Config};
+use crate::select::{Algorithm, Config, Refusal};
 use crate::{Context, DeviceInfo};
-use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ConvWgradFixupParams, Evenly, FIXUP_FLAGS};
+use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ConvWgradFixupParams, Evenly, FIXUP_FLAGS, GATHER_128X128};
 use std::collections::{HashMap, HashSet};
 
 fn problem(text: &str) -> ConvProblem {
@@ -339,4 +340,20 @@ fn cuts_count_the_blocks_at_work() {
     for row in WGRAD_KERNELS {
         assert!([Rule::Evenly, Rule::Half].iter().all(|rule| short.cut_by(row.tile, *rule).is_none()));
     }
+}
+
+/// One tap, more than the cache holds, and channels so few that the memory counts.
+#[test]
+fn what_the_cache_does_not_hold_is_given_up_last() {
+    let keep = |text: &str| {
+        let view = View::of(&problem(text)).map_err(|Refusal(reason)| reason).unwrap();
+        view.params(&view.classes, GATHER_128X128, 1).keep
+    };
+    assert_eq!(keep("conv:fprop x=256x64x56x56:bf16:nhwc w=64x64x1x1:bf16:nhwc"), 1);
+    assert_eq!(keep("conv:dgrad dx=256x512x28x28:bf16:nhwc w=128x512x1x1:bf16:nhwc"), 0);
+    assert_eq!(keep("conv:dgrad dx=256x128x28x28:bf16:nhwc w=512x128x1x1:bf16:nhwc"), 1);
+    for text in ["x=64x64x56x56:bf16:nhwc w=64x64x1x1", "pad=1x1 x=256x64x56x56:bf16:nhwc w=64x64x3x3"] {
+        assert_eq!(keep(&format!("conv:fprop {text}:bf16:nhwc")), 0, "{text}");
+    }
+    assert_eq!(keep("conv:fprop x=512x1024x14x14:bf16:nhwc w=1024x1024x1x1:bf16:nhwc"), 0);
 }

@@ -34,7 +34,7 @@ use kernel_abi::tickets::{self, TicketsParam};
 use launch::{Layout, Step, TmaLaunch, partial_bytes};
 use maps::{InputMap, Maps};
 use model::Work;
-use offer::{may_exchange, offered, suits, whole};
+use offer::{keeps, may_exchange, offered, suits, whole};
 use std::cmp::Ordering;
 use variants::{KERNELS, Split, Way};
 
@@ -321,6 +321,7 @@ fn params(maps: &Maps, tile: MatmulTile, way: Way, n_clusters: u32) -> MatmulTma
         a_outer_batch: u32::from(maps.outer.batches[0]),
         b_outer_batch: u32::from(maps.outer.batches[1]),
         sharers_log2: way.sharers_log2,
+        keep: u32::from(keeps(maps)),
         bias_along_rows: 0,
         epilogue: FusedEpilogueParam::NONE,
         z_batch_strides: [0; 3],

@@ -407,6 +407,8 @@ crate::abi_struct! {
         pub alpha: f32,
         /// Factor of the prior value.
         pub beta: f32,
+        /// 1 where the second-level cache is asked to give up last what is read as a plain matrix, of 16-bit types.
+        pub keep: u32,
         /// What becomes of the sums of `fprop`.
         pub epilogue: FusedEpilogueParam,
         /// Distance between images of the residual, in elements.

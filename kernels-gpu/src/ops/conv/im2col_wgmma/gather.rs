@@ -11,7 +11,7 @@ use super::{
 use core::mem::offset_of;
 use cuda_std::barrier::{arrive_named, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
-use cuda_std::tma::{self, MapAddress};
+use cuda_std::tma::{self, EVICT_LAST, EVICT_NORMAL, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{cluster, mbarrier, schedule, warp};
 use kernel_abi::division::div_rem;
@@ -339,6 +339,7 @@ unsafe fn load_positions<F: Form, P: Product<R, S>, const R: usize, const S: usi
     mut ring: Ring,
 ) {
     let (p, tile) = (form.params(), P::TILE);
+    let policy = if p.keep != 0 { EVICT_LAST } else { EVICT_NORMAL };
     let mut left = form.work(tile);
     while form.is_left(&left) {
         let (place, class, panels) = form.next(&mut left, at, tile);
@@ -369,9 +370,9 @@ unsafe fn load_positions<F: Form, P: Product<R, S>, const R: usize, const S: usi
                 if leads {
                     match p.a_access {
                         access::LINEAR => {
-                            tma::load_2d(to, map, bar, [c, place.m as i32]);
+                            tma::load_2d_cached(to, map, bar, policy, [c, place.m as i32]);
                             if is_ahead {
-                                tma::prefetch_2d(map, [c, following_row as i32]);
+                                tma::prefetch_2d_cached(map, policy, [c, following_row as i32]);
                             }
                         }
                         access::IM2COL_2D => {

@@ -28,7 +28,7 @@ pub(super) use ring::{Ring, Sharers};
 use crate::math::tickets::{Drawing, Queue};
 use cuda_std::barrier::{arrive_named, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
-use cuda_std::tma::{self, MapAddress};
+use cuda_std::tma::{self, EVICT_LAST, EVICT_NORMAL, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor, wgmma_wait};
 use cuda_std::{cluster, mbarrier, schedule, shared, warp};
 use kernel_abi::division::div_rem_unless_below;
@@ -295,6 +295,7 @@ unsafe fn load_a<P: Product<R, S>, const R: usize, const S: usize>(
     let rows = P::TILE.a_part(sharers.log2);
     let first_row = sharers.own * (rows % P::TILE.gemm_m);
     let sharers_of_a = if P::TILE.has_resident_b() { sharers } else { Sharers::ALONE };
+    let policy = policy(p);
     // Where blocks are bound by the memory, a is what much is read of.
     let mut is_early = P::TILE.forms_clusters() || P::TILE.draws;
     let mut drawing = Drawing::new(ring.queue());
@@ -319,7 +320,7 @@ unsafe fn load_a<P: Product<R, S>, const R: usize, const S: usize>(
         let load_block = |ring: &Ring, k: u32, batch: [i32; 3]| {
             let (to, m) = (ring.a() + first_row * ROW_BYTES, unit.place.m + first_row);
             mbarrier::arrive_expect_bytes(ring.full(), P::TILE.a_bytes());
-            load(P::A_IS_MN_MAJOR, rows, sharers_of_a, to, map, ring.full(), m, k, batch);
+            load(P::A_IS_MN_MAJOR, rows, sharers_of_a, to, map, ring.full(), policy, m, k, batch);
         };
         load_blocks(p, &unit, &mut ring, P::TILE, (batch, p.a_outer_batch), load_block);
     }
@@ -354,6 +355,7 @@ unsafe fn load_b<P: Product<R, S>, const R: usize, const S: usize>(
     let first_col = sharers.own * (columns % P::TILE.gemm_n);
     let first_k = sharers.own * (depth % P::TILE.gemm_k);
     let at = P::TILE.a_bytes() + (first_col + first_k) * ROW_BYTES;
+    let policy = policy(p);
     let mut queue = ring.queue();
     while units.is_left(p) {
         let unit = units.next(p);
@@ -362,7 +364,8 @@ unsafe fn load_b<P: Product<R, S>, const R: usize, const S: usize>(
         let load_block = |ring: &Ring, k: u32, batch: [i32; 3]| {
             let (to, bar) = (ring.a() + at, ring.full());
             mbarrier::arrive_expect_bytes(bar, P::TILE.loaded_bytes(P::B_IS_MN_MAJOR) - P::TILE.a_bytes());
-            load(P::B_IS_MN_MAJOR, columns, sharers, to, map, bar, unit.place.n + first_col, k + first_k, batch);
+            let (n, k) = (unit.place.n + first_col, k + first_k);
+            load(P::B_IS_MN_MAJOR, columns, sharers, to, map, bar, policy, n, k, batch);
         };
         load_blocks(p, &unit, &mut ring, P::TILE, (batch, p.b_outer_batch), load_block);
     }
@@ -407,6 +410,12 @@ unsafe fn load_blocks(
     }
 }
 
+/// How the second-level cache is to treat what is read.
+#[inline(always)]
+fn policy(p: &MatmulTmaParams) -> u64 {
+    if p.keep != 0 { EVICT_LAST } else { EVICT_NORMAL }
+}
+
 /// Batch coordinates of a map, innermost first: 0 where the operand repeats.
 #[inline(always)]
 pub(super) fn coordinates(batch: [u32; 3], steps: [u32; 3]) -> [i32; 3] {
@@ -427,6 +436,7 @@ pub(super) unsafe fn load(
     to: u32,
     map: MapAddress,
     bar: u32,
+    policy: u64,
     mn: u32,
     k: u32,
     [inner, middle, outer]: [i32; 3],
@@ -434,9 +444,9 @@ pub(super) unsafe fn load(
     let copy = |to: u32, at: [i32; 5]| {
         if sharers.log2 > 0 {
             let mask = ((1 << sharers.count()) - 1) << sharers.first;
-            tma::load_5d_multicast(to, map, bar, mask as u16, at);
+            tma::load_5d_multicast_cached(to, map, bar, mask as u16, policy, at);
         } else {
-            tma::load_5d(to, map, bar, at);
+            tma::load_5d_cached(to, map, bar, policy, at);
         }
     };
     for_each_box(mn_major, [width, MatmulTile::PANEL], mn, k, |at, [x, y]| copy(to + at, [x, y, inner, middle, outer]));
