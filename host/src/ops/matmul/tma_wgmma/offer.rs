@@ -133,7 +133,8 @@ pub(super) fn whole(row: &Row, exchanged: bool) -> Vec<Config> {
     row.variants.iter().filter(able).map(|variant| Config(variant.name)).collect()
 }
 
-/// Whether blocks may as well draw their tiles: the memory is in the way, and all blocks have some tiles beyond those that nobody draws.
+/// Whether blocks may as well draw their tiles: the memory is in the way, and all blocks have some tiles beyond those that
+/// nobody draws.
 fn draws_pay(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     const MIN_TILES: u64 = 2 * GIVEN as u64;
     tile.n_tiles(0, extents(maps)) >= MIN_TILES * n_units && memory_counts(maps)
