@@ -117,6 +117,13 @@ impl LaunchConfig {
 /// last of all: it does not hold such a tensor anyway.
 pub(crate) const BEYOND_CACHE_BYTES: i64 = 64 << 20;
 
+/// Whether the memory is at least as much in the way as so many products are, with so many elements read or written.
+pub(crate) fn memory_counts(products: f64, elements: f64) -> bool {
+    /// Products that the tensor cores do while an element is read or written, with some to spare.
+    const PER_ELEMENT: f64 = 400.0;
+    products <= PER_ELEMENT * elements
+}
+
 /// What dynamic shared memory begins at a multiple of. So much a block has less of it, where its kernel has up to as much of
 /// its own.
 pub(crate) const DYNAMIC_SHARED_ALIGN: i64 = 1024;

@@ -7,7 +7,7 @@ use super::tensors::{Filter, Planes, Positions, Window};
 use super::{ELEMENT_BYTES, NAME, check_address, tma_type};
 use crate::driver::{Function, GpuContext, TmaType};
 use crate::epilogue::bind_fused;
-use crate::launch::{BEYOND_CACHE_BYTES, LaunchConfig, launch, tag};
+use crate::launch::{BEYOND_CACHE_BYTES, LaunchConfig, launch, memory_counts, tag};
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
@@ -309,7 +309,7 @@ impl View {
             channel_stride: self.planes.map_or(1, |planes| planes.channel_stride),
             alpha: 1.0,
             beta: 0.0,
-            keep: u32::from(self.keeps()),
+            keep: u32::from(self.reads_are_kept()),
             epilogue: FusedEpilogueParam::NONE,
             z_image_stride: 0,
             z_strides: [0; 3],
@@ -338,12 +338,10 @@ impl View {
 
     /// Whether the second-level cache is asked to give up last what is read, which one tap meets once: where that is more than
     /// the cache holds, and the memory is at least as much in the way as products are.
-    fn keeps(&self) -> bool {
-        /// Products that the tensor cores do while an element is read or written, with some to spare.
-        const PER_ELEMENT: i64 = 400;
-        let (read, written) = (self.group_read, self.group_written);
+    fn reads_are_kept(&self) -> bool {
+        let [read, written] = [self.group_read, self.group_written].map(|channels| channels as f64);
         self.a_access == access::LINEAR
-            && read * written <= PER_ELEMENT * (read + written)
+            && memory_counts(read * written, read + written)
             && self.read.count() * self.read.channels * ELEMENT_BYTES >= BEYOND_CACHE_BYTES
     }
 

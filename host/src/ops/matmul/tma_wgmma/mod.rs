@@ -21,7 +21,7 @@ pub(super) mod variants;
 
 use super::MatmulProblem;
 use crate::epilogue::Epilogue;
-use crate::launch::{LaunchConfig, linear_grid, tag};
+use crate::launch::{BEYOND_CACHE_BYTES, LaunchConfig, linear_grid, memory_counts, tag};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal, check_hopper};
 use crate::{Context, DType, Error, Problem};
@@ -34,7 +34,7 @@ use kernel_abi::tickets::{self, TicketsParam};
 use launch::{Layout, Step, TmaLaunch, partial_bytes};
 use maps::{InputMap, Maps};
 use model::Work;
-use offer::{keeps, may_exchange, offered, suits, whole};
+use offer::{may_exchange, offered, suits, whole};
 use std::cmp::Ordering;
 use variants::{KERNELS, Split, Way};
 
@@ -321,7 +321,7 @@ fn params(maps: &Maps, tile: MatmulTile, way: Way, n_clusters: u32) -> MatmulTma
         a_outer_batch: u32::from(maps.outer.batches[0]),
         b_outer_batch: u32::from(maps.outer.batches[1]),
         sharers_log2: way.sharers_log2,
-        keep: u32::from(keeps(maps)),
+        keep: u32::from(reads_are_kept(maps)),
         bias_along_rows: 0,
         epilogue: FusedEpilogueParam::NONE,
         z_batch_strides: [0; 3],
@@ -381,6 +381,24 @@ fn kept(maps: &Maps) -> Option<Kept> {
     (maps.n_batch() == 1 && bytes(shorter) <= KEPT_BYTES).then_some(kept)
 }
 
+/// Whether the memory is at least as much in the way as products are.
+fn waits_for_memory(maps: &Maps) -> bool {
+    // All three multiplied may be more than 64 bits.
+    let [m, n, k] = [maps.gemm_m, maps.gemm_n, maps.gemm_k].map(f64::from);
+    memory_counts(m * n * k, m * k + k * n + m * n)
+}
+
+/// Whether the second-level cache is asked to give up last what is read: where the memory is in the way, and an operand is
+/// more than the cache holds.
+fn reads_are_kept(maps: &Maps) -> bool {
+    let bytes = |map: &InputMap, side: u32| {
+        let own = map.batch_steps.iter().zip(maps.batch_dims).filter(|&(&step, _)| step > 0);
+        2.0 * f64::from(side) * f64::from(maps.gemm_k) * own.map(|(_, dim)| f64::from(dim)).product::<f64>()
+    };
+    let longest = bytes(&maps.a, maps.gemm_m).max(bytes(&maps.b, maps.gemm_n));
+    waits_for_memory(maps) && longest >= BEYOND_CACHE_BYTES as f64
+}
+
 /// How many rows of tiles, or of so many that share b's, to walk together: the count for which the clusters under way at
 /// once share most.
 pub(super) fn raster_rows(tile: MatmulTile, sharers_log2: u32, n_clusters: u32) -> u32 {
@@ -399,6 +417,20 @@ mod tests {
         assert_eq!(raster_rows(TILE_128X256_C2, 0, 66), 8);
         assert_eq!(raster_rows(TILE_128X256, 0, 132), 16);
         assert_eq!(raster_rows(TILE_128X128, 0, 132), 8);
+    }
+
+    /// Of either operand, those that repeat counted once.
+    #[test]
+    fn what_the_cache_does_not_hold_is_given_up_last() {
+        let kept =
+            |text: &str| reads_are_kept(&Maps::of(&format!("matmul:forward {text}").parse().unwrap(), false).unwrap());
+        assert!(kept("a=802816x64:bf16 b=64x64:bf16") && kept("a=64x64:bf16 b=64x802816:bf16"));
+        let planes = |n: u32| format!("a={n}x64x64:bf16:s0x64x1 b={n}x64x3136:bf16");
+        assert!(kept(&planes(256)) && !kept(&planes(64)));
+        let repeated = "a=256x8x256:bf16 b=256x256x512:bf16:s0x512x1";
+        assert!(!kept(repeated) && kept(repeated.strip_suffix(":s0x512x1").unwrap()));
+        // Products count there, not the memory.
+        assert!(!kept("a=8192x8192:bf16 b=8192x8192:bf16"));
     }
 
     #[test]

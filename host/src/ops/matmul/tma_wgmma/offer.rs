@@ -1,9 +1,8 @@
 //! Which tiles and variants are worth a look for a product.
 
-use super::extents;
-use super::maps::{InputMap, Major, Maps};
+use super::maps::{Major, Maps};
 use super::variants::{Row, Split, Variant, Way};
-use crate::launch::BEYOND_CACHE_BYTES;
+use super::{extents, waits_for_memory};
 use crate::select::Config;
 use kernel_abi::ops::matmul::{MatmulTile, TILE_128X128, TURNS_128X160_S4_C2};
 use kernel_abi::tickets::GIVEN;
@@ -137,29 +136,7 @@ pub(super) fn whole(row: &Row, exchanged: bool) -> Vec<Config> {
 /// nobody draws.
 fn draws_pay(tile: MatmulTile, maps: &Maps, n_units: u64) -> bool {
     const MIN_TILES: u64 = 2 * GIVEN as u64;
-    tile.n_tiles(0, extents(maps)) >= MIN_TILES * n_units && memory_counts(maps)
-}
-
-/// Whether the memory is at least as much in the way as products are.
-fn memory_counts(maps: &Maps) -> bool {
-    /// Products that the tensor cores do while an element is read or written, with some to spare.
-    const PER_ELEMENT: u64 = 400;
-    let [m, n, _] = extents(maps);
-    let k = u64::from(maps.gemm_k);
-    m * n * k <= PER_ELEMENT * (m * k + k * n + m * n)
-}
-
-/// Whether the second-level cache is asked to give up last what is read: where the memory is in the way, and an operand is
-/// more than the cache holds.
-pub(super) fn keeps(maps: &Maps) -> bool {
-    let [m, n, _] = extents(maps);
-    let of_all = |map: &InputMap, elements: u64| {
-        let own = map.batch_steps.iter().zip(maps.batch_dims).filter(|&(&step, _)| step > 0);
-        elements * own.map(|(_, dim)| u64::from(dim)).product::<u64>()
-    };
-    let k = u64::from(maps.gemm_k);
-    let longest = of_all(&maps.a, m * k).max(of_all(&maps.b, k * n));
-    memory_counts(maps) && 2 * longest >= BEYOND_CACHE_BYTES as u64
+    tile.n_tiles(0, extents(maps)) >= MIN_TILES * n_units && waits_for_memory(maps)
 }
 
 /// Whether slices' sums go through the workspace.
@@ -214,19 +191,6 @@ mod tests {
         assert!(is_offered("a=1536x1536:bf16 b=1536x1536:bf16", TILE_128X160));
         assert!(!is_offered("a=2048x2048:bf16 b=2048x2048:bf16", TILE_128X160));
         assert!(!is_offered("a=1024x1024:bf16 b=1024x1024:bf16", TURNS_128X128));
-    }
-
-    /// Of either operand, those that repeat counted once.
-    #[test]
-    fn what_the_cache_does_not_hold_is_given_up_last() {
-        let kept = |text: &str| keeps(&Maps::of(&format!("matmul:forward {text}").parse().unwrap(), false).unwrap());
-        assert!(kept("a=802816x64:bf16 b=64x64:bf16") && kept("a=64x64:bf16 b=64x802816:bf16"));
-        let planes = |n: u32| format!("a={n}x64x64:bf16:s0x64x1 b={n}x64x3136:bf16");
-        assert!(kept(&planes(256)) && !kept(&planes(64)));
-        let repeated = "a=256x8x256:bf16 b=256x256x512:bf16:s0x512x1";
-        assert!(!kept(repeated) && kept(repeated.strip_suffix(":s0x512x1").unwrap()));
-        // Products count there, not the memory.
-        assert!(!kept("a=8192x8192:bf16 b=8192x8192:bf16"));
     }
 
     /// Two blocks have the columns of one tile and more, no others.
