@@ -24,6 +24,12 @@ pub const EVICT_FIRST: u64 = 0x12F0_0000_0000_0000;
 /// Cache policy: data that others will want.
 pub const EVICT_LAST: u64 = 0x14F0_0000_0000_0000;
 
+/// [`EVICT_LAST`] where the cache is asked to give up last what is loaded, else [`EVICT_NORMAL`].
+#[inline(always)]
+pub const fn policy_of(keep: bool) -> u64 {
+    if keep { EVICT_LAST } else { EVICT_NORMAL }
+}
+
 /// Where a kernel finds a tensor map.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]

@@ -8,7 +8,7 @@
 use crate::math::element::{Accumulator, Element};
 use crate::math::pointwise::one;
 use crate::math::vector::{element, for_each, stored};
-use cuda_std::tma::{EVICT_LAST, EVICT_NORMAL};
+use cuda_std::tma::policy_of;
 use cuda_std::{memory, schedule, thread};
 use kernel_abi::ops::activation::ActivationMode;
 use kernel_abi::ops::pointwise::PointwiseSpecializedParams as Params;
@@ -186,7 +186,7 @@ const fn minus_zeros<T: Element>() -> u32 {
 #[inline(always)]
 unsafe fn read_input<T: Element, const V: usize, const HOPPER: bool>(p: &Params, at: u64) -> [u32; WORDS] {
     if HOPPER && V * size_of::<T>() == 16 {
-        memory::load_x4_cached(at as *const u32, if p.keep != 0 { EVICT_LAST } else { EVICT_NORMAL })
+        memory::load_x4_cached(at as *const u32, policy_of(p.keep != 0))
     } else {
         read::<T, V>(at)
     }

@@ -28,7 +28,7 @@ pub(super) use ring::{Ring, Sharers};
 use crate::math::tickets::{Drawing, Queue};
 use cuda_std::barrier::{arrive_named, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
-use cuda_std::tma::{self, EVICT_LAST, EVICT_NORMAL, MapAddress};
+use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor, wgmma_wait};
 use cuda_std::{cluster, mbarrier, schedule, shared, warp};
 use kernel_abi::division::div_rem_unless_below;
@@ -413,7 +413,7 @@ unsafe fn load_blocks(
 /// How the second-level cache is to treat what is read.
 #[inline(always)]
 fn policy(p: &MatmulTmaParams) -> u64 {
-    if p.keep != 0 { EVICT_LAST } else { EVICT_NORMAL }
+    tma::policy_of(p.keep != 0)
 }
 
 /// Batch coordinates of a map, innermost first: 0 where the operand repeats.
