@@ -101,6 +101,8 @@ im2col_wgmma_stream_k | conv:fprop pad=1x1 x=1x256x7x7:bf16:nhwc w=128x256x3x3:b
 convstreamk_fprop_wgmma_bf16_128x128_sm90+last | conv:fprop pad=1x2 groups=170 x=1x10880x2x5:bf16:nhwc w=21760x64x3x5:bf16:nhwc
 im2col_wgmma_stream_k | conv:dgrad pad=1x1 dx=2x256x7x7:bf16:nhwc w=256x256x3x3:bf16:nhwc
 convstreamk_dgrad_wgmma_bf16_128x128_c2_sm90+equal | conv:dgrad pad=1x1 dx=2x256x7x7:bf16:nhwc w=256x256x3x3:bf16:nhwc
+convstreamk_dgrad_wgmma_bf16_128x160_sm90+equal | conv:dgrad pad=1x1 dx=2x152x7x7:bf16:nhwc w=128x152x3x3:bf16:nhwc
+convstreamk_fprop_wgmma_bf16_128x160_sm90+equal | conv:fprop pad=1x1 x=2x128x7x7:bf16:nhwc w=160x128x3x3:bf16:nhwc
 im2col_wgmma_split | conv:wgrad pad=1x1 x=2x72x12x11:bf16:nhwc dw=72x72x3x3:bf16:nhwc
 wgrad_im2col_fixup_bf16_128x64_sm90 | conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc dw=136x64x3x3:bf16:nhwc
 wgrad_im2col_fixup_bf16_128x64_sm90+equal | conv:wgrad pad=1x1 x=8x64x16x16:bf16:nhwc dw=136x64x3x3:bf16:nhwc

@@ -166,6 +166,10 @@ fn tiles_are_shared() {
         // Rows and columns with tails, in 11 parts of unlike lengths.
         ("conv:fprop pad=1x1 x=2x320x9x9:bf16:nhwc w=200x320x3x3:bf16:nhwc", "+equal"),
         ("conv:dgrad pad=1x1 dy=2x320x9x9:f16:nhwc w=320x200x3x3:f16:nhwc dx=2x200x9x9:f16:nhwc", "+equal"),
+        // Two tiles along the columns, the second with a tail in its narrow panel, or in the panel before it.
+        ("conv:fprop pad=1x1 x=2x320x9x9:bf16:nhwc w=296x320x3x3:bf16:nhwc", "+equal"),
+        ("conv:dgrad pad=1x1 dy=2x320x9x9:f16:nhwc w=320x480x3x3:f16:nhwc dx=2x480x9x9:f16:nhwc", "+equal"),
+        ("conv:fprop pad=1x1 x=2x320x9x9:f16:nhwc w=136x320x3x3:f16:nhwc y=2x136x9x9:f16", "+equal"),
         // Two parts, and two of so many stages that each has half of the panels, but for pairs of blocks.
         ("conv:fprop pad=1x1 x=40x64x14x14:bf16:nhwc w=128x64x3x3:bf16:nhwc", "+equal"),
         ("conv:fprop pad=1x1 x=11x512x7x7:f16:nhwc w=1104x512x3x3:f16:nhwc", "+equal"),
@@ -185,6 +189,8 @@ fn tiles_are_shared() {
         for tile in ["128x128_sm90", "128x128_c2_sm90"] {
             assert!(configs.iter().any(|config| config.ends_with(&format!("{tile}{kind}"))), "{tile}{kind} {text}");
         }
+        let narrow = ["w=296x", "w=320x480x", "w=136x"].iter().any(|w| text.contains(w));
+        assert_eq!(configs.iter().any(|config| config.contains("128x160")), narrow, "{text}");
         for (i, config) in configs.into_iter().enumerate() {
             let plan = context.plan(&problem, Policy::fixed(config)).unwrap();
             let mut workspace = garbage(&context, &stream, &plan, i as u8);

@@ -82,7 +82,7 @@ impl View {
         let out = (rounds as f64 + 1.0 + (shared as f64 / sharers as f64).ceil()) * self.out_us(tile);
         let added = if parts > 0 {
             // A panel of each consumer's rows, of which two runs, unless there are fewer parts.
-            let panels = u64::from(tile.gemm_n / 64);
+            let panels = u64::from(tile.n_panels());
             wgrad::LATE_US + added_shares_us(parts, 2 * (2 * panels).div_ceil(parts))
         } else {
             let others = sharers.div_ceil(shared) as f64 * f64::from(tile.gemm_m * tile.gemm_n * 4);
@@ -120,7 +120,7 @@ impl View {
             left(self.group_written, tile.gemm_n)
         } else {
             // A box has the panel's terms as rows, and up to 64 columns.
-            let boxes = (tile.gemm_n / 64).max(1) * tile.k_panels();
+            let boxes = tile.n_panels() * tile.k_panels();
             left(self.group_read, tile.panel_k) * f64::from(boxes)
         }
     }
@@ -163,9 +163,9 @@ mod wgrad {
     /// fitted: the latency of a fence and a flag, and 64 bytes a cycle.
     pub(super) const FIXUP_US: f64 = 1.0;
     pub(super) const FIXUP_READS: f64 = 0.1e6;
-    /// Leaving sums for all others and finding theirs; reading runs of four parts, which are on their way together; and
-    /// starting behind the end of what was before, where others would start beside it. Not fitted: where 44 parts took
-    /// 25 us, and what short sums took longer than when the first worker added.
+    /// Leaving sums for all others and finding theirs; reading runs of four parts, of which now more are on their way
+    /// together; and starting behind the end of what was before, where others would start beside it. Not fitted: where 44
+    /// parts took 25 us, and what short sums took longer than when the first worker added.
     pub(super) const SHARES_US: f64 = 1.0;
     pub(super) const SHARE_US: f64 = 0.9;
     pub(super) const LATE_US: f64 = 1.5;

@@ -242,7 +242,9 @@ impl View {
         let alone = self.groups == 1
             || (self.group_read % i64::from(tile.panel_k) == 0 && self.group_written % i64::from(tile.gemm_n) == 0);
         // Columns that nobody needs cost as much as others.
-        let wasteful = tile.gemm_n > 64 && self.group_written <= i64::from(tile.gemm_n) / 2;
+        let unused = self.n_blocks(tile) as i64 * i64::from(tile.gemm_n) - self.group_written;
+        let wasteful = tile.gemm_n > 64 && self.group_written <= i64::from(tile.gemm_n) / 2
+            || tile.narrow_columns().is_some_and(|columns| unused >= columns.into());
         let writes = self.out_access != access::ROWS || tile.writes_rows();
         panels && alone && !wasteful && writes
     }
@@ -374,16 +376,16 @@ impl View {
         self.read.im2col_map(context, self.data_type, read, self.a_access, &window, tile.gemm_m, tile.panel_k)
     }
 
-    /// The map of what a class writes.
-    fn out_map(&self, context: &GpuContext, class: &Class, written: u64) -> Result<[u64; 16], Error> {
+    /// The map of what a class writes, in panels of so many columns.
+    fn out_map(&self, context: &GpuContext, class: &Class, written: u64, columns: u32) -> Result<[u64; 16], Error> {
         let positions = class.positions(&self.written);
         if self.out_access == access::LINEAR {
-            return positions.linear_map(context, self.data_type, written, OUT_ROWS, PANEL);
+            return positions.linear_map(context, self.data_type, written, OUT_ROWS, columns);
         }
         let offset: i64 = (0..3).map(|i| class.axes[i].first * self.written.strides[i]).sum();
         let all = Window::all(&positions);
         let address = written + (offset * ELEMENT_BYTES) as u64;
-        positions.im2col_map(context, self.data_type, address, self.out_access, &all, OUT_ROWS, PANEL)
+        positions.im2col_map(context, self.data_type, address, self.out_access, &all, OUT_ROWS, columns)
     }
 }
 
@@ -461,8 +463,12 @@ impl Product {
                     // Written without a map, but the kernel fetches one.
                     params.a_maps[i]
                 } else {
-                    self.view.out_map(context, class, written)?
+                    self.view.out_map(context, class, written, PANEL)?
                 };
+            }
+            if let (Some(columns), true) = (self.tile.narrow_columns(), self.writes_by_map()) {
+                // Such tiles are of launches of one class.
+                params.out_maps[1] = self.view.out_map(context, &part.classes[0], written, columns)?;
             }
             params.b_map = b_map;
             params.out = written;

@@ -42,6 +42,14 @@ macro_rules! rows {
     };
 }
 
+impl Row {
+    /// Its names. Of tiles with a narrow panel all workers add, which they do of equal parts.
+    fn names(&self) -> Vec<&'static str> {
+        let all = self.tile.narrow_columns().is_none();
+        if all { vec![self.symbol, self.equal, self.last] } else { vec![self.equal] }
+    }
+}
+
 const KERNELS: &[Row] = kernel_abi::conv_stream_k_kernels!(rows);
 
 /// Stages of a worker, at least.
@@ -57,9 +65,11 @@ const MOST_ROUNDS_OF_LAST: u64 = 8;
 /// By 240 problems that were timed in both ways on H200s (`oxidnn compare` with `--quick --verbose`, of unet3d, deepbench_conv
 /// and the suites of images, at 0b6f5e2 and 8bb68df, and at 296ab29), in parts of the other's time: blocks of 256 columns took
 /// 0.74 to 1.02 from four parts on, 0.97 to 1.31 with fewer; in pairs 0.79 to 0.99 from eight on, 0.88 to 1.34 with fewer;
-/// those of 128 columns 0.85 to 0.98 with 20 stages a part, 0.94 to 1.23 with fewer, and in pairs 1.01 to 1.27.
+/// those of 128 columns 0.85 to 0.98 with 20 stages a part, 0.94 to 1.23 with fewer, and in pairs 1.01 to 1.27. That was
+/// before more than four parts were on their way at once. Tiles of 160 columns are only shared so.
 fn all_add(tile: ConvTile, parts: u64, stages: u64) -> bool {
     match (tile.gemm_n, tile.cluster) {
+        (160, _) => parts >= 4,
         (256, 1) => parts >= 4,
         (256, _) => parts >= 8,
         (_, 1) => stages >= 20 * parts,
@@ -132,7 +142,7 @@ impl Algorithm<ConvProblem> for StreamK {
         let fits = |row: &&Row| row.pass == problem.pass() && row.dtype == dtype && view.fits(row.tile);
         let (mut configs, mut reason) = (Vec::new(), None);
         for row in KERNELS.iter().filter(fits) {
-            for name in [row.symbol, row.equal, row.last] {
+            for name in row.names() {
                 match view.sharing(row, name).and_then(|sharing| sharing.has_room(row.tile, context)) {
                     Ok(()) => configs.push(Config(name)),
                     Err(refusal) => reason = Some(refusal),
@@ -176,8 +186,7 @@ impl Algorithm<ConvProblem> for StreamK {
 }
 
 fn row(config: Config) -> &'static Row {
-    let names = |row: &&Row| [row.symbol, row.equal, row.last].contains(&config.0);
-    KERNELS.iter().find(names).expect("configs come from the kernel list")
+    KERNELS.iter().find(|row| row.names().contains(&config.0)).expect("configs come from the kernel list")
 }
 
 impl View {
@@ -214,6 +223,9 @@ impl View {
         }
         let parts = (most / tiles).min(stages / STAGES);
         let all_add = all_add(row.tile, parts, stages);
+        if !all_add && row.tile.narrow_columns().is_some() {
+            return Err(Refusal::new(format!("shares tiles in four parts or more, given {tiles} tiles of {stages}")));
+        }
         if parts < 2 || !all_add && parts * tiles == most && given >= least {
             return Err(Refusal::new(format!(
                 "shares {STAGES} stages each of {most}, given {tiles} tiles of {stages}"
@@ -268,6 +280,22 @@ mod tests {
                 assert!(configs(text).unwrap().contains(&row.equal), "{tile} {text}");
             }
         }
+    }
+
+    #[test]
+    fn narrow_panels_are_for_counts_that_nearly_fill_them() {
+        let offered = |k: i64, c: i64| {
+            let names = configs(&format!("conv:fprop pad=1x1 x=2x{c}x9x9:bf16:nhwc w={k}x{c}x3x3:bf16:nhwc")).unwrap();
+            names.into_iter().filter(|name| name.contains("128x160")).collect::<Vec<_>>()
+        };
+        let all = ["convstreamk_fprop_wgmma_bf16_128x160_sm90+equal"];
+        assert_eq!((offered(320, 320), offered(296, 320), offered(136, 128)), (all.into(), all.into(), all.into()));
+        assert!(offered(256, 320).is_empty() && offered(288, 320).is_empty() && offered(128, 320).is_empty());
+        // 9 stages are no four parts of four.
+        let problem: ConvProblem = "conv:fprop pad=1x1 x=2x64x9x9:bf16:nhwc w=160x64x3x3:bf16:nhwc".parse().unwrap();
+        let row = KERNELS.iter().find(|row| row.names() == all).unwrap();
+        let Refusal(reason) = View::of(&problem).unwrap().sharing(row, row.equal).unwrap_err();
+        assert_eq!(reason, "shares tiles in four parts or more, given 2 tiles of 9");
     }
 
     #[test]
@@ -335,7 +363,7 @@ mod tests {
             for tile in KERNELS.iter().map(|row| row.tile) {
                 for consumer in 0..2 {
                     let own = (0..parts).map(|part| p.own_panels(tile, consumer, part));
-                    assert_eq!(own.sum::<u32>(), (1 << (tile.gemm_n / 64)) - 1);
+                    assert_eq!(own.sum::<u32>(), (1 << tile.n_panels()) - 1);
                 }
             }
         }

@@ -119,6 +119,9 @@ tiles! {
     STREAM_128X128 = [128 x 128, panel_k 64, stages 6, cluster 1, out_panels 2, in_turns false];
     /// The same for two blocks of one after the other's positions: each loads half of the filter's stage for both.
     STREAM_128X128_C2 = [128 x 128, panel_k 64, stages 6, cluster 2, out_panels 2, in_turns false];
+    /// For counts of channels that 160 divides, or nearly, where every worker of a tile adds up some panels of it. The last
+    /// panel is half as wide.
+    STREAM_128X160 = [128 x 160, panel_k 64, stages 5, cluster 1, out_panels 1, in_turns false];
     /// `wgrad`, many channels. Panels on their way out are for the kernels that add the parts of a sum themselves.
     WGRAD_128X256 = [128 x 256, panel_k 64, stages 4, cluster 1, out_panels 1, in_turns false];
     /// The same for more than 128 rows: both blocks of a cluster need the same part of x, and each loads half of it.
@@ -192,9 +195,35 @@ impl ConvTile {
         self.gemm_n * self.stage_k() * ELEMENT_BYTES * self.parts
     }
 
+    /// Bytes that the second operand's tile takes up in one stage: where the sum's dimension is not contiguous, and there is
+    /// more than a panel of columns, it is loaded in whole ones.
+    pub const fn b_room(self) -> u32 {
+        if self.gemm_n > PANEL {
+            self.b_bytes() / self.gemm_n * self.gemm_n.next_multiple_of(PANEL)
+        } else {
+            self.b_bytes()
+        }
+    }
+
     /// Bytes of one stage.
     pub const fn stage_bytes(self) -> u32 {
-        self.a_bytes() + self.b_bytes()
+        self.a_bytes() + self.b_room()
+    }
+
+    /// Panels of columns, of which the last may be narrower.
+    pub const fn n_panels(self) -> u32 {
+        self.gemm_n.div_ceil(PANEL)
+    }
+
+    /// Columns of panel `n`.
+    pub const fn panel_columns(self, n: u32) -> u32 {
+        let behind = self.gemm_n - n * PANEL;
+        if behind < PANEL { behind } else { PANEL }
+    }
+
+    /// Columns of the last panel of a tile that has wider ones too.
+    pub const fn narrow_columns(self) -> Option<u32> {
+        if self.gemm_n > PANEL && !self.gemm_n.is_multiple_of(PANEL) { Some(self.gemm_n % PANEL) } else { None }
     }
 
     /// Where the panels of the result begin, behind the stages.

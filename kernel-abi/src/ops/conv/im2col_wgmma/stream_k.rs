@@ -4,7 +4,7 @@
 //!
 //! Or every tile has the same number of parts, and each of their workers adds up some panels of the tile's columns.
 
-use super::{ConvGatherParams, ConvTile, Evenly, PANEL, dealt_out};
+use super::{ConvGatherParams, ConvTile, Evenly, dealt_out};
 use crate::division::{Divisor, div_rem};
 
 crate::abi_struct! {
@@ -83,7 +83,7 @@ impl ConvStreamKParams {
     /// consumers are dealt out to the workers in turn.
     #[inline(always)]
     pub const fn own_panels(&self, tile: ConvTile, consumer: u32, part: u32) -> u32 {
-        let n_panels = tile.gemm_n / PANEL;
+        let n_panels = tile.n_panels();
         dealt_out(consumer * n_panels, n_panels, (part, self.parts))
     }
 

@@ -177,6 +177,9 @@ macro_rules! product {
     ($this:ident, $pass:ident, $dtype:ident, STREAM_128X128) => {
         product!(@pass $pass, $this, $dtype, STREAM_128X128, 128, 64, 1);
     };
+    ($this:ident, $pass:ident, $dtype:ident, STREAM_128X160) => {
+        product!(@pass $pass, $this, $dtype, STREAM_128X160, 160, 80, 1);
+    };
     ($this:ident, $pass:ident, $dtype:ident, STREAM_128X128_C2) => {
         product!(@pass $pass, $this, $dtype, STREAM_128X128_C2, 128, 64, 1);
     };

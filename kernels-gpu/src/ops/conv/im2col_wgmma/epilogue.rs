@@ -18,6 +18,8 @@ pub(super) struct Out<'a> {
     /// Its rows: by value, what is read through the reference is read again for every panel.
     rows: u32,
     map: MapAddress,
+    /// Of panels that are narrower than others.
+    narrow_map: MapAddress,
     place: GatherPlace,
     /// Where the panels lie on their way out.
     panels: u32,
@@ -40,6 +42,7 @@ impl<'a> Out<'a> {
             class,
             rows: class.gemm_m,
             map: at.out_map(place.class),
+            narrow_map: at.narrow_out_map(),
             place,
             panels,
             warp_row,
@@ -140,6 +143,7 @@ fn buffer<P: Product<R, S>, const R: usize, const S: usize, const I: usize>(out:
 unsafe fn wait_for_buffer<P: Product<R, S>, const R: usize, const S: usize>(out: &Out<'_>) {
     if out.leader {
         match P::TILE.out_panels {
+            1 => tma::wait_group_read::<0>(),
             2 => tma::wait_group_read::<1>(),
             3 => tma::wait_group_read::<2>(),
             _ => tma::wait_group_read::<3>(),
@@ -163,11 +167,12 @@ unsafe fn plain_panels<P: Product<R, S>, E: Half, const R: usize, const S: usize
     own: u32,
 ) {
     let n_panels = const { together(P::TILE) };
-    const { assert!((R / 32).is_multiple_of(together(P::TILE))) };
+    const { assert!(R.div_ceil(32).is_multiple_of(together(P::TILE))) };
     let leads = warp::elect();
     if leads {
         // The copies that read these buffers were queued as many groups ago as there are groups of buffers.
         match P::TILE.out_panels as usize / n_panels {
+            1 => tma::wait_group_read::<0>(),
             2 => tma::wait_group_read::<1>(),
             _ => tma::wait_group_read::<2>(),
         }
@@ -178,8 +183,10 @@ unsafe fn plain_panels<P: Product<R, S>, E: Half, const R: usize, const S: usize
         let buffer = buffer::<P, R, S, I>(out, n);
         plain_chunk::<E, R>(d, out, buffer, n, 0);
         plain_chunk::<E, R>(d, out, buffer, n, 1);
-        plain_chunk::<E, R>(d, out, buffer, n, 2);
-        plain_chunk::<E, R>(d, out, buffer, n, 3);
+        if columns::<R>(n) > 32 {
+            plain_chunk::<E, R>(d, out, buffer, n, 2);
+            plain_chunk::<E, R>(d, out, buffer, n, 3);
+        }
         n += 1;
     }
     fence_proxy_async_shared();
@@ -190,7 +197,7 @@ unsafe fn plain_panels<P: Product<R, S>, E: Half, const R: usize, const S: usize
             while n < N + n_panels {
                 let col = out.place.n + n as u32 * PANEL;
                 if col < p.gemm_n && own >> n & 1 != 0 {
-                    store(p, out, first_row, buffer::<P, R, S, I>(out, n), col);
+                    store(p, out, first_row, buffer::<P, R, S, I>(out, n), (col, columns::<R>(n)));
                 }
                 n += 1;
             }
@@ -227,11 +234,13 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
         sync_named(out.barrier, WARPGROUP);
         chunk::<E, R, N, 0>(p, d, out, first_row, buffer, col, follows, &added);
         chunk::<E, R, N, 1>(p, d, out, first_row, buffer, col, follows, &added);
-        chunk::<E, R, N, 2>(p, d, out, first_row, buffer, col, follows, &added);
-        chunk::<E, R, N, 3>(p, d, out, first_row, buffer, col, follows, &added);
+        if columns::<R>(N) > 32 {
+            chunk::<E, R, N, 2>(p, d, out, first_row, buffer, col, follows, &added);
+            chunk::<E, R, N, 3>(p, d, out, first_row, buffer, col, follows, &added);
+        }
         if p.out_access == access::PLANES {
             sync_named(out.barrier, WARPGROUP);
-            store_planes(p, out, first_row, buffer, col);
+            store_planes(p, out, first_row, buffer, (col, columns::<R>(N)));
         } else if P::TILE.writes_rows() && p.out_access == access::ROWS {
             warp::sync_warp();
             store_rows(p, out, first_row, buffer, col);
@@ -239,7 +248,7 @@ unsafe fn panel<P: Product<R, S>, E: Half, const R: usize, const S: usize, const
             fence_proxy_async_shared();
             warp::sync_warp();
             if out.leader && first_row + out.warp_row < out.class.gemm_m {
-                store(p, out, first_row, buffer, col);
+                store(p, out, first_row, buffer, (col, columns::<R>(N)));
             }
         }
     }
@@ -274,24 +283,41 @@ fn residual_row(p: &ConvGatherParams, out: &Out<'_>, row: u32) -> u64 {
     p.epilogue.z + (offset + i64::from(out.place.group * p.gemm_n)) as u64 * 2
 }
 
-/// Queues the store of this warp's rows of a panel.
+/// Columns of panel `n` of those that threads with `R` sums of a row of instructions hold.
+const fn columns<const R: usize>(n: usize) -> u32 {
+    let behind = 2 * R as u32 - n as u32 * PANEL;
+    if behind < PANEL { behind } else { PANEL }
+}
+
+/// Where chunk `chunk` of 16 bytes of this thread's row lies in a panel of so many columns, in the swizzle of its width. The
+/// rows of a warp begin where they do in a panel of full width: what another one has on its way out stays.
+#[inline(always)]
+fn chunk_address(out: &Out<'_>, buffer: u32, columns: u32, chunk: u32) -> u32 {
+    if columns == PANEL {
+        return buffer + out.row * 128 + (chunk ^ (out.row % 8)) * 16;
+    }
+    buffer + out.warp_row * 128 + out.row % OUT_ROWS * (2 * columns) + (chunk ^ (out.row / 2 % 4)) * 16
+}
+
+/// Queues the store of this warp's rows of a panel, told by its first column and its width.
 ///
 /// # Safety
 /// As [`subtile`]; one thread.
 #[inline(always)]
-unsafe fn store(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buffer: u32, col: u32) {
+unsafe fn store(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buffer: u32, (col, columns): (u32, u32)) {
     let c = (out.place.group * p.gemm_n + col) as i32;
     let row = first_row + out.warp_row;
     let from = buffer + out.warp_row * 128;
+    let map = if columns == PANEL { out.map } else { out.narrow_map };
     if p.out_access == access::LINEAR {
-        tma::store_2d(out.map, from, [c, row as i32]);
+        tma::store_2d(map, from, [c, row as i32]);
         return;
     }
     let (n, [d, h, w]) = position(row, out.class.extents);
     if p.out_access == access::IM2COL_2D {
-        tma::store_im2col_4d(out.map, from, [c, w as i32, h as i32, n as i32]);
+        tma::store_im2col_4d(map, from, [c, w as i32, h as i32, n as i32]);
     } else {
-        tma::store_im2col_5d(out.map, from, [c, w as i32, h as i32, d as i32, n as i32]);
+        tma::store_im2col_5d(map, from, [c, w as i32, h as i32, d as i32, n as i32]);
     }
 }
 
@@ -300,7 +326,7 @@ unsafe fn store(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buffer: u32
 /// # Safety
 /// As [`subtile`].
 #[inline(always)]
-unsafe fn store_planes(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buffer: u32, col: u32) {
+unsafe fn store_planes(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buffer: u32, (col, columns): (u32, u32)) {
     let thread = schedule::opaque(thread_idx_x() % WARPGROUP);
     // A power of two, as `store_bytes` is: threads for a channel's 64 positions.
     let threads = 128 / (p.store_bytes | u32::from(p.store_bytes == 0));
@@ -312,7 +338,7 @@ unsafe fn store_planes(p: &ConvGatherParams, out: &Out<'_>, first_row: u32, buff
     }
     let mut channel = thread >> shift;
     let step = WARPGROUP >> shift;
-    let n_channels = if p.gemm_n - col < PANEL { p.gemm_n - col } else { PANEL };
+    let n_channels = if p.gemm_n - col < columns { p.gemm_n - col } else { columns };
     let mut to = first + (i64::from(col + channel) * p.channel_stride) as u64 * 2;
     while channel < n_channels {
         let from = buffer + channel * 128 + ((byte / 16) ^ (channel % 8)) * 16 + byte % 16;
@@ -378,8 +404,8 @@ unsafe fn plain_chunk<E: Half, const R: usize>(d: &[f32; R], out: &Out<'_>, buff
         let at = 8 * (4 * n + j) + 2 * i;
         E::pack(*d.get_unchecked(at), *d.get_unchecked(at + 1))
     };
-    let chunk = (2 * j as u32 + out.half) ^ (out.row % 8);
-    ldmatrix::store_x4(buffer + out.row * 128 + chunk * 16, [pair(0), pair(1), pair(2), pair(3)]);
+    let to = chunk_address(out, buffer, columns::<R>(n), 2 * j as u32 + out.half);
+    ldmatrix::store_x4(to, [pair(0), pair(1), pair(2), pair(3)]);
 }
 
 /// Brings [`scaled`] sums, blended with the prior values, to their place in a panel.
@@ -423,8 +449,7 @@ unsafe fn chunk<E: Half, const R: usize, const N: usize, const J: usize>(
         let chunk = (thread / 32 * 2 + thread / 8 % 2) ^ (row % 8);
         ldmatrix::store_x4_transposed(buffer + row * 128 + chunk * 16, packed);
     } else {
-        let chunk = (2 * J as u32 + out.half) ^ (out.row % 8);
-        ldmatrix::store_x4(buffer + out.row * 128 + chunk * 16, packed);
+        ldmatrix::store_x4(chunk_address(out, buffer, columns::<R>(N), 2 * J as u32 + out.half), packed);
     }
 }
 

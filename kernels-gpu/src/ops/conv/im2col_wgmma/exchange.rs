@@ -5,6 +5,7 @@
 //! All workers of a tile must be at work at once.
 
 use super::parts::{HOLDERS, Parts, quad_of};
+use super::slots::{Slots, consumers_meet};
 use crate::math::vector;
 use cuda_std::{memory, warp};
 use kernel_abi::ops::conv::im2col_wgmma::SUM_RUN;
@@ -15,8 +16,8 @@ pub(super) const RUN: usize = SUM_RUN as usize;
 /// A run of a thread's quads.
 pub(super) type Run = [[f32; 4]; RUN];
 
-/// Parts whose quads a thread has under way at once.
-const AHEAD: usize = 4;
+/// What is on its way of other parts: eight runs at once.
+pub(super) type RunSlots = Slots<RUN, 8>;
 
 /// What goes from worker to worker of one tile, as a warp sees it: parts with a flag for each run.
 pub(super) struct Exchange {
@@ -44,6 +45,8 @@ impl Exchange {
         }
         if R > 64 {
             self.leave_run::<R, 4>(d);
+        }
+        if R > 80 {
             self.leave_run::<R, 5>(d);
         }
         if R > 96 {
@@ -70,40 +73,86 @@ impl Exchange {
         });
     }
 
-    /// The sums of run `run` of all parts, in their order.
+    /// Waits for what the others have left of this worker's runs, and sends the first of it on its way.
+    ///
+    /// # Safety
+    /// As [`Exchange::leave`], behind it, and as [`consumers_meet`], with all workers of the tile at work and a tile that
+    /// [`RunSlots`] fit.
+    #[inline(always)]
+    pub(super) unsafe fn begin(&self) -> Arriving<'_> {
+        let mut runs = self.own;
+        while runs != 0 {
+            self.parts.wait((0, self.n_parts), self.number, runs.trailing_zeros());
+            runs &= runs - 1;
+        }
+        consumers_meet();
+        let number = u32::from(self.number == 0);
+        let mut arriving = Arriving { of: self, runs: self.own, number, slots: Slots::new(&self.parts) };
+        let mut i = 0;
+        while i < RunSlots::AHEAD {
+            arriving.send();
+            i += 1;
+        }
+        arriving
+    }
+}
+
+/// What the others have left of a worker's runs on its way to it: run by run, of each all other parts in their order.
+pub(super) struct Arriving<'a> {
+    of: &'a Exchange,
+    /// The runs of which some is not on its way yet, and the next part of the first of them.
+    runs: u32,
+    number: u32,
+    slots: RunSlots,
+}
+
+impl Arriving<'_> {
+    /// The sums of the next run, which is `run`, of all parts in their order.
     ///
     /// One copy of the code for all runs: what is fetched of it for the first time takes as long as a part.
     ///
     /// # Safety
-    /// As [`Exchange::leave`], behind it, and with all workers of the tile at work; of a run that is this worker's, once.
+    /// As [`Exchange::begin`]; of each run that is this worker's, once.
     #[inline(always)]
-    pub(super) unsafe fn sums<const R: usize>(&self, d: &[f32; R], run: u32) -> Run {
+    pub(super) unsafe fn sums<const R: usize>(&mut self, d: &[f32; R], run: u32) -> Run {
         let own = one_of::<R>(d, run);
-        self.parts.wait((0, self.n_parts), self.number, run);
         let mut sums = [[0.0f32; 4]; RUN];
         let mut number = 0;
-        while number < self.n_parts {
-            let mut some = [[[0u32; 4]; RUN]; AHEAD];
-            vector::for_each!(N < AHEAD, {
-                let n = number + N as u32;
-                if n < self.n_parts && n != self.number {
-                    let from = self.parts.quad(n, run * SUM_RUN);
-                    vector::for_each!(Q < RUN, {
-                        some[N][Q] = memory::load_x4(from.add(Q * HOLDERS as usize) as *const u32);
-                    });
-                }
+        while number < self.of.n_parts {
+            let part = if number == self.of.number { own } else { self.take() };
+            vector::for_each!(Q < RUN, {
+                let ([a, b, c, d], sum) = (part[Q], sums[Q]);
+                sums[Q] = [sum[0] + a, sum[1] + b, sum[2] + c, sum[3] + d];
             });
-            vector::for_each!(N < AHEAD, {
-                let is_own = number + N as u32 == self.number;
-                vector::for_each!(Q < RUN, {
-                    // Behind the last part there are zeros.
-                    let [a, b, c, d] = if is_own { own[Q] } else { some[N][Q].map(f32::from_bits) };
-                    sums[Q] = [sums[Q][0] + a, sums[Q][1] + b, sums[Q][2] + c, sums[Q][3] + d];
-                });
-            });
-            number += AHEAD as u32;
+            number += 1;
         }
         sums
+    }
+
+    /// Sends the next run of a part on its way, if there is one.
+    ///
+    /// # Safety
+    /// As [`Exchange::begin`].
+    #[inline(always)]
+    unsafe fn send(&mut self) {
+        let there = self.runs != 0;
+        self.slots.send(there.then(|| self.of.parts.quad(self.number, self.runs.trailing_zeros() * SUM_RUN)));
+        let other = |number: u32| number + u32::from(number == self.of.number);
+        self.number = other(self.number + 1);
+        if self.number >= self.of.n_parts {
+            (self.runs, self.number) = (self.runs & self.runs.wrapping_sub(1), other(0));
+        }
+    }
+
+    /// Takes what was sent first, and sends more.
+    ///
+    /// # Safety
+    /// As [`Exchange::begin`].
+    #[inline(always)]
+    unsafe fn take(&mut self) -> Run {
+        let run = self.slots.take();
+        self.send();
+        run
     }
 }
 

@@ -4,9 +4,9 @@
 //!
 //! dw is written in rows by 16 bytes (see [`filter_rows`](super::filter_rows)).
 
-use super::exchange::{Exchange, RUN};
+use super::exchange::{Exchange, RUN, RunSlots};
 use super::filter_rows::FilterRows;
-use super::left_sums::{Arriving, QUADS, group_of, has_room, leave};
+use super::left_sums::{Arriving, GroupSlots, QUADS, group_of, leave};
 use super::parts::Parts;
 use super::wgrad::{Form, rank};
 use super::{Half, Product, WARPGROUP};
@@ -34,7 +34,7 @@ impl Form for ConvWgradFixupParams {
         part: WgradPart,
         consumer: u32,
     ) {
-        const { assert!(has_room(P::TILE)) };
+        const { assert!(GroupSlots::fit(P::TILE) && RunSlots::fit(P::TILE)) };
         if self.all_add != 0 {
             share::<P, E, R>(self, &d[0], part, consumer);
             return;
@@ -90,12 +90,13 @@ unsafe fn share<P: Product<R, 1>, E: Half, const R: usize>(
         own: warp::uniform_register(p.own_runs(tile, place.warp, part.number) & runs),
     };
     exchange.leave(held);
+    let mut arriving = exchange.begin();
     let rows = place.rows(&p.wgrad, tile, part);
     let mut own = exchange.own;
     while own != 0 {
         let run = own.trailing_zeros();
         let (tap, first_c) = p.wgrad.linear_tap_and_channel(place.panel + run / RUNS_OF_PANEL, PANEL);
-        let [a, b, c, d] = exchange.sums(held, run);
+        let [a, b, c, d] = arriving.sums(held, run);
         rows.write::<E, { RUN / 2 }>(tap, first_c + run % RUNS_OF_PANEL * (PANEL / RUNS_OF_PANEL), [[a, b], [c, d]]);
         own &= own - 1;
     }

@@ -11,7 +11,7 @@ use super::{
 use core::mem::offset_of;
 use cuda_std::barrier::{arrive_named, sync_named};
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
-use cuda_std::tma::{self, EVICT_LAST, EVICT_NORMAL, MapAddress};
+use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
 use cuda_std::{cluster, mbarrier, schedule, warp};
 use kernel_abi::division::div_rem;
@@ -41,6 +41,12 @@ impl Address {
     #[inline(always)]
     pub(super) fn out_map(self, class: u32) -> MapAddress {
         MapAddress(self.0 + offset_of!(ConvGatherParams, out_maps) as u64 + 128 * u64::from(class))
+    }
+
+    /// The map of the written tensor for panels narrower than others, of kernels whose launches have one class.
+    #[inline(always)]
+    pub(super) fn narrow_out_map(self) -> MapAddress {
+        self.out_map(1)
     }
 
     /// The filter's map.
@@ -339,7 +345,7 @@ unsafe fn load_positions<F: Form, P: Product<R, S>, const R: usize, const S: usi
     mut ring: Ring,
 ) {
     let (p, tile) = (form.params(), P::TILE);
-    let policy = if p.keep != 0 { EVICT_LAST } else { EVICT_NORMAL };
+    let policy = tma::policy_of(p.keep != 0);
     let mut left = form.work(tile);
     while form.is_left(&left) {
         let (place, class, panels) = form.next(&mut left, at, tile);
@@ -418,7 +424,8 @@ unsafe fn load_filter<F: Form, P: Product<R, S>, const R: usize, const S: usize>
             let leads = warp::elect();
             let bar = ring.full();
             if leads {
-                mbarrier::arrive_expect_bytes(bar, tile.b_bytes());
+                let bytes = if P::B_IS_MN_MAJOR { tile.b_room() } else { tile.b_bytes() };
+                mbarrier::arrive_expect_bytes(bar, bytes);
             }
             let load = |to: u32, at: [i32; 3]| {
                 if tile.cluster > 1 {
@@ -430,9 +437,10 @@ unsafe fn load_filter<F: Form, P: Product<R, S>, const R: usize, const S: usize>
             let mut k = 0;
             while k < tile.k_panels() {
                 if leads && P::B_IS_MN_MAJOR {
+                    let n_panels = tile.n_panels() / tile.cluster;
                     let mut i = 0;
-                    while i < tile.b_part() / PANEL {
-                        let number = part * (tile.b_part() / PANEL) + i;
+                    while i < n_panels {
+                        let number = part * n_panels + i;
                         // A panel of columns holds all 64 rows of the sum.
                         let to = ring.b() + number * PANEL_BYTES + k * (tile.panel_k * 128);
                         load(to, [(col + i * PANEL) as i32, panel.linear_tap, (first_k + panel.channel) as i32]);

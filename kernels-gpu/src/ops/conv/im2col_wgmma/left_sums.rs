@@ -4,32 +4,19 @@
 //! A worker comes to its first part of a tile last, and the others of that tile are the first that their
 //! workers compute: mostly they have long been there.
 //!
-//! What takes time is the way, not what goes. So a warp asks for all flags at once, a lane each; and every thread has many
-//! quads under way, to where the stages were, which nobody needs any more. Each thread copies what it reads itself.
+//! What takes time is the way, not what goes. So a warp asks for all flags at once, a lane each, and every thread has many
+//! quads under way (see [`slots`](super::slots)).
 
-use super::Ring;
-use super::parts::{HOLDERS, Parts, QUAD_BYTES, quad_of};
+use super::parts::{HOLDERS, Parts, quad_of};
+use super::slots::{Slots, consumers_meet};
 use crate::math::vector;
-use cuda_std::barrier::sync_named;
-use cuda_std::{cp_async, memory, shared, warp};
-use kernel_abi::ops::conv::im2col_wgmma::ConvTile;
+use cuda_std::{memory, warp};
 
 /// Quads that a thread leaves, and loads, at once: a group, those of a panel of columns.
 pub(super) const QUADS: usize = 8;
 
-/// Bytes of a group of all threads.
-const GROUP_BYTES: u32 = QUADS as u32 * HOLDERS * QUAD_BYTES;
-
-/// How many of these are on their way.
-const AHEAD: u32 = 5;
-
-/// The barrier of the consumers. Those before it are of the way out of `fprop` and `dgrad`.
-const CONSUMERS_MEET: u32 = 5;
-
-/// Whether a tile's stages have room for what is on its way.
-pub(super) const fn has_room(tile: ConvTile) -> bool {
-    AHEAD * GROUP_BYTES <= tile.stages * tile.stage_bytes()
-}
+/// What is on its way of other parts: five groups at once.
+pub(super) type GroupSlots = Slots<QUADS, 5>;
 
 /// Leaves the first groups of part `number`'s sums, and tells that they are there.
 ///
@@ -76,29 +63,23 @@ pub(super) struct Arriving {
     group: usize,
     number: u32,
     groups: usize,
-    /// Where a thread's quads of the first group lie, and which groups' places are next to write and to read.
-    room: u32,
-    next: u32,
-    first: u32,
+    slots: GroupSlots,
 }
 
 impl Arriving {
-    /// Waits for the others, and begins with the first.
+    /// Waits for the others, and begins with the first. Where there are none, nobody waits.
     ///
     /// # Safety
-    /// As [`leave`], all threads of both consumers, with a tile that [`has_room`]; it is the last part of all that its
-    /// block computes, unless there are no others.
+    /// As [`leave`], and, unless there are no others, as [`consumers_meet`], of a tile that [`GroupSlots`] fit.
     #[inline(always)]
     pub(super) unsafe fn begin(from: Parts, others: (u32, u32), groups: usize) -> Self {
-        let room = Ring::new(from.tile).base + (from.warp * 32 + from.lane) * QUAD_BYTES;
-        let mut arriving = Arriving { from, others, group: 0, number: others.0, groups, room, next: 0, first: 0 };
+        let mut arriving = Arriving { from, others, group: 0, number: others.0, groups, slots: Slots::new(&from) };
         if others.0 < others.1 {
             // Part 0 is not among them.
             from.wait(others, 0, 0);
-            // Neither consumer reads stages any more.
-            sync_named(CONSUMERS_MEET, HOLDERS);
+            consumers_meet();
             let mut i = 0;
-            while i < AHEAD {
+            while i < GroupSlots::AHEAD {
                 arriving.send();
                 i += 1;
             }
@@ -129,20 +110,12 @@ impl Arriving {
     /// As [`Arriving::begin`].
     #[inline(always)]
     unsafe fn send(&mut self) {
-        if self.group < self.groups {
-            let from = self.from.quad(self.number, (QUADS * self.group) as u32);
-            let to = self.room + self.next * GROUP_BYTES;
-            vector::for_each!(Q < QUADS, {
-                let at = from.add(Q * HOLDERS as usize);
-                cp_async::copy_x4(to + Q as u32 * HOLDERS * QUAD_BYTES, at as *const u8, QUAD_BYTES);
-            });
-            self.number += 1;
-            if self.number == self.others.1 {
-                (self.group, self.number) = (self.group + 1, self.others.0);
-            }
+        let there = self.group < self.groups;
+        self.slots.send(there.then(|| self.from.quad(self.number, (QUADS * self.group) as u32)));
+        self.number += 1;
+        if self.number == self.others.1 {
+            (self.group, self.number) = (self.group + 1, self.others.0);
         }
-        self.next = (self.next + 1) % AHEAD;
-        cp_async::commit_group();
     }
 
     /// Takes the group that was sent first, and sends another one.
@@ -151,14 +124,7 @@ impl Arriving {
     /// As [`Arriving::begin`].
     #[inline(always)]
     unsafe fn take(&mut self) -> [[f32; 4]; QUADS] {
-        cp_async::wait_group::<{ AHEAD - 1 }>();
-        let from = self.room + self.first * GROUP_BYTES;
-        let mut quads = [[0.0; 4]; QUADS];
-        vector::for_each!(Q < QUADS, {
-            let at = from + Q as u32 * HOLDERS * QUAD_BYTES;
-            quads[Q] = shared::load_x4(at).map(f32::from_bits);
-        });
-        self.first = (self.first + 1) % AHEAD;
+        let quads = self.slots.take();
         self.send();
         quads
     }

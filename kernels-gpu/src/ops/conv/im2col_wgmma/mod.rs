@@ -18,6 +18,7 @@ pub(super) mod gather;
 mod left_sums;
 mod parts;
 mod quads;
+mod slots;
 mod stream_k;
 pub(super) mod sum;
 mod wgrad;

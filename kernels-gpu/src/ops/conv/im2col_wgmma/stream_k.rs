@@ -3,9 +3,9 @@
 //! Osama et al., "Stream-K", PPoPP 2023; see [`left_sums`](super::left_sums)); or, where every tile has as many parts, each
 //! worker of a tile adds up and writes some panels of it (see [`exchange`](super::exchange)).
 
-use super::exchange::{Exchange, put};
+use super::exchange::{Exchange, RunSlots, put};
 use super::gather::{Address, Form, Panels, rank};
-use super::left_sums::{Arriving, QUADS, group_of, has_room, leave};
+use super::left_sums::{Arriving, GroupSlots, QUADS, group_of, leave};
 use super::parts::Parts;
 use super::{Product, WARPGROUP};
 use crate::math::vector;
@@ -68,8 +68,8 @@ impl Form for ConvStreamKParams {
         panels: Panels,
         consumer: u32,
     ) -> u32 {
-        const { assert!(S == 1 && !P::TILE.in_turns && has_room(P::TILE)) };
-        if self.parts > 0 {
+        const { assert!(S == 1 && !P::TILE.in_turns && GroupSlots::fit(P::TILE) && RunSlots::fit(P::TILE)) };
+        if const { P::TILE.narrow_columns().is_some() } || self.parts > 0 {
             return share::<P, R, S>(self, d.get_unchecked_mut(0), place, panels, consumer);
         }
         // Opaque, so that no address is computed ahead of the products, which have all registers.
@@ -121,20 +121,21 @@ unsafe fn share<P: Product<R, S>, const R: usize, const S: usize>(
     let warp = warp::uniform(consumer * (WARPGROUP / 32) + thread / 32);
     let number = p.part_of(schedule::opaque(worker(tile)));
     let left = (p.gather.gemm_n - place.n).div_ceil(PANEL);
-    let there = (1 << if left < tile.gemm_n / PANEL { left } else { tile.gemm_n / PANEL }) - 1;
+    let there = (1 << if left < tile.n_panels() { left } else { tile.n_panels() }) - 1;
     let own = warp::uniform_register(p.own_panels(tile, consumer, number) & there);
     let exchange = Exchange {
         parts: parts_of(p, tile, (panels.tile, p.gather.n_tiles), tile.sum_runs(), (warp, thread % 32)),
         n_parts: p.parts,
         number,
-        runs: runs_of(warp::uniform_register(there)),
-        own: runs_of(own),
+        runs: runs_of(tile, warp::uniform_register(there)),
+        own: runs_of(tile, own),
     };
     exchange.leave(d);
+    let mut arriving = exchange.begin();
     let mut left = exchange.own;
     while left != 0 {
         let run = left.trailing_zeros();
-        let sums = exchange.sums(d, run);
+        let sums = arriving.sums(d, run);
         put(d, run, &sums);
         left &= left - 1;
     }
@@ -154,13 +155,13 @@ fn parts_of(
     Parts { partials, flags, tag, tile, warp_flags, first, step, warp, lane }.of_block(rank(tile))
 }
 
-/// The runs of some panels, two of each.
+/// The runs of some panels, two of each but of a narrow one.
 #[inline(always)]
-const fn runs_of(panels: u32) -> u32 {
+const fn runs_of(tile: ConvTile, panels: u32) -> u32 {
     const { assert!(PANEL == 2 * 8 * SUM_RUN) };
     // Four bits, the most there are, to every other place.
     let spread = (panels & 1) | (panels & 2) << 1 | (panels & 4) << 2 | (panels & 8) << 3;
-    spread * 3
+    spread * 3 & ((1 << tile.sum_runs()) - 1)
 }
 
 /// The worker that this block's cluster is.
