@@ -77,15 +77,9 @@ impl View {
         let (tiles, panels) = self.tiles_of(&self.classes[0], tile);
         let Sharing { workers, whole_tiles, sharers, parts } = sharing;
         let (rounds, shared) = (whole_tiles / workers, tiles - whole_tiles);
-        let whole = rounds as f64;
-        if shared == 0 {
-            return ENDS_US
-                + whole * (panels as f64 * self.stage_us(tile, workers) + self.out_us(tile))
-                + bytes / MEMORY;
-        }
         let stages = (rounds * panels + (shared * panels).div_ceil(sharers)) as f64 * self.stage_us(tile, workers);
         // Every worker ends one shared tile and begins another.
-        let out = (whole + 1.0 + (shared as f64 / sharers as f64).ceil()) * self.out_us(tile);
+        let out = (rounds as f64 + 1.0 + (shared as f64 / sharers as f64).ceil()) * self.out_us(tile);
         let added = if parts > 0 {
             // A panel of each consumer's rows, of which two runs, unless there are fewer parts.
             let panels = u64::from(tile.n_panels());

@@ -143,7 +143,7 @@ impl Product {
             tile_stages: Divisor::new(tile_stages as u32),
             whole_tiles: whole_tiles as u32,
             sharers: sharers as u32,
-            evenly: Evenly::new((tiles * tile_stages) as u32, among.max(1) as u32),
+            evenly: Evenly::new((tiles * tile_stages) as u32, among as u32),
             parts: parts as u32,
             flags_at: sharing.partials_bytes(tile),
             tag: tag(),

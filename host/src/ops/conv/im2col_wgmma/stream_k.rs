@@ -24,9 +24,6 @@ struct Row {
     equal: &'static str,
     /// Its name where only the tiles of the last round are shared.
     last: &'static str,
-    /// Its name where none is shared: both consumers compute the one tile of their block, where those of `im2col_wgmma`
-    /// would take turns that never come.
-    whole: &'static str,
     pass: &'static str,
     dtype: DType,
     tile: ConvTile,
@@ -38,7 +35,6 @@ macro_rules! rows {
             symbol: stringify!($symbol),
             equal: concat!(stringify!($symbol), "+equal"),
             last: concat!(stringify!($symbol), "+last"),
-            whole: concat!(stringify!($symbol), "+whole"),
             pass: stringify!($pass),
             dtype: kernel_abi::dtype_of!($dtype),
             tile: kernel_abi::ops::conv::im2col_wgmma::$tile,
@@ -47,14 +43,10 @@ macro_rules! rows {
 }
 
 impl Row {
-    /// Its names. Of tiles with a narrow panel all workers add, which they do of equal parts. Of wide ones the same kernel
-    /// without sharing is one of `im2col_wgmma`.
+    /// Its names. Of tiles with a narrow panel all workers add, which they do of equal parts.
     fn names(&self) -> Vec<&'static str> {
-        match self.tile.gemm_n {
-            _ if self.tile.narrow_columns().is_some() => vec![self.equal],
-            128 => vec![self.symbol, self.equal, self.last, self.whole],
-            _ => vec![self.symbol, self.equal, self.last],
-        }
+        let all = self.tile.narrow_columns().is_none();
+        if all { vec![self.symbol, self.equal, self.last] } else { vec![self.equal] }
     }
 }
 
@@ -101,11 +93,8 @@ pub(super) struct Sharing {
 impl Sharing {
     /// Places for parts that sharers leave, one of each block, and flags of each: all, or all but the first.
     fn slots(&self, tile: ConvTile) -> (u64, u32) {
-        let (of_clusters, flags) = if self.parts > 0 {
-            (self.sharers, tile.all_runs())
-        } else {
-            (self.sharers.saturating_sub(1), FIXUP_FLAGS)
-        };
+        let (of_clusters, flags) =
+            if self.parts > 0 { (self.sharers, tile.all_runs()) } else { (self.sharers - 1, FIXUP_FLAGS) };
         (of_clusters * u64::from(tile.cluster), flags)
     }
 
@@ -220,14 +209,6 @@ impl View {
                 false => Ok(Sharing { workers: most, whole_tiles: 0, sharers: most, parts: 0 }),
             };
         }
-        if name == row.whole {
-            return match tiles <= most && stages >= STAGES {
-                true => Ok(Sharing { workers: tiles, whole_tiles: tiles, sharers: 0, parts: 0 }),
-                false => Err(Refusal::new(format!(
-                    "has one round of up to {most} tiles of {STAGES} stages or more, given {tiles} tiles of {stages}"
-                ))),
-            };
-        }
         if name == row.last {
             let (whole_tiles, rest) = (tiles - tiles % most, tiles % most);
             if whole_tiles == 0 || rest == 0 || rest * stages < least {
@@ -340,22 +321,9 @@ mod tests {
     }
 
     #[test]
-    fn tiles_of_one_round_may_be_whole() {
-        let names = configs("conv:fprop pad=1x1x1 x=2x512x16x16x16:bf16:nhwc w=256x512x3x3x3:bf16:nhwc").unwrap();
-        let whole: Vec<_> = names.into_iter().filter(|name| name.ends_with("+whole")).collect();
-        let both =
-            ["convstreamk_fprop_wgmma_bf16_128x128_c2_sm90+whole", "convstreamk_fprop_wgmma_bf16_128x128_sm90+whole"];
-        assert_eq!(whole, both);
-        let problem: ConvProblem = "conv:fprop x=132x64x8x16:bf16:nhwc w=128x64x2x2:bf16:nhwc".parse().unwrap();
-        assert_eq!(StreamK.workspace_bytes(&problem, Config(both[1])), 0);
-        let two = configs("conv:fprop pad=1x1 x=265x64x8x8:bf16:nhwc w=128x64x3x3:bf16:nhwc").unwrap();
-        assert!(two.iter().all(|name| !name.ends_with("+whole")), "{two:?}");
-    }
-
-    #[test]
     fn refusals_name_the_numbers() {
         let short = configs("conv:fprop x=1x64x7x7:bf16:nhwc w=128x64x1x1:bf16:nhwc").unwrap_err();
-        assert!(short.contains("one round of up to 132 tiles of 4 stages or more, given 1 tiles of 1"), "{short}");
+        assert!(short.contains("given 1 tiles of 1"), "{short}");
         let many = configs("conv:fprop x=256x64x56x56:bf16:nhwc w=256x64x1x1:bf16:nhwc").unwrap_err();
         assert!(many.contains("tiles, given 6272"), "{many}");
         let strided =
@@ -417,11 +385,10 @@ mod tests {
             (160, 108, 132, 132, 112),
             (160, 108, 132, 132, 132),
             (7, 9, 3, 6, 3),
-            (7, 9, 7, 7, 0),
             (8, 5, 3, 6, 2),
         ] {
             let tile_stages = Divisor::new(stages);
-            let evenly = Evenly::new((tiles - whole_tiles) * stages, sharers.max(1));
+            let evenly = Evenly::new((tiles - whole_tiles) * stages, sharers);
             let p = params(gather, (tile_stages, whole_tiles, sharers), evenly, 0);
             let (mut left, mut done) = (HashMap::new(), vec![0; tiles as usize]);
             for block in 0..workers {
