@@ -4,13 +4,28 @@ use super::element::{Accumulator, Element};
 use core::mem::transmute_copy;
 use cuda_std::memory::X4;
 
-/// Writes a body out for every number below another, 16 at most: loops that the compiler does not unroll would index
-/// arrays in local memory.
+/// Writes a body out for every number below a constant, 16 at most: loops that the compiler does not unroll would index
+/// arrays in local memory. What is not below it is left out before there are instructions: a body in another's would be
+/// there 256 times, of which the optimizer finds out one by one that nobody comes there. `dynamic` is for what is a constant
+/// only where it is inlined.
 macro_rules! for_each {
-    ($i:ident < $n:ident, $body:block) => {
+    ($i:ident < $n:expr, $body:block) => {
         $crate::math::vector::for_each!(@ $i, $n, $body, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
     };
-    (@ $i:ident, $n:ident, $body:block, $($number:literal),*) => { $(
+    (@ $i:ident, $n:expr, $body:block, $($number:literal),*) => { $(
+        // Said of what is left out.
+        #[allow(unconditional_panic, arithmetic_overflow)]
+        if const { $n > $number } {
+            const $i: usize = $number;
+            $body
+        }
+    )* };
+    (dynamic $i:ident < $n:ident, $body:block) => {
+        $crate::math::vector::for_each!(
+            @dynamic $i, $n, $body, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+        )
+    };
+    (@dynamic $i:ident, $n:ident, $body:block, $($number:literal),*) => { $(
         if $n > $number {
             const $i: usize = $number;
             $body

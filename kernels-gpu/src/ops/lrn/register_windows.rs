@@ -33,8 +33,8 @@ fn power<T: Element>(p: &LrnWindowsParams, s: f32) -> f32 {
 /// s of the window that begins at `first`.
 #[inline(always)]
 unsafe fn scale<const H: usize>(p: &LrnWindowsParams, x: &[f32; REACH], first: usize) -> f32 {
-    let (mut sum, width) = (0.0, 2 * H + 1);
-    for_each!(D < width, {
+    let mut sum = 0.0;
+    for_each!(D < 2 * H + 1, {
         let x = *x.get_unchecked(first + D);
         sum = math::fma_f32(x, x, sum);
     });
@@ -63,8 +63,7 @@ unsafe fn backward_of<T: Element, const H: usize, const E: usize>(
     first: i32,
 ) -> [f32; CHANNELS] {
     let (mut direct, mut q) = ([0.0; REACH], [0.0; REACH]);
-    let (wide, width) = (E + 2 * H, 2 * H + 1);
-    for_each!(I < wide, {
+    for_each!(I < E + 2 * H, {
         let channel = first + I as i32 - H as i32;
         // Channels that there are not have no share.
         if channel >= 0 && channel < p.channels as i32 {
@@ -77,7 +76,7 @@ unsafe fn backward_of<T: Element, const H: usize, const E: usize>(
     let mut dx = [0.0; CHANNELS];
     for_each!(I < E, {
         let mut sum = 0.0;
-        for_each!(D < width, {
+        for_each!(D < 2 * H + 1, {
             sum += *q.get_unchecked(I + D);
         });
         let part = p.factor * *x.get_unchecked(I + 2 * H) * sum;
@@ -95,8 +94,7 @@ unsafe fn neighbourhood<T: Vector, const E: usize>(
     first: i32,
 ) -> [f32; REACH] {
     let mut all = [0.0; REACH];
-    let parts = 3;
-    for_each!(J < parts, {
+    for_each!(J < 3, {
         let shift = (J as i32 - 1) * E as i32;
         let there = first + shift >= 0 && first + shift < p.channels as i32;
         let values = widened::<T, E>(&load_words::<T, E>(address, offset + i64::from(shift), there, 0));
@@ -111,8 +109,7 @@ unsafe fn neighbourhood<T: Vector, const E: usize>(
 #[inline(always)]
 unsafe fn behind(all: &[f32; REACH], skip: usize) -> [f32; REACH] {
     let mut rest = [0.0; REACH];
-    let needed = 16;
-    for_each!(I < needed, {
+    for_each!(I < 16, {
         if skip + I < REACH {
             *rest.get_unchecked_mut(I) = *all.get_unchecked(skip + I);
         }
@@ -157,7 +154,7 @@ unsafe fn columns<T: Vector, const V: usize>(
     n: usize,
 ) -> [[u32; 4]; 16] {
     let mut words = [[0u32; 4]; 16];
-    for_each!(I < n, {
+    for_each!(dynamic I < n, {
         let channel = first + I as i32;
         let there = channel >= 0 && channel < p.channels as i32;
         *words.get_unchecked_mut(I) = load_words::<T, V>(address, offset + i64::from(channel) * stride, there, 0);
@@ -169,7 +166,7 @@ unsafe fn columns<T: Vector, const V: usize>(
 #[inline(always)]
 unsafe fn column<T: Vector, const V: usize>(words: &[[u32; 4]; 16], n: usize, v: usize) -> [f32; REACH] {
     let mut values = [0.0; REACH];
-    for_each!(I < n, {
+    for_each!(dynamic I < n, {
         *values.get_unchecked_mut(I) = *widened::<T, V>(words.get_unchecked(I)).get_unchecked(v);
     });
     values

@@ -285,8 +285,8 @@ impl Below {
 /// The larger elements of some words.
 #[inline(always)]
 fn larger<T: Words, const V: usize, const IGNORE_NAN: bool>(a: [u32; 4], b: [u32; 4]) -> [u32; 4] {
-    let (mut most, words) = (a, (V * size_of::<T>()).div_ceil(4));
-    for_each!(W < words, {
+    let mut most = a;
+    for_each!(W < (V * size_of::<T>()).div_ceil(4), {
         most[W] = T::larger::<IGNORE_NAN>(a[W], b[W]);
     });
     most

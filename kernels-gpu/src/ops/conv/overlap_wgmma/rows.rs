@@ -207,9 +207,8 @@ impl Out {
         row: u32,
         columns: u32,
     ) {
-        let groups = R / 8;
         if p.alpha != 1.0 {
-            vector::for_each!(G < groups, {
+            vector::for_each!(G < R / 8, {
                 let mut i = 8 * G;
                 while i < 8 * (G + 1) {
                     *d.get_unchecked_mut(i) *= p.alpha;
@@ -219,7 +218,7 @@ impl Out {
         }
         if p.beta != 0.0 {
             let strip = Prior::new(p, self.first_k, place, row, columns);
-            vector::for_each!(G < groups, {
+            vector::for_each!(G < R / 8, {
                 let mut i = 8 * G;
                 while i < 8 * (G + 1) {
                     strip.add::<T>(p, d.get_unchecked_mut(i), i as u32);
@@ -234,7 +233,7 @@ impl Out {
         }
         sync_named(self.barrier, WARPGROUP);
         let buffer = self.base + self.next * self.bytes;
-        vector::for_each!(G < groups, {
+        vector::for_each!(G < R / 8, {
             let pair = |j: usize| T::pack(*d.get_unchecked(8 * G + j), *d.get_unchecked(8 * G + j + 1));
             let at = buffer + self.lane_at + G as u32 * (16 * POSITION_BYTES);
             ldmatrix::store_x4_transposed(at, [pair(0), pair(2), pair(4), pair(6)]);
