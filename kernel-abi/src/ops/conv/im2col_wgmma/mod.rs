@@ -215,12 +215,6 @@ impl ConvTile {
         self.gemm_n.div_ceil(PANEL)
     }
 
-    /// Columns of panel `n`.
-    pub const fn panel_columns(self, n: u32) -> u32 {
-        let behind = self.gemm_n - n * PANEL;
-        if behind < PANEL { behind } else { PANEL }
-    }
-
     /// Columns of the last panel of a tile that has wider ones too.
     pub const fn narrow_columns(self) -> Option<u32> {
         if self.gemm_n > PANEL && !self.gemm_n.is_multiple_of(PANEL) { Some(self.gemm_n % PANEL) } else { None }

@@ -17,7 +17,7 @@ pub(super) const RUN: usize = SUM_RUN as usize;
 pub(super) type Run = [[f32; 4]; RUN];
 
 /// What is on its way of other parts: eight runs at once.
-pub(super) type RunSlots = Slots<RUN, 8>;
+pub(super) type RunSlots = Slots<RUN, 7>;
 
 /// What goes from worker to worker of one tile, as a warp sees it: parts with a flag for each run.
 pub(super) struct Exchange {

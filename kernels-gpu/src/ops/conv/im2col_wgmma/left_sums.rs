@@ -16,7 +16,7 @@ use cuda_std::{memory, warp};
 pub(super) const QUADS: usize = 8;
 
 /// What is on its way of other parts: five groups at once.
-pub(super) type GroupSlots = Slots<QUADS, 5>;
+pub(super) type GroupSlots = Slots<QUADS, 4>;
 
 /// Leaves the first groups of part `number`'s sums, and tells that they are there.
 ///

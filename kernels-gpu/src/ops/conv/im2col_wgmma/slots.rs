@@ -22,8 +22,8 @@ pub(super) unsafe fn consumers_meet() {
     sync_named(CONSUMERS_MEET, HOLDERS);
 }
 
-/// A thread's places for `AHEAD` times `QUADS` quads, which are written and read in turns.
-pub(super) struct Slots<const QUADS: usize, const AHEAD: u32> {
+/// A thread's places for `QUADS` quads each, which are written and read in turns: one that is taken, and `BEHIND` more.
+pub(super) struct Slots<const QUADS: usize, const BEHIND: u32> {
     /// Where its first quad of the first slot lies.
     room: u32,
     /// The slots that are written and read next.
@@ -31,16 +31,16 @@ pub(super) struct Slots<const QUADS: usize, const AHEAD: u32> {
     first: u32,
 }
 
-impl<const QUADS: usize, const AHEAD: u32> Slots<QUADS, AHEAD> {
+impl<const QUADS: usize, const BEHIND: u32> Slots<QUADS, BEHIND> {
     /// Bytes of a slot of all threads.
     const BYTES: u32 = QUADS as u32 * HOLDERS * QUAD_BYTES;
 
     /// How many there are.
-    pub(super) const AHEAD: u32 = AHEAD;
+    pub(super) const AHEAD: u32 = BEHIND + 1;
 
     /// Whether a tile's stages have room for them.
     pub(super) const fn fit(tile: ConvTile) -> bool {
-        AHEAD * Self::BYTES <= tile.stages * tile.stage_bytes()
+        Self::AHEAD * Self::BYTES <= tile.stages * tile.stage_bytes()
     }
 
     /// Those of a tile that they [`fit`](Slots::fit).
@@ -62,7 +62,7 @@ impl<const QUADS: usize, const AHEAD: u32> Slots<QUADS, AHEAD> {
                 cp_async::copy_x4(to + Q as u32 * HOLDERS * QUAD_BYTES, at as *const u8, QUAD_BYTES);
             });
         }
-        self.next = (self.next + 1) % AHEAD;
+        self.next = (self.next + 1) % Self::AHEAD;
         // Also where nothing was sent: the wait counts groups.
         cp_async::commit_group();
     }
@@ -70,21 +70,16 @@ impl<const QUADS: usize, const AHEAD: u32> Slots<QUADS, AHEAD> {
     /// Takes what was sent first.
     ///
     /// # Safety
-    /// `AHEAD` were sent that are not taken yet.
+    /// [`Slots::AHEAD`] were sent that are not taken yet.
     #[inline(always)]
     pub(super) unsafe fn take(&mut self) -> [[f32; 4]; QUADS] {
-        const { assert!(AHEAD == 5 || AHEAD == 8) };
-        if AHEAD == 5 {
-            cp_async::wait_group::<4>();
-        } else {
-            cp_async::wait_group::<7>();
-        }
+        cp_async::wait_group::<BEHIND>();
         let from = self.room + self.first * Self::BYTES;
         let mut quads = [[0.0; 4]; QUADS];
         vector::for_each!(Q < QUADS, {
             quads[Q] = shared::load_x4(from + Q as u32 * HOLDERS * QUAD_BYTES).map(f32::from_bits);
         });
-        self.first = (self.first + 1) % AHEAD;
+        self.first = (self.first + 1) % Self::AHEAD;
         quads
     }
 }
