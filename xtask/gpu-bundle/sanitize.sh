@@ -123,6 +123,8 @@ merged_groups | conv:fprop pad=1x1 groups=4 x=2x128x12x11:bf16:nhwc w=128x32x3x3
 overlap_fprop_rows_bf16_n112_i14_sm90 | conv:fprop pad=3x3 stride=2x2 x=1x3x9x228:bf16:nhwc w=64x3x7x7:bf16:nhwc
 overlap_fprop_wgmma_bf16_n64_sm90 | conv:fprop pad=3x3 stride=2x2 x=1x3x19x29:bf16:nhwc w=64x3x7x7:bf16:nhwc
 overlap_wgrad_wgmma_bf16_7x32_sm90 | conv:wgrad pad=3x3 stride=2x2 x=1x3x19x29:bf16:nhwc dw=64x3x7x7:bf16:nhwc
+overlap_fprop_rows_bf16_n112_i14_sm90 | conv:fprop pad=3x3 stride=2x2 x=1x3x9x208:bf16 w=64x3x7x7:bf16
+overlap_wgrad_turns_bf16_7x32_sm90 | conv:wgrad pad=3x3 stride=2x2 x=1x3x19x32:bf16:nhwc dw=64x3x7x7:bf16:nhwc
 winograd | conv:fprop pad=1x1 x=2x24x12x11:f32:nhwc w=20x24x3x3:f32:nhwc
 tma_wgmma | matmul:forward a=130x200:bf16 b=200x136:bf16
 matmul64_forward_tma_wgmma_bf16f32bf16_64x64x64_s12_nn_sm90+share2+cluster2 | matmul:forward a=130x1000:bf16 b=1000x136:bf16

@@ -109,6 +109,21 @@ access! {
     load_f64, store_f64(f64, reg64) = 8, "f64";
 }
 
+/// Loads 2 bytes, zeros where `condition` is 0: `@p ld.shared.b16`.
+///
+/// # Safety
+/// Unless `condition` is 0, `at` is a shared-window address of 2 readable bytes, a multiple of 2.
+#[inline(always)]
+pub unsafe fn load_u16_if(at: u32, condition: u32) -> u16 {
+    let value: u16;
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("{{ .reg .pred p; setp.ne.b32 p, {1}, 0; mov.b16 {0}, 0; @p ld.shared.b16 {0}, [{2}]; }}",
+             out(reg16) value, in(reg32) condition, in(reg32) at, options(readonly, nostack));
+    };
+    value
+}
+
 /// Loads 8 bytes: `ld.shared.v2.b32`.
 ///
 /// # Safety

@@ -217,6 +217,13 @@ const TENSOR_CORE_SHAPES: &[&str] = &[
     "pad=3x3 stride=2x2 x=2x3x25x224:T:nhwc w=64x3x7x7:T:nhwc",
     "pad=3x3 stride=2x2 x=2x3x19x262:T:nhwc w=40x3x7x7:T:nhwc",
     "pad=3x2 stride=2x1 dil=2x1 x=2x3x30x61:T:nhwc w=72x3x7x7:T:nhwc mode=convolution",
+    // Rows of x that the copy engine brings, of all channels or channel by channel, and y's rows of a channel.
+    "pad=3x2 stride=2x1 dil=2x1 x=2x3x30x64:T:nhwc w=72x3x7x7:T:nhwc mode=convolution",
+    "pad=3x3 stride=2x2 x=2x4x19x208:T:nhwc w=64x4x7x7:T:nhwc",
+    "pad=3x3 stride=2x2 x=2x3x21x208:T w=72x3x7x7:T y=2x72x11x104:T",
+    "pad=3x3 stride=2x2 x=2x3x17x144:T w=40x3x7x7:T y=2x40x9x72:T:nhwc",
+    "pad=3x3 stride=1x1 x=1x3x9x224:T:nhwc w=16x3x7x7:T:nhwc y=1x16x9x224:T",
+    "pad=0x3x3 stride=1x1x1 x=2x1x4x9x136:T:nhwc w=16x1x2x7x7:T:nhwc",
     "pad=3x3 stride=2x2 x=2x3x41x37:T w=97x3x7x7:T:nhwc",
     "pad=1x1 stride=1x1 x=2x3x21x67:T w=12x3x3x3:T",
     "pad=1x1 stride=1x1 x=3x3x19x23:T:nhwc w=40x3x3x3:T y=3x40x19x23:T:nhwc",

@@ -216,6 +216,18 @@ macro_rules! conv_overlap_wgrad_kernels {
     };
 }
 
+/// Calls `$callback!` with one row per kernel for overlapping windows, `wgrad` whose warpgroups take positions in turns:
+/// symbol, element type, columns of a product instruction, products, each a tap along d and h.
+#[macro_export]
+macro_rules! conv_overlap_turns_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (overlap_wgrad_turns_bf16_7x32_sm90, bf16, 32, 7),
+            (overlap_wgrad_turns_f16_7x32_sm90, f16, 32, 7),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel that packs rows for `packed_rows_wgmma`: symbol.
 #[macro_export]
 macro_rules! conv_pack_rows_kernels {

@@ -43,6 +43,10 @@ pub const ENTRY_BYTES: u32 = 16;
 pub const ENTRY_ELEMS: u32 = 8;
 /// Elements of the sum of one product instruction.
 pub const STEP_ELEMS: u32 = 16;
+/// Warps that bring x.
+pub const PRODUCER_WARPS: u32 = 4 * PRODUCERS;
+/// Input rows that a warp has under way where the copy engine brings them.
+pub const STAGED_ROWS: u32 = 3;
 /// How `fprop` writes y.
 pub mod y_access {
     /// Element by element, as threads hold them: channels apart or by 2.
@@ -80,6 +84,35 @@ const ALIGN: u32 = 1024;
 /// Entries behind a buffer that rows of a product instruction without a position may read.
 pub const SLACK_ENTRIES: u32 = 64;
 
+/// How input rows come to shared memory where the copy engine brings them as they lie, each to a place of the warp that
+/// makes entries of it: of all channels, or in pieces of one channel each. Around a piece are zeros.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct StagedRows {
+    /// Bytes of a piece; 0 where threads read x themselves.
+    pub bytes: u32,
+    /// Pieces of a row.
+    pub pieces: u32,
+    /// Bytes from one piece to the next in shared memory.
+    pub pitch: u32,
+    /// Bytes of zeros before a piece.
+    pub margin: u32,
+}
+
+impl StagedRows {
+    /// Bytes of a row with the zeros around its pieces.
+    #[inline(always)]
+    pub const fn row_bytes(&self) -> u32 {
+        self.pieces * self.pitch
+    }
+
+    /// Shared memory for the rows under way of all warps, and a barrier each.
+    #[inline(always)]
+    pub const fn smem_bytes(&self) -> u32 {
+        PRODUCER_WARPS * STAGED_ROWS * (self.row_bytes() + if self.bytes > 0 { 8 } else { 0 })
+    }
+}
+
 /// A tile of output positions with the input rows that it reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -106,6 +139,8 @@ pub struct OverlapTile {
     pub steps: u32,
     /// Tiles of x in shared memory at a time.
     pub buffers: u32,
+    /// How input rows come.
+    pub staged: StagedRows,
 }
 
 impl OverlapTile {
@@ -113,6 +148,12 @@ impl OverlapTile {
     #[inline(always)]
     pub const fn depth_rows(&self) -> u32 {
         self.n_classes.divisor * self.class_rows.divisor
+    }
+
+    /// Rows of entries of a buffer.
+    #[inline(always)]
+    pub const fn rows_of_entries(&self) -> u32 {
+        self.planes * self.taps[0] * self.depth_rows()
     }
 
     /// Entries of a plane.
@@ -193,6 +234,17 @@ impl OverlapTile {
         self.n_taps() * self.window_parts() * columns * ENTRY_BYTES
     }
 
+    /// Where staged rows begin, behind the ring's barriers, which begin at `barriers_at`.
+    #[inline(always)]
+    pub const fn staged_at(&self, barriers_at: u32) -> u32 {
+        barriers_at + 16 * self.buffers
+    }
+
+    /// Dynamic shared memory of a kernel whose barriers begin there, with room for aligning its start.
+    const fn smem_bytes(&self, barriers_at: u32) -> u32 {
+        self.staged_at(barriers_at) + self.staged.smem_bytes() + ALIGN
+    }
+
     /// `fprop`: where the filter begins.
     #[inline(always)]
     pub const fn filter_at(&self) -> u32 {
@@ -214,7 +266,7 @@ impl OverlapTile {
 
     /// `fprop`: dynamic shared memory, with room for aligning its start.
     pub const fn fprop_smem_bytes(&self, columns: u32, blocks: u32, y_access: u32) -> u32 {
-        self.fprop_barriers_at(columns, blocks, y_access) + 16 * self.buffers + ALIGN
+        self.smem_bytes(self.fprop_barriers_at(columns, blocks, y_access))
     }
 
     /// `fprop` of strips: where these begin on their way out.
@@ -231,7 +283,7 @@ impl OverlapTile {
 
     /// `fprop` of strips: dynamic shared memory, with room for aligning its start.
     pub const fn rows_smem_bytes(&self, columns: u32) -> u32 {
-        self.rows_barriers_at(columns) + 16 * self.buffers + ALIGN
+        self.smem_bytes(self.rows_barriers_at(columns))
     }
 
     /// `wgrad`: positions of dy in a buffer.
@@ -260,7 +312,7 @@ impl OverlapTile {
 
     /// `wgrad`: dynamic shared memory, with room for aligning its start.
     pub const fn wgrad_smem_bytes(&self) -> u32 {
-        self.wgrad_barriers_at() + 16 * self.buffers + ALIGN
+        self.smem_bytes(self.wgrad_barriers_at())
     }
 }
 

@@ -7,8 +7,8 @@ use crate::launch::div_ceil;
 use crate::select::Refusal;
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::overlap_wgmma::{
-    ENTRY_ELEMS, MAX_SHARED_BYTES, OverlapParams, OverlapTile, PRODUCERS, ROWS_K, STEP_ELEMS, WGRAD_K, WGRAD_POSITIONS,
-    wgrad_planes, y_access,
+    ENTRY_ELEMS, MAX_SHARED_BYTES, OverlapParams, OverlapTile, PRODUCERS, ROWS_K, STEP_ELEMS, StagedRows, WGRAD_K,
+    WGRAD_POSITIONS, wgrad_planes, y_access,
 };
 
 /// The most channels of an entry.
@@ -28,8 +28,11 @@ const CYCLES_PER_US: f64 = 1600.0;
 const ENDS_US: f64 = 4.0;
 /// Cycles from one role's end of a tile to the other's begin.
 const TILE_CYCLES: f64 = 400.0;
-/// Cycles that 32 threads take to issue what an entry each asks for.
+/// Cycles that 32 threads take to issue what an entry each asks for, and what it takes of rows in shared memory.
 const ENTRY_CYCLES: f64 = 22.0;
+const STAGED_ENTRY_CYCLES: f64 = 16.0;
+/// Cycles from an empty buffer to the first row of entries, and from the last to the first product.
+const STAGED_WAIT_CYCLES: f64 = 2500.0;
 /// Cycles from a batch of loads to the next.
 const BATCH_CYCLES: f64 = 1000.0;
 /// Entries of a batch: four for each thread that loads.
@@ -52,6 +55,8 @@ pub(super) struct Windows {
     elements: i64,
     /// How `fprop` writes y.
     y_access: u32,
+    /// How whole input rows come, but for what depends on the tile, where the copy engine may bring them.
+    staged: Option<StagedRows>,
 }
 
 impl Windows {
@@ -90,6 +95,7 @@ impl Windows {
             part_entries: (MAX_C / step).max(1) as u32,
             elements: shape.filter[2].saturating_mul(packed_c as i64),
             y_access: y_access_of(problem.y()),
+            staged: staged_rows(problem),
         };
         windows.check(problem)?;
         Ok(windows)
@@ -144,8 +150,36 @@ impl Windows {
             taps: [self.filter[0] as u32, taps as u32],
             steps,
             buffers,
+            staged: StagedRows::default(),
         };
         OverlapTile { row_entries: Divisor::new(columns as u32 + tile.extra_entries()), ..tile }
+    }
+
+    /// The same, whose rows the copy engine brings where it may.
+    pub(super) fn staged_tile(&self, rows: i64, columns: i64, steps: u32, buffers: u32) -> OverlapTile {
+        let tile = self.tile(rows, columns, steps, buffers);
+        let is_whole = columns == self.output[2];
+        OverlapTile { staged: if is_whole { self.staged_of(tile.row_entries.divisor) } else { tile.staged }, ..tile }
+    }
+
+    /// How input rows come to tiles of whole output rows, which have so many entries: the copy engine brings them where
+    /// that makes them no longer than they are worth.
+    fn staged_of(&self, row_entries: u32) -> StagedRows {
+        /// Bytes of a row, with the zeros around it, at most.
+        const MOST_BYTES: i64 = 4096;
+        let Some(staged) = self.staged else { return StagedRows::default() };
+        let ConvAxis { stride, padding, .. } = self.axes[2];
+        let position_bytes = i64::from(staged.bytes) / self.image[2];
+        let line = |bytes: i64| div_ceil(bytes, 16) * 16;
+        // Positions of the last entry, in the plane that lies farther right.
+        let of_entry = (i64::from(ENTRY_ELEMS) >> self.packed_c_log2) * i64::from(self.planes);
+        let end = (i64::from(row_entries) - 1) * stride - padding + of_entry;
+        let margin = line(padding * position_bytes);
+        let pitch = margin + line(i64::from(staged.bytes) + (end - self.image[2]).max(0) * position_bytes);
+        if pitch.saturating_mul(staged.pieces.into()) > MOST_BYTES {
+            return StagedRows::default();
+        }
+        StagedRows { margin: margin as u32, pitch: pitch as u32, ..staged }
     }
 
     /// Instructions along a window.
@@ -175,6 +209,11 @@ impl Windows {
     /// Cycles to bring a tile of x.
     fn fill_cycles(&self, tile: &OverlapTile) -> f64 {
         let entries = f64::from(tile.entries());
+        if tile.staged.bytes > 0 {
+            // Where there is one buffer, each waits for the other's signal too.
+            let waits = if tile.buffers > 1 { 0.0 } else { STAGED_WAIT_CYCLES };
+            return waits + entries / 32.0 * STAGED_ENTRY_CYCLES;
+        }
         (entries / 32.0 * ENTRY_CYCLES).max((entries / BATCH_ENTRIES).ceil() * BATCH_CYCLES)
     }
 
@@ -238,7 +277,7 @@ impl Windows {
                 break;
             }
             for buffers in [3, 2] {
-                let tile = self.tile(rows, width, self.steps(), buffers);
+                let tile = self.staged_tile(rows, width, self.steps(), buffers);
                 let bytes = tile.rows_smem_bytes(columns);
                 least = least.min(bytes);
                 if bytes > MAX_SHARED_BYTES || self.n_tiles(&tile) >= 1 << 30 {
@@ -263,10 +302,15 @@ impl Windows {
         (self.taps() as u64 * u64::from(wgrad_planes(columns))).div_ceil(products.into())
     }
 
-    /// The cut for `wgrad` that takes the least time, for so many products of a block, of so many columns.
-    pub(super) fn wgrad_cut(&self, columns: u32, products: u32) -> Result<Cut, Refusal> {
-        let steps = columns * wgrad_planes(columns) / STEP_ELEMS;
-        let parts = self.tap_parts(columns, products) * (self.k as u64).div_ceil(WGRAD_K.into());
+    /// The cut for `wgrad` into tiles that `tile` makes of rows, columns and buffers that takes the least time, where so
+    /// many parts share the taps and 64 positions take a block so many cycles.
+    pub(super) fn wgrad_cut(
+        &self,
+        tap_parts: u64,
+        cycles: f64,
+        tile: impl Fn(i64, i64, u32) -> OverlapTile,
+    ) -> Result<Cut, Refusal> {
+        let parts = tap_parts * (self.k as u64).div_ceil(WGRAD_K.into());
         if parts > MULTIPROCESSORS {
             let reason = format!("computes wgrad in up to {MULTIPROCESSORS} parts of the filter, given {parts}");
             return Err(Refusal::new(reason));
@@ -278,7 +322,7 @@ impl Windows {
                 continue;
             }
             for buffers in [2, 1] {
-                let tile = self.tile(rows, width, steps, buffers);
+                let tile = tile(rows, width, buffers);
                 if tile.row_entries.divisor > MAX_BOX || self.n_tiles(&tile) >= 1 << 30 {
                     continue;
                 }
@@ -287,10 +331,8 @@ impl Windows {
                 if bytes > MAX_SHARED_BYTES {
                     continue;
                 }
-                // 64 positions: all products, or what a consumer takes from one wait to the next.
-                let (all, each) = (f64::from(2 * products * columns), f64::from(2 * products.div_ceil(2) * columns));
-                let blocks = f64::from(tile.positions(tile.rows, tile.columns).div_ceil(WGRAD_POSITIONS));
-                let cut = self.cut(tile, parts, 1, blocks * all.max(each + 100.0), MULTIPROCESSORS);
+                let blocks = f64::from(tile.dy_positions().div_ceil(WGRAD_POSITIONS));
+                let cut = self.cut(tile, parts, 1, blocks * cycles, MULTIPROCESSORS);
                 if best.as_ref().is_none_or(|best| cut.us < best.us) {
                     best = Some(cut);
                 }
@@ -447,6 +489,34 @@ fn strides(desc: &TensorDesc) -> [i64; 5] {
         [n, c, w] => [n, c, 0, 0, w],
         _ => [0; 5],
     }
+}
+
+/// What of [`StagedRows`] the tensor says, where the copy engine may bring its rows: elements of a row, or of each channel
+/// of it, lie one behind the other, in whole multiples of what it copies.
+fn staged_rows(problem: &ConvProblem) -> Option<StagedRows> {
+    /// Elements of 16 bytes.
+    const UNIT: i64 = 8;
+    /// Columns of a row, at most: more are longer than a row may be.
+    const MOST: i64 = 1 << 12;
+    let [n, c, d, h, w] = strides(problem.x());
+    let shape = problem.shape();
+    let [_, _, columns] = shape.image;
+    let [_, _, axis] = shape.axes;
+    if columns > MOST || axis.padding > MOST || axis.stride > MOST {
+        return None;
+    }
+    let (pieces, elements) = if (shape.c == 1 || c == 1) && w == shape.c {
+        (1, columns * shape.c)
+    } else if w == 1 {
+        (shape.c, columns)
+    } else {
+        return None;
+    };
+    let whole = |(stride, extent): (i64, i64)| extent == 1 || stride % UNIT == 0;
+    let [planes, rows, _] = shape.image;
+    let distances = [(n, shape.n), (d, planes), (h, rows), (c, if pieces > 1 { shape.c } else { 1 })];
+    let fits = elements % UNIT == 0 && distances.into_iter().all(whole);
+    fits.then_some(StagedRows { bytes: 2 * elements as u32, pieces: pieces as u32, pitch: 0, margin: 0 })
 }
 
 /// How `fprop` writes y, where its address is a multiple of 16.

@@ -47,6 +47,8 @@ struct WgradRow {
     columns: u32,
     /// Products of a block.
     products: u32,
+    /// Whether the warpgroups take positions in turns, not products.
+    in_turns: bool,
 }
 
 macro_rules! fprop_rows {
@@ -73,6 +75,19 @@ macro_rules! wgrad_rows {
             dtype: kernel_abi::dtype_of!($dtype),
             columns: $columns,
             products: $first + $second,
+            in_turns: false,
+        }),*]
+    };
+}
+
+macro_rules! turns_rows {
+    ($(($symbol:ident, $dtype:ident, $columns:literal, $products:literal)),* $(,)?) => {
+        &[$(WgradRow {
+            symbol: stringify!($symbol),
+            dtype: kernel_abi::dtype_of!($dtype),
+            columns: $columns,
+            products: $products,
+            in_turns: true,
         }),*]
     };
 }
@@ -80,6 +95,7 @@ macro_rules! wgrad_rows {
 const FPROP_KERNELS: &[FpropRow] = kernel_abi::conv_overlap_fprop_kernels!(fprop_rows);
 const ROWS_KERNELS: &[RowsRow] = kernel_abi::conv_overlap_rows_kernels!(strip_rows);
 const WGRAD_KERNELS: &[WgradRow] = kernel_abi::conv_overlap_wgrad_kernels!(wgrad_rows);
+const TURNS_KERNELS: &[WgradRow] = kernel_abi::conv_overlap_turns_kernels!(turns_rows);
 
 impl FpropRow {
     /// Whether no narrower instruction computes as many channels in as many blocks.
@@ -108,6 +124,26 @@ impl WgradRow {
         self.columns * wgrad_planes(self.columns)
     }
 
+    /// Parts of the grid that share the taps.
+    fn tap_parts(&self, windows: &Windows) -> u64 {
+        windows.tap_parts(self.columns, self.products)
+    }
+
+    /// The cut that takes the least time.
+    fn cut(&self, windows: &Windows) -> Result<Cut, Refusal> {
+        // 64 positions: all products, or what a consumer takes from one wait to the next.
+        let all = f64::from(2 * self.products * self.columns);
+        let each = if self.in_turns { all / 2.0 } else { f64::from(2 * self.products.div_ceil(2) * self.columns) };
+        let cycles = all.max(each + 100.0);
+        let parts = self.tap_parts(windows);
+        let steps = self.elements() / STEP_ELEMS;
+        if self.in_turns {
+            let tile = |rows, width, buffers| windows.staged_tile(rows, width, steps, buffers);
+            return windows.wgrad_cut(parts, cycles, tile);
+        }
+        windows.wgrad_cut(parts, cycles, |rows, width, buffers| windows.tile(rows, width, steps, buffers))
+    }
+
     /// Whether windows are of this size, and no smaller number of products is as good.
     fn fits(&self, windows: &Windows) -> bool {
         let step = i64::from(STEP_ELEMS);
@@ -119,8 +155,8 @@ impl WgradRow {
         } else {
             planes == 1 && elements == self.elements().into()
         };
-        let is_smallest =
-            WGRAD_KERNELS.iter().all(|other| other.columns != self.columns || other.products >= self.products);
+        let is_smallest = !self.in_turns
+            && WGRAD_KERNELS.iter().all(|other| other.columns != self.columns || other.products >= self.products);
         is_of_size && (i64::from(self.products) <= windows.taps() * i64::from(planes) + 1 || is_smallest)
     }
 }
@@ -137,8 +173,7 @@ impl OverlapWgmma {
         if let Some(row) = rows_kernel(config) {
             return windows.rows_cut(row.columns, n_units);
         }
-        let row = WGRAD_KERNELS.iter().find(|row| row.symbol == config.0).expect("configs come from the kernel lists");
-        windows.wgrad_cut(row.columns, row.products)
+        wgrad_kernel(config).cut(windows)
     }
 }
 
@@ -157,7 +192,7 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
                 let any = FPROP_KERNELS.iter().filter(fits).map(|row| Config(row.symbol));
                 let fits = |row: &&RowsRow| row.dtype == dtype && row.fits(&windows);
                 let rows = ROWS_KERNELS.iter().filter(fits).map(|row| Config(row.symbol));
-                let rows = rows.filter(|_| positions("y", problem).is_ok());
+                let rows = rows.filter(|_| Strips::of(problem, &windows).is_ok());
                 rows.chain(any).collect()
             }
             ConvPass::Wgrad => {
@@ -167,7 +202,8 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
                     return Err(Refusal::new(format!("needs dw without gaps, its strides are {given:?}")));
                 }
                 let fits = |row: &&WgradRow| row.dtype == dtype && row.fits(&windows);
-                let rows: Vec<_> = WGRAD_KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect();
+                let kernels = TURNS_KERNELS.iter().chain(WGRAD_KERNELS);
+                let rows: Vec<_> = kernels.filter(fits).map(|row| Config(row.symbol)).collect();
                 if rows.is_empty() {
                     let most = WGRAD_KERNELS.iter().map(WgradRow::elements).max().unwrap_or(0);
                     let given = windows.elements();
@@ -227,8 +263,6 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
         let function = context.function(config.0)?;
         // Not this problem's size: plans share the function.
         function.allow_dynamic_shared(MAX_SHARED_BYTES as usize)?;
-        let data_type = tma_type(problem.x().dtype()).map_err(refused)?;
-        let mapped = |name| positions(name, problem).map(|y| Mapped { y, data_type }).map_err(refused);
         let of_tile = |threads, shared_bytes| LaunchConfig {
             grid: [cut.blocks, cut.parts, 1],
             block: [threads, 1, 1],
@@ -237,13 +271,12 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
             ..LaunchConfig::default()
         };
         let (config, tap_parts, form) = if problem.conv_pass() == ConvPass::Wgrad {
-            let row = WGRAD_KERNELS.iter().find(|row| row.symbol == config.0);
-            let tap_parts = row.map_or(1, |row| windows.tap_parts(row.columns, row.products));
+            let tap_parts = wgrad_kernel(config).tap_parts(&windows);
             let partials = Partials::new(problem, cut.blocks, context)?;
-            let form = Form::Wgrad { dy: mapped("dy")?, partials };
+            let form = Form::Wgrad { dy: Mapped::of("dy", problem).map_err(refused)?, partials };
             (of_tile(WGRAD_THREADS, cut.tile.wgrad_smem_bytes()), tap_parts as u32, form)
         } else if let Some(row) = rows_kernel(config) {
-            let form = Form::Rows { y: mapped("y")? };
+            let form = Form::Rows(Strips::of(problem, &windows).map_err(refused)?);
             (of_tile(ROWS_THREADS, cut.tile.rows_smem_bytes(row.columns)), 1, form)
         } else {
             let columns = FPROP_KERNELS.iter().find(|row| row.symbol == config.0).map_or(0, |row| row.columns);
@@ -252,6 +285,12 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
         };
         Ok(Box::new(OverlapLaunch { function, config, params: windows.params(problem, &cut, tap_parts), form }))
     }
+}
+
+/// The row of a kernel for `wgrad`.
+fn wgrad_kernel(config: Config) -> &'static WgradRow {
+    let mut kernels = TURNS_KERNELS.iter().chain(WGRAD_KERNELS);
+    kernels.find(|row| row.symbol == config.0).expect("configs come from the kernel lists")
 }
 
 /// The row of a kernel for strips.
@@ -285,7 +324,7 @@ enum Form {
     /// `fprop`.
     Fprop,
     /// `fprop` of strips.
-    Rows { y: Mapped },
+    Rows(Strips),
     /// `wgrad`.
     Wgrad { dy: Mapped, partials: Partials },
 }
@@ -297,6 +336,10 @@ struct Mapped {
 }
 
 impl Mapped {
+    fn of(name: &'static str, problem: &ConvProblem) -> Result<Self, Refusal> {
+        Ok(Mapped { y: positions(name, problem)?, data_type: tma_type(problem.x().dtype())? })
+    }
+
     /// Distances between planes, in elements: those of all images.
     fn plane_stride(&self) -> i64 {
         if self.y.extents[0] > 1 { self.y.strides[0] } else { self.y.image_stride }
@@ -348,14 +391,95 @@ impl Mapped {
     }
 }
 
+/// y as strips leave for it.
+enum Strips {
+    ChannelsLast(Mapped),
+    Planar(Planes),
+}
+
+impl Strips {
+    /// As the kernels write it, by [`Windows::y_access`].
+    fn of(problem: &ConvProblem, windows: &Windows) -> Result<Self, Refusal> {
+        match windows.y_access() {
+            y_access::TURNED => Planes::of(problem).map(Strips::Planar),
+            _ => Mapped::of("y", problem).map(Strips::ChannelsLast),
+        }
+    }
+
+    /// The map of strips of so many columns.
+    fn map(&self, context: &GpuContext, address: u64, columns: u32) -> Result<TensorMap, DriverError> {
+        match self {
+            Strips::ChannelsLast(y) => y.strips(context, address, columns),
+            Strips::Planar(y) => y.strips(context, address),
+        }
+    }
+}
+
+/// y whose columns lie one behind the other.
+struct Planes {
+    dims: [i64; 4],
+    /// Distances of rows, channels and images, in elements.
+    strides: [i64; 3],
+    data_type: TmaType,
+}
+
+impl Planes {
+    /// Columns of a strip as they lie in shared memory: those of all kernels.
+    const COLUMNS: u32 = ROWS_KERNELS[0].columns;
+
+    fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+        /// Elements of 16 bytes, and what distances of maps stay below.
+        const UNIT: i64 = 8;
+        const MOST: i64 = 1 << 39;
+        let y = problem.y();
+        let (&[n, k, p, q], &[n_stride, k_stride, p_stride, q_stride]) = (y.dims(), y.strides()) else {
+            return Err(Refusal::new(format!("writes planar strips of two axes, y has {}", y.rank() - 2)));
+        };
+        // The copy engine takes a place for each axis, whatever its extent.
+        let behind = |stride: i64, extent: i64, inner: i64| if extent > 1 { stride } else { inner };
+        let p_stride = behind(p_stride, p, q);
+        let k_stride = behind(k_stride, k, p_stride * p);
+        let strides = [p_stride, k_stride, behind(n_stride, n, k_stride * k)];
+        let columns = i64::from(Self::COLUMNS);
+        let is_whole = q <= columns || q % columns == 0;
+        let fits = |stride: &i64| *stride > 0 && stride % UNIT == 0 && *stride < MOST;
+        if q_stride != 1 || q % UNIT != 0 || !is_whole || !strides.iter().all(fits) {
+            return Err(Refusal::new(format!(
+                "writes rows of multiples of {UNIT} columns, up to {columns} or multiples of that, at distances of \
+                 multiples of {UNIT} elements below {MOST}, y is {y}"
+            )));
+        }
+        Ok(Planes { dims: [q, p, k, n], strides, data_type: tma_type(y.dtype())? })
+    }
+
+    /// The map of strips, those of the last one of a row without what lies behind y.
+    fn strips(&self, context: &GpuContext, address: u64) -> Result<TensorMap, DriverError> {
+        TensorMap::tiled(
+            context,
+            &Tiled {
+                data_type: self.data_type,
+                address,
+                dims: &self.dims.map(|extent| extent as u64),
+                strides_bytes: &self.strides.map(|stride| 2 * stride as u64),
+                box_dims: &[Self::COLUMNS, 1, ROWS_K, 1],
+                element_strides: &[],
+                swizzle: Swizzle::None,
+            },
+        )
+    }
+}
+
 impl Launch for OverlapLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
-        /// What a store of 8 channels asks of an address.
+        /// What a store of 8 channels asks of an address, and a copy of a row.
         const RUN_BYTES: u64 = 16;
         let gpu_stream = stream.gpu_stream_for(self.function.name())?;
         let context = gpu_stream.context();
         let mut params = self.params;
         params.x = call.address(0);
+        if !params.x.is_multiple_of(RUN_BYTES) {
+            params.tile.staged.bytes = 0;
+        }
         if let Form::Wgrad { dy, .. } = &self.form {
             let address = call.address(1);
             check_address("dy", address)?;
@@ -369,14 +493,14 @@ impl Launch for OverlapLaunch {
             }
             (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
         }
-        if let Form::Rows { y } = &self.form {
+        if let Form::Rows(y) = &self.form {
             check_address("y", params.y)?;
-            params.map = y.strips(context, params.y, params.tile.columns)?.words();
+            params.map = y.map(context, params.y, params.tile.columns)?.words();
         }
         launch(&self.function, &self.config, gpu_stream, &params)?;
         match &self.form {
             Form::Wgrad { partials, .. } => partials.launch(stream, call),
-            Form::Fprop | Form::Rows { .. } => Ok(()),
+            Form::Fprop | Form::Rows(_) => Ok(()),
         }
     }
 }

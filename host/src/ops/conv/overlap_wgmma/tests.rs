@@ -1,7 +1,7 @@
 //! Tiles and windows against the formula, on the CPU.
 
 use super::geometry::{Cut, Windows};
-use super::{FPROP_KERNELS, ROWS_KERNELS, WGRAD_KERNELS};
+use super::{FPROP_KERNELS, ROWS_KERNELS, TURNS_KERNELS, WGRAD_KERNELS};
 use crate::ops::conv::{ConvPass, ConvProblem};
 use kernel_abi::ops::conv::overlap_wgmma::{
     ENTRY_BYTES, ENTRY_ELEMS, MAX_SHARED_BYTES, OverlapParams, OverlapPlace, OverlapTile, SLACK_ENTRIES, wgrad_planes,
@@ -159,8 +159,8 @@ fn windows_of_wgrad_hold_what_the_formula_says() {
     for shape in SHAPES {
         let problem = problem(ConvPass::Wgrad, shape);
         let windows = Windows::of(&problem).unwrap_or_else(|refusal| panic!("{shape}: {}", refusal.0));
-        for row in WGRAD_KERNELS.iter().filter(|row| row.fits(&windows)) {
-            let Ok(cut) = windows.wgrad_cut(row.columns, row.products) else { continue };
+        for row in TURNS_KERNELS.iter().chain(WGRAD_KERNELS).filter(|row| row.fits(&windows)) {
+            let Ok(cut) = row.cut(&windows) else { continue };
             assert_eq!(cut.tile.steps * 16, row.elements());
             if wgrad_planes(row.columns) == 2 {
                 check_planes(&cut.tile);
@@ -195,11 +195,16 @@ fn first_layers_are_taken() {
             println!("{shape}: {} columns: {cut:?}, {us:.0} us", row.columns);
         }
         let wgrad = self::problem(ConvPass::Wgrad, shape);
-        for row in WGRAD_KERNELS.iter().filter(|row| row.fits(&windows)) {
-            match windows.wgrad_cut(row.columns, row.products) {
+        for row in TURNS_KERNELS.iter().chain(WGRAD_KERNELS).filter(|row| row.fits(&windows)) {
+            match row.cut(&windows) {
                 Ok(Cut { tile, n_tiles, blocks, parts, us, .. }) => {
                     let cut = (tile.rows, tile.columns, tile.buffers, n_tiles, blocks, parts);
-                    println!("{wgrad}: {}x{}: {cut:?}, {us:.0} us", row.products, row.columns);
+                    println!(
+                        "{wgrad}: {}x{}{}: {cut:?}, {us:.0} us",
+                        row.products,
+                        row.columns,
+                        if row.in_turns { " in turns" } else { "" }
+                    );
                 }
                 Err(refusal) => println!("{wgrad}: {}x{}: {}", row.products, row.columns, refusal.0),
             }

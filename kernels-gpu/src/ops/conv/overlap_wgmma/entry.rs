@@ -1,4 +1,5 @@
-//! The rows of `conv_overlap_fprop_kernels!`, `conv_overlap_rows_kernels!` and `conv_overlap_wgrad_kernels!`.
+//! The rows of `conv_overlap_fprop_kernels!`, `conv_overlap_rows_kernels!`, `conv_overlap_wgrad_kernels!` and
+//! `conv_overlap_turns_kernels!`.
 
 use super::{forward, rows, wgrad};
 use crate::math::element::{bf16, f16};
@@ -117,6 +118,9 @@ macro_rules! taps {
     (@taps $this:ident, $dtype:ident, $n:tt, $r:tt, 6) => {
         taps!(@each $this, $dtype, $n, $r, 6, [0 1, 1 0, 2 0, 3 0, 4 0], 5);
     };
+    (@taps $this:ident, $dtype:ident, $n:tt, $r:tt, 7) => {
+        taps!(@each $this, $dtype, $n, $r, 7, [0 1, 1 0, 2 0, 3 0, 4 0, 5 0], 6);
+    };
     // The taps but the last with what says whether to begin with a fence, and the last one, which ends the group.
     (@each $this:ident, $dtype:ident, $n:tt, $r:tt, $taps:tt, [$($tap:tt $fence:tt),*], $last:tt) => {
         impl wgrad::Taps<$r, $taps> for $this {
@@ -149,6 +153,21 @@ macro_rules! taps {
     };
 }
 
+macro_rules! turns_entries {
+    ($(($symbol:ident, $dtype:ident, $n:tt, $taps:tt)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes a map and extents of live tensors in `params`.
+        #[kernel(arch = "sm_90a", threads = 512, min_blocks = 1, tensor_maps = 1)]
+        pub unsafe fn $symbol(params: OverlapParams) {
+            struct This;
+            taps!(This, $dtype, $n, $taps);
+            let map = param_tensor_map!($symbol, 0);
+            wgrad::run_in_turns::<This, { $n / 2 }, $taps>(&params, map)
+        }
+    )* };
+}
+
 kernel_abi::conv_overlap_fprop_kernels!(fprop_entries);
 kernel_abi::conv_overlap_rows_kernels!(rows_entries);
 kernel_abi::conv_overlap_wgrad_kernels!(wgrad_entries);
+kernel_abi::conv_overlap_turns_kernels!(turns_entries);

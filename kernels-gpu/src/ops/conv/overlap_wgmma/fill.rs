@@ -57,7 +57,7 @@ impl Entries {
     ) {
         const WARPS: u32 = PRODUCER_THREADS / 32;
         let row_entries = p.tile.row_entries.divisor;
-        let rows = p.tile.planes * p.tile.taps[0] * p.tile.depth_rows();
+        let rows = p.tile.rows_of_entries();
         let (mut row, mut first) = (warp::uniform(thread / 32), thread % 32);
         while row < rows {
             let mut values = [[0u16; 8]; BATCH];
@@ -126,7 +126,7 @@ impl Entries {
 
 /// Eight elements in four registers.
 #[inline(always)]
-fn packed(v: &[u16; 8]) -> [u32; 4] {
+pub(super) fn packed(v: &[u16; 8]) -> [u32; 4] {
     let pair = |low: u16, high: u16| u32::from(low) | u32::from(high) << 16;
     [pair(v[0], v[1]), pair(v[2], v[3]), pair(v[4], v[5]), pair(v[6], v[7])]
 }

@@ -3,7 +3,7 @@
 //! The consumers take the 64 rows of an instruction in turns, so that one multiplies while the others write.
 
 use super::fill::write_filter;
-use super::{PRODUCER_THREADS, Ring, WARPGROUP, produce, warpgroup};
+use super::{CONSUMERS_MEET, PRODUCER_THREADS, Ring, WARPGROUP, produce, warpgroup};
 use crate::math::tensor_core::TensorCore;
 use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, block_idx_y, grid_dim_x, thread_idx_x};
@@ -14,8 +14,6 @@ use kernel_abi::ops::conv::overlap_wgmma::{
     ENTRY_BYTES, FPROP_CONSUMERS, OverlapParams, OverlapPlace, PRODUCERS, TURNED_ROW_BYTES, turned_bytes, y_access,
 };
 
-/// The barrier of the consumers; behind it are those of each one's own.
-const CONSUMERS_MEET: u32 = 1;
 /// Threads that compute.
 const CONSUMER_THREADS: u32 = FPROP_CONSUMERS * WARPGROUP;
 /// Rows of a product instruction.
@@ -53,7 +51,7 @@ pub(super) unsafe fn run<P: Product<R>, T: TensorCore, const R: usize>(p: &Overl
     );
     let warpgroup = warpgroup();
     if warpgroup < PRODUCERS {
-        produce::<false>(p, ring);
+        produce::<false>(p, ring, |_, _| ());
     } else {
         let first_k = block_idx_y() * p.column_blocks * columns;
         let filter_at = ring.base + p.tile.filter_at();

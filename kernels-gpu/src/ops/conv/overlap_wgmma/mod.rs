@@ -2,26 +2,34 @@
 //! [`kernel_abi::ops::conv::overlap_wgmma`] for how windows lie in shared memory.
 //!
 //! Grid: along x any number of blocks, which share the tiles round-robin; along y parts of the output channels, or of
-//! the filter. Block: 768 threads for `fprop`, 512 for `fprop` of strips and for `wgrad`. The first two warpgroups bring input rows to shared
-//! memory, element by element, so that x may lie anyhow; the others compute. Shared memory: dynamic, `OverlapTile::fprop_smem_bytes` or
-//! `wgrad_smem_bytes`: a ring of buffers, what a pass keeps beside them, and a full and an empty barrier a buffer.
+//! the filter. Block: 768 threads for `fprop`, 512 for `fprop` of strips and for `wgrad`. The first two warpgroups bring
+//! input rows to shared memory: in some kernels by the copy engine, where rows lie one element behind the other
+//! (`staged.rs`), else element by element, so that x may lie anyhow. The others compute. Shared memory: dynamic,
+//! `OverlapTile::fprop_smem_bytes`, `rows_smem_bytes` or `wgrad_smem_bytes`: a ring of buffers, what a pass keeps beside
+//! them, a full and an empty barrier a buffer, and staged rows.
 
 mod entry;
 mod fill;
 mod forward;
 mod rows;
+mod staged;
 mod wgrad;
 
 use cuda_std::barrier::fence_proxy_async_shared;
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::{mbarrier, schedule, shared, warp};
 use fill::{BATCH, Entries};
-use kernel_abi::ops::conv::overlap_wgmma::{OverlapParams, PRODUCERS};
+use kernel_abi::ops::conv::overlap_wgmma::{OverlapParams, OverlapPlace, PRODUCERS};
 
 /// Threads of a warpgroup.
 const WARPGROUP: u32 = 128;
 /// Threads that bring x.
 const PRODUCER_THREADS: u32 = PRODUCERS * WARPGROUP;
+/// Registers of a thread that brings x, and of one that computes: together those of a multiprocessor, in blocks of 512.
+const PRODUCER_REGISTERS: u32 = 72;
+const CONSUMER_REGISTERS: u32 = 184;
+/// The barrier of the consumers; behind it are those of each one's own.
+const CONSUMERS_MEET: u32 = 1;
 /// What buffers are aligned to.
 const ALIGN: u32 = 1024;
 
@@ -99,20 +107,27 @@ impl Ring {
     }
 }
 
-/// `fprop`: fills buffer after buffer. With `LONG` rows of entries are taken for long ones.
+/// Fills buffer after buffer; `begin` is called for each tile's place once its buffer is empty. `STAGED` kernels have the
+/// copy engine bring rows where the host says so, and else take them for long ones.
 ///
 /// # Safety
 /// All producer threads call it.
 #[inline(always)]
-unsafe fn produce<const LONG: bool>(p: &OverlapParams, mut ring: Ring) {
+unsafe fn produce<const STAGED: bool>(p: &OverlapParams, mut ring: Ring, begin: impl Fn(OverlapPlace, &Ring)) {
+    if STAGED && p.tile.staged.bytes > 0 {
+        let staged_at = p.tile.staged_at(ring.barriers);
+        return staged::produce(p, ring, staged_at, begin);
+    }
     let entries = Entries::new(p);
     let mut index = block_idx_x();
     while index < p.n_tiles {
+        let place = p.place(index);
         mbarrier::wait(ring.empty(), ring.parity ^ 1);
-        if LONG {
-            entries.fill_rows::<BATCH>(p, p.place(index), ring.buffer(), thread_idx_x());
+        begin(place, &ring);
+        if STAGED {
+            entries.fill_rows::<BATCH>(p, place, ring.buffer(), thread_idx_x());
         } else {
-            entries.fill(p, p.place(index), ring.buffer(), thread_idx_x());
+            entries.fill(p, place, ring.buffer(), thread_idx_x());
         }
         fence_proxy_async_shared();
         mbarrier::arrive(ring.full());

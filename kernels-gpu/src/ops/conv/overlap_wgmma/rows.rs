@@ -2,28 +2,27 @@
 //!
 //! The filter stays in registers, so that instructions read windows alone from shared memory, and a strip's positions run
 //! as far as its columns, none of them between rows. The consumers take strips in turns: one multiplies while the other
-//! turns its results channels-last, on whose way out the copy engine leaves away what lies outside of y.
+//! brings its results to shared memory, turned channels-last or as rows of channels' columns, on whose way out the copy
+//! engine leaves away what lies outside of y.
 
 use super::fill::write_filter;
-use super::{PRODUCER_THREADS, Ring, WARPGROUP, produce, warpgroup};
+use super::{
+    CONSUMER_REGISTERS, CONSUMERS_MEET, PRODUCER_REGISTERS, PRODUCER_THREADS, Ring, WARPGROUP, produce, warpgroup,
+};
 use crate::math::tensor_core::TensorCore;
 use crate::math::vector;
 use cuda_std::barrier::{fence_proxy_async_shared, sync_named};
 use cuda_std::thread::{block_idx_x, block_idx_y, grid_dim_x, thread_idx_x};
 use cuda_std::tma::{self, MapAddress};
 use cuda_std::wgmma::{Swizzle, descriptor};
-use cuda_std::{ldmatrix, mbarrier, schedule};
+use cuda_std::{ldmatrix, mbarrier, schedule, warp};
 use kernel_abi::ops::conv::overlap_wgmma::{
     ENTRY_BYTES, OverlapParams, OverlapPlace, PRODUCERS, ROWS_CONSUMERS, ROWS_K, ROWS_OUT_BUFFERS, strip_bytes,
+    y_access,
 };
 
-/// Registers of a thread that brings x, and of one that computes: together those of a multiprocessor.
-const PRODUCER_REGISTERS: u32 = 72;
-const CONSUMER_REGISTERS: u32 = 184;
 /// Threads that compute.
 const CONSUMER_THREADS: u32 = ROWS_CONSUMERS * WARPGROUP;
-/// The barrier of the consumers; behind it are those of each one's own.
-const CONSUMERS_MEET: u32 = 1;
 /// Bytes of a position on its way out.
 const POSITION_BYTES: u32 = 2 * ROWS_K;
 
@@ -66,7 +65,7 @@ pub(super) unsafe fn run<P: Strip<R, I>, T: TensorCore, const R: usize, const I:
     let warpgroup = warpgroup();
     if warpgroup < PRODUCERS {
         schedule::release_registers::<PRODUCER_REGISTERS>();
-        produce::<true>(p, ring);
+        produce::<true>(p, ring, |_, _| ());
     } else {
         schedule::acquire_registers::<CONSUMER_REGISTERS>();
         consume::<P, T, R, I>(p, y, ring, warpgroup - PRODUCERS);
@@ -97,8 +96,8 @@ fn offsets<const I: usize>(p: &OverlapParams) -> [u32; I] {
     let mut i = 0;
     while i < I {
         let entries = p.tile.tap_entries(tap) + step * p.tile.step_bytes() / ENTRY_BYTES;
-        // SAFETY: one of `I`. Opaque, so that it is found once.
-        unsafe { *offsets.get_unchecked_mut(i) = schedule::opaque(entries) };
+        // SAFETY: one of `I`. In a uniform register, so that it is found once, and a descriptor is one sum.
+        unsafe { *offsets.get_unchecked_mut(i) = warp::uniform_register(entries) };
         step += 1;
         if step == p.tile.steps {
             (tap, step) = (tap + 1, 0);
@@ -170,8 +169,11 @@ struct Out {
     bytes: u32,
     next: u32,
     barrier: u32,
-    /// Where this lane's row of the first matrices goes.
+    /// Whether y has its columns one behind the other, not its channels.
+    planar: bool,
+    /// Where this lane's row of the first matrices goes, and from there that of the next.
     lane_at: u32,
+    step: u32,
 }
 
 impl Out {
@@ -181,8 +183,14 @@ impl Out {
         let (warp, lane) = (thread_idx_x() % WARPGROUP / 32, thread_idx_x() % 32);
         // Matrices 0 and 1 of the four that a warp stores at a time are its 16 channels of eight positions, 2 and 3 of
         // the next eight.
-        let position = lane / 16 * 8 + lane % 8;
-        let chunk = 2 * warp + lane / 8 % 2;
+        let planar = p.y_access == y_access::TURNED;
+        let (lane_at, step) = if planar {
+            ((16 * warp + lane % 16) * (2 * columns) + lane / 16 * 16, 2 * 16)
+        } else {
+            let position = lane / 16 * 8 + lane % 8;
+            let chunk = 2 * warp + lane / 8 % 2;
+            (position * POSITION_BYTES + (chunk ^ lane % 8) * 16, 16 * POSITION_BYTES)
+        };
         Out {
             y,
             first_k,
@@ -190,7 +198,9 @@ impl Out {
             bytes,
             next: 0,
             barrier: CONSUMERS_MEET + 1 + consumer,
-            lane_at: position * POSITION_BYTES + (chunk ^ lane % 8) * 16,
+            planar,
+            lane_at,
+            step,
         }
     }
 
@@ -217,7 +227,8 @@ impl Out {
             });
         }
         if p.beta != 0.0 {
-            let strip = Prior::new(p, self.first_k, place, row, columns);
+            // Opaque, so that nothing of it is found ahead of a strip's products.
+            let strip = Prior::new(p, self.first_k, place, row, schedule::opaque(columns));
             vector::for_each!(G < R / 8, {
                 let mut i = 8 * G;
                 while i < 8 * (G + 1) {
@@ -235,14 +246,20 @@ impl Out {
         let buffer = self.base + self.next * self.bytes;
         vector::for_each!(G < R / 8, {
             let pair = |j: usize| T::pack(*d.get_unchecked(8 * G + j), *d.get_unchecked(8 * G + j + 1));
-            let at = buffer + self.lane_at + G as u32 * (16 * POSITION_BYTES);
-            ldmatrix::store_x4_transposed(at, [pair(0), pair(2), pair(4), pair(6)]);
+            let at = buffer + self.lane_at + G as u32 * self.step;
+            let matrices = [pair(0), pair(2), pair(4), pair(6)];
+            if self.planar {
+                ldmatrix::store_x4(at, matrices);
+            } else {
+                ldmatrix::store_x4_transposed(at, matrices);
+            }
         });
         fence_proxy_async_shared();
         sync_named(self.barrier, WARPGROUP);
         if leads {
-            let image = place.n * p.z_tiles.divisor + place.z;
-            let at = [self.first_k as i32, place.q as i32, (place.p + row) as i32, image as i32];
+            let [k, q, p_row] = [self.first_k as i32, place.q as i32, (place.p + row) as i32];
+            let image = (place.n * p.z_tiles.divisor + place.z) as i32;
+            let at = if self.planar { [q, p_row, k, image] } else { [k, q, p_row, image] };
             tma::store_4d(self.y, buffer, at);
             tma::commit_group();
         }
@@ -269,7 +286,7 @@ impl Prior {
             + i64::from(place.z) * p.y_strides[2]
             + i64::from(place.p + row) * p.y_strides[3]
             + i64::from(place.q + column) * p.y_strides[4]
-            + i64::from(k);
+            + i64::from(k) * p.y_strides[1];
         Prior { k, at, columns: columns as i32 - column as i32 }
     }
 
@@ -281,7 +298,7 @@ impl Prior {
     unsafe fn add<T: TensorCore>(&self, p: &OverlapParams, sum: &mut f32, i: u32) {
         let (later, column) = (i / 2 % 2 * 8, (i / 4 * 8 + i % 2) as i32);
         if self.k + later < p.k && column < self.columns {
-            let at = self.at + i64::from(column) * p.y_strides[4] + i64::from(later);
+            let at = self.at + i64::from(column) * p.y_strides[4] + i64::from(later) * p.y_strides[1];
             *sum += p.beta * (*(p.y as *const T).offset(at as isize)).widen();
         }
     }
