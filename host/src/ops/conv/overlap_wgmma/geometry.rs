@@ -162,8 +162,8 @@ impl Windows {
         OverlapTile { staged: if is_whole { self.staged_of(tile.row_entries.divisor) } else { tile.staged }, ..tile }
     }
 
-    /// How input rows come to tiles of whole output rows, which have so many entries: the copy engine brings them where
-    /// that makes them no longer than they are worth.
+    /// How input rows come to tiles of whole output rows, which have so many entries: by the copy engine, unless they are
+    /// so long that those under way take more shared memory than they are worth.
     fn staged_of(&self, row_entries: u32) -> StagedRows {
         /// Bytes of a row, with the zeros around it, at most.
         const MOST_BYTES: i64 = 4096;

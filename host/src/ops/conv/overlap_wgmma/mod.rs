@@ -191,9 +191,9 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
                 let fits = |row: &&FpropRow| row.dtype == dtype && row.fits(&windows);
                 let any = FPROP_KERNELS.iter().filter(fits).map(|row| Config(row.symbol));
                 let fits = |row: &&RowsRow| row.dtype == dtype && row.fits(&windows);
-                let rows = ROWS_KERNELS.iter().filter(fits).map(|row| Config(row.symbol));
-                let rows = rows.filter(|_| Strips::of(problem, &windows).is_ok());
-                rows.chain(any).collect()
+                let rows = ROWS_KERNELS.iter().filter(fits);
+                let rows = rows.filter(|row| Strips::of(problem, &windows, row.columns).is_ok());
+                rows.map(|row| Config(row.symbol)).chain(any).collect()
             }
             ConvPass::Wgrad => {
                 positions("dy", problem)?;
@@ -276,7 +276,7 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
             let form = Form::Wgrad { dy: Mapped::of("dy", problem).map_err(refused)?, partials };
             (of_tile(WGRAD_THREADS, cut.tile.wgrad_smem_bytes()), tap_parts as u32, form)
         } else if let Some(row) = rows_kernel(config) {
-            let form = Form::Rows(Strips::of(problem, &windows).map_err(refused)?);
+            let form = Form::Rows(Strips::of(problem, &windows, row.columns).map_err(refused)?);
             (of_tile(ROWS_THREADS, cut.tile.rows_smem_bytes(row.columns)), 1, form)
         } else {
             let columns = FPROP_KERNELS.iter().find(|row| row.symbol == config.0).map_or(0, |row| row.columns);
@@ -398,10 +398,10 @@ enum Strips {
 }
 
 impl Strips {
-    /// As the kernels write it, by [`Windows::y_access`].
-    fn of(problem: &ConvProblem, windows: &Windows) -> Result<Self, Refusal> {
+    /// As kernels for strips of up to so many columns write it, by [`Windows::y_access`].
+    fn of(problem: &ConvProblem, windows: &Windows, columns: u32) -> Result<Self, Refusal> {
         match windows.y_access() {
-            y_access::TURNED => Planes::of(problem).map(Strips::Planar),
+            y_access::TURNED => Planes::of(problem, columns).map(Strips::Planar),
             _ => Mapped::of("y", problem).map(Strips::ChannelsLast),
         }
     }
@@ -421,13 +421,12 @@ struct Planes {
     /// Distances of rows, channels and images, in elements.
     strides: [i64; 3],
     data_type: TmaType,
+    /// Columns of a strip as they lie in shared memory.
+    columns: u32,
 }
 
 impl Planes {
-    /// Columns of a strip as they lie in shared memory: those of all kernels.
-    const COLUMNS: u32 = ROWS_KERNELS[0].columns;
-
-    fn of(problem: &ConvProblem) -> Result<Self, Refusal> {
+    fn of(problem: &ConvProblem, columns: u32) -> Result<Self, Refusal> {
         /// Elements of 16 bytes, and what distances of maps stay below.
         const UNIT: i64 = 8;
         const MOST: i64 = 1 << 39;
@@ -440,8 +439,7 @@ impl Planes {
         let p_stride = behind(p_stride, p, q);
         let k_stride = behind(k_stride, k, p_stride * p);
         let strides = [p_stride, k_stride, behind(n_stride, n, k_stride * k)];
-        let columns = i64::from(Self::COLUMNS);
-        let is_whole = q <= columns || q % columns == 0;
+        let is_whole = q <= columns.into() || q % i64::from(columns) == 0;
         let fits = |stride: &i64| *stride > 0 && stride % UNIT == 0 && *stride < MOST;
         if q_stride != 1 || q % UNIT != 0 || !is_whole || !strides.iter().all(fits) {
             return Err(Refusal::new(format!(
@@ -449,7 +447,7 @@ impl Planes {
                  multiples of {UNIT} elements below {MOST}, y is {y}"
             )));
         }
-        Ok(Planes { dims: [q, p, k, n], strides, data_type: tma_type(y.dtype())? })
+        Ok(Planes { dims: [q, p, k, n], strides, data_type: tma_type(y.dtype())?, columns })
     }
 
     /// The map of strips, those of the last one of a row without what lies behind y.
@@ -461,7 +459,7 @@ impl Planes {
                 address,
                 dims: &self.dims.map(|extent| extent as u64),
                 strides_bytes: &self.strides.map(|stride| 2 * stride as u64),
-                box_dims: &[Self::COLUMNS, 1, ROWS_K, 1],
+                box_dims: &[self.columns, 1, ROWS_K, 1],
                 element_strides: &[],
                 swizzle: Swizzle::None,
             },

@@ -1,7 +1,7 @@
 //! Tiles and windows against the formula, on the CPU.
 
 use super::geometry::{Cut, Windows};
-use super::{FPROP_KERNELS, ROWS_KERNELS, TURNS_KERNELS, WGRAD_KERNELS};
+use super::{FPROP_KERNELS, ROWS_KERNELS, Strips, TURNS_KERNELS, WGRAD_KERNELS};
 use crate::ops::conv::{ConvPass, ConvProblem};
 use kernel_abi::ops::conv::overlap_wgmma::{
     ENTRY_BYTES, ENTRY_ELEMS, MAX_SHARED_BYTES, OverlapParams, OverlapPlace, OverlapTile, SLACK_ENTRIES, wgrad_planes,
@@ -171,6 +171,66 @@ fn windows_of_wgrad_hold_what_the_formula_says() {
         }
     }
     assert!(checked >= 10, "{checked}");
+}
+
+/// Every element that an entry reads lies in its row's place, and in the row's bytes where it lies in the image.
+#[test]
+fn staged_rows_hold_what_entries_read() {
+    for (shape, is_staged) in [
+        ("pad=3x3 stride=2x2 x=2x3x31x224:bf16:nhwc w=64x3x7x7:bf16:nhwc", true),
+        ("pad=3x3 stride=2x2 x=2x3x31x224:bf16 w=64x3x7x7:bf16", true),
+        ("pad=3x9 stride=1x2 x=1x4x9x96:bf16:nhwc w=40x4x7x7:bf16:nhwc", true),
+        ("pad=2x0 stride=4x4 x=1x3x27x96:bf16:nhwc w=72x3x11x11:bf16:nhwc", true),
+        ("pad=0x10 stride=2x2 x=2x1x33x64:bf16 w=32x1x5x20:bf16", true),
+        ("pad=3x3 stride=2x2 x=2x3x31x226:bf16:nhwc w=64x3x7x7:bf16:nhwc", false),
+        ("pad=3x3 stride=2x2 x=2x3x31x226:bf16 w=64x3x7x7:bf16", false),
+        ("pad=3x3 stride=2x2 x=2x3x9x2048:bf16:nhwc w=64x3x7x7:bf16:nhwc", false),
+    ] {
+        let problem = problem(ConvPass::Fprop, shape);
+        let windows = Windows::of(&problem).unwrap_or_else(|refusal| panic!("{shape}: {}", refusal.0));
+        let [_, p, q] = problem.shape().output;
+        let tile = windows.staged_tile(p.min(3), q, windows.steps(), 2);
+        let staged = tile.staged;
+        assert_eq!(staged.bytes > 0, is_staged, "{shape}");
+        if !is_staged {
+            continue;
+        }
+        let cut = Cut { tile, n_tiles: windows.n_tiles(&tile) as u32, blocks: 1, parts: 1, column_blocks: 1, us: 0.0 };
+        let params = windows.params(&problem, &cut, 1);
+        let position_bytes = i64::from(2 * params.x_inner[0]);
+        assert_eq!(position_bytes * i64::from(params.image[2]), staged.bytes.into(), "{shape}");
+        assert_eq!([staged.margin % 16, staged.pitch % 16, staged.bytes % 16], [0; 3], "{shape}");
+        for entry in 0..tile.rows_of_entries() * tile.row_entries.divisor {
+            let [_, _, w] = params.source(params.place(0), entry);
+            for position in 0..ENTRY_ELEMS >> params.packed_c_log2 {
+                let w = i64::from(w) + i64::from(position);
+                let at = i64::from(staged.margin) + w * position_bytes;
+                assert!((0..i64::from(staged.pitch)).contains(&at), "{shape}: entry {entry}");
+                let in_row = (0..i64::from(staged.bytes)).contains(&(w * position_bytes));
+                assert_eq!(in_row, (0..i64::from(params.image[2])).contains(&w), "{shape}: entry {entry}");
+            }
+        }
+    }
+}
+
+/// NCHW's rows of y leave as they lie where they are whole strips, or parts of one, of whole units of a copy.
+#[test]
+fn planar_strips_are_rows_of_y() {
+    for (y, is_taken) in [
+        ("2x64x16x112:bf16", true),
+        ("2x64x16x104:bf16", true),
+        ("2x64x16x224:bf16", true),
+        ("2x64x16x100:bf16", false),
+        ("2x64x16x120:bf16", false),
+        ("2x64x16x112:bf16:s114688x1792x112x1", true),
+        ("2x64x16x112:bf16:s114756x1792x112x1", false),
+    ] {
+        let q: i64 = y.split(['x', ':']).nth(3).unwrap().parse().unwrap();
+        let shape = format!("pad=3x3 stride=2x2 x=2x3x31x{}:bf16 w=64x3x7x7:bf16 y={y}", 2 * q - 1);
+        let problem = problem(ConvPass::Fprop, &shape);
+        let windows = Windows::of(&problem).unwrap_or_else(|refusal| panic!("{shape}: {}", refusal.0));
+        assert_eq!(Strips::of(&problem, &windows, 112).is_ok(), is_taken, "{shape}");
+    }
 }
 
 /// What `overlap_wgmma` is for: the first layers of networks.
