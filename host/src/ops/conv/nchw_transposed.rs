@@ -103,7 +103,7 @@ const METHODS: &[Method] = &[
     },
     Method {
         algorithm: &overlap_wgmma::OverlapWgmma,
-        names: &[kernel_abi::conv_overlap_wgrad_kernels!(names)],
+        names: &[kernel_abi::conv_overlap_wgrad_kernels!(names), kernel_abi::conv_overlap_turns_kernels!(names)],
         takes_any_x_and_w: true,
         writes_planes: false,
         takes_padding: true,
