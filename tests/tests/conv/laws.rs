@@ -235,3 +235,46 @@ pub(super) fn refuses_misaligned_addresses(algorithm: &str, problem: &str, eleme
         assert!(refusal.contains(expected), "{refusal}");
     }
 }
+
+/// Where a tensor's elements lie.
+fn offsets(desc: &TensorDesc) -> impl Iterator<Item = usize> {
+    (0..desc.n_elems()).map(|i| desc.offset_of(i) as usize)
+}
+
+/// What the copy engine does not bring or write from there, threads do: x and y that begin at any element, in either layout.
+#[test]
+fn first_layers_lie_anywhere() {
+    let Some(context) = hopper("first_layers_lie_anywhere") else { return };
+    let kernel = "overlap_fprop_rows_bf16_n112_i14_sm90";
+    for layouts in [["", ""], [":nhwc", ":nhwc"], [":nhwc", ""]] {
+        let [of_x, of_y] = layouts;
+        let shapes = format!("x=1x3x9x208:bf16{of_x} w=64x3x7x7:bf16 y=1x64x5x104:bf16{of_y}");
+        let problem: ConvProblem = format!("conv:fprop pad=3x3 stride=2x2 {shapes}").parse().unwrap();
+        let values = |desc: &TensorDesc| {
+            Fill::Integers { max: 1 }.values(desc.n_elems() as usize, desc.dtype(), desc.n_elems() as u64)
+        };
+        let (a, b) = (values(problem.x()), values(problem.w()));
+        let expected = problem.judge(&[a.clone(), b.clone(), vec![]]).remove(0);
+        let stream = context.stream().unwrap();
+        let plan = context.plan(&problem, Policy::fixed(kernel)).unwrap();
+        let whole = |desc: &TensorDesc| format!("{}:bf16", desc.n_elems() + 1).parse::<TensorDesc>().unwrap();
+        for (x_at, y_at) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+            let (mut x, mut w) = (context.tensor(&whole(problem.x())).unwrap(), context.tensor(problem.w()).unwrap());
+            let mut y = context.tensor(&whole(problem.y())).unwrap();
+            let mut laid = vec![0.0; problem.x().n_elems() as usize + 1];
+            for (at, value) in offsets(problem.x()).zip(&a) {
+                laid[at + x_at as usize] = *value;
+            }
+            x.write(&stream, &laid).unwrap();
+            w.write(&stream, &b).unwrap();
+            let args = Args::new()
+                .input("x", x.window(x_at, problem.x()).unwrap())
+                .input("w", &w)
+                .output("y", y.window_mut(y_at, problem.y()).unwrap());
+            plan.run(&stream, args, &mut plan.workspace().unwrap()).unwrap();
+            let laid = y.to_vec::<f64>(&stream).unwrap();
+            let found: Vec<f64> = offsets(problem.y()).map(|at| laid[at + y_at as usize]).collect();
+            assert!(found == expected, "{problem}: x at {x_at}, y at {y_at}");
+        }
+    }
+}

@@ -276,7 +276,14 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
             let form = Form::Wgrad { dy: Mapped::of("dy", problem).map_err(refused)?, partials };
             (of_tile(WGRAD_THREADS, cut.tile.wgrad_smem_bytes()), tap_parts as u32, form)
         } else if let Some(row) = rows_kernel(config) {
-            let form = Form::Rows(Strips::of(problem, &windows, row.columns).map_err(refused)?);
+            let y = Strips::of(problem, &windows, row.columns).map_err(refused)?;
+            let n_units = context.info().n_units as u64;
+            let fits = |other: &&FpropRow| {
+                other.dtype == row.dtype && other.fits(&windows) && windows.fprop_cut(other.columns, n_units).is_ok()
+            };
+            let other = FPROP_KERNELS.iter().find(fits);
+            let anywhere = other.map(|other| self.prepare(problem, Config(other.symbol), context)).transpose()?;
+            let form = Form::Rows { y, anywhere };
             (of_tile(ROWS_THREADS, cut.tile.rows_smem_bytes(row.columns)), 1, form)
         } else {
             let columns = FPROP_KERNELS.iter().find(|row| row.symbol == config.0).map_or(0, |row| row.columns);
@@ -323,8 +330,8 @@ struct OverlapLaunch {
 enum Form {
     /// `fprop`.
     Fprop,
-    /// `fprop` of strips.
-    Rows(Strips),
+    /// `fprop` of strips, and one that writes a y that lies where the copy engine writes nothing.
+    Rows { y: Strips, anywhere: Option<Box<dyn Launch>> },
     /// `wgrad`.
     Wgrad { dy: Mapped, partials: Partials },
 }
@@ -471,6 +478,11 @@ impl Launch for OverlapLaunch {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         /// What a store of 8 channels asks of an address, and a copy of a row.
         const RUN_BYTES: u64 = 16;
+        if let Form::Rows { anywhere: Some(anywhere), .. } = &self.form
+            && !call.address(2).is_multiple_of(RUN_BYTES)
+        {
+            return anywhere.launch(stream, call);
+        }
         let gpu_stream = stream.gpu_stream_for(self.function.name())?;
         let context = gpu_stream.context();
         let mut params = self.params;
@@ -491,14 +503,14 @@ impl Launch for OverlapLaunch {
             }
             (params.alpha, params.beta) = (call.alpha as f32, call.beta as f32);
         }
-        if let Form::Rows(y) = &self.form {
+        if let Form::Rows { y, .. } = &self.form {
             check_address("y", params.y)?;
             params.map = y.map(context, params.y, params.tile.columns)?.words();
         }
         launch(&self.function, &self.config, gpu_stream, &params)?;
         match &self.form {
             Form::Wgrad { partials, .. } => partials.launch(stream, call),
-            Form::Fprop | Form::Rows(_) => Ok(()),
+            Form::Fprop | Form::Rows { .. } => Ok(()),
         }
     }
 }
