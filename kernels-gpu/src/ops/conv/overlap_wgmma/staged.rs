@@ -45,39 +45,6 @@ impl Rows {
     }
 }
 
-/// Places of a warp's rows, and a barrier each.
-#[derive(Clone, Copy)]
-struct Places {
-    base: u32,
-    row_bytes: u32,
-    barriers: u32,
-    index: u32,
-    parity: u32,
-}
-
-impl Places {
-    /// Address of the row.
-    #[inline(always)]
-    fn row(&self) -> u32 {
-        self.base + self.index * self.row_bytes
-    }
-
-    /// Its barrier.
-    #[inline(always)]
-    fn full(&self) -> u32 {
-        self.barriers + 8 * self.index
-    }
-
-    #[inline(always)]
-    fn advance(&mut self) {
-        self.index += 1;
-        if self.index == STAGED_ROWS {
-            self.index = 0;
-            self.parity ^= 1;
-        }
-    }
-}
-
 /// Fills buffer after buffer; `begin` is called for each tile's place once its buffer is empty.
 ///
 /// # Safety
@@ -89,10 +56,12 @@ pub(super) unsafe fn produce(p: &OverlapParams, mut ring: Ring, staged_at: u32, 
     let own = warp::uniform(thread_idx_x() / 32);
     let lane = thread_idx_x() % 32;
     let row_bytes = staged.row_bytes();
-    let mut places = Places {
+    // The places of its rows, of which nobody else takes any: no empty barriers.
+    let mut places = Ring {
         base: staged_at + own * STAGED_ROWS * row_bytes,
-        row_bytes,
+        buffer_bytes: row_bytes,
         barriers: staged_at + STAGED_ROWS * (PRODUCER_WARPS * row_bytes + 8 * own),
+        buffers: STAGED_ROWS,
         index: 0,
         parity: 0,
     };
@@ -134,7 +103,7 @@ pub(super) unsafe fn produce(p: &OverlapParams, mut ring: Ring, staged_at: u32, 
             let [d, h, w] = now.source(p);
             mbarrier::wait(places.full(), places.parity);
             let to = ring.buffer() + now.row * p.tile.row_entries.divisor * ENTRY_BYTES;
-            let from = (places.row() + staged.margin).wrapping_add_signed(w * elements.position_bytes);
+            let from = (places.buffer() + staged.margin).wrapping_add_signed(w * elements.position_bytes);
             elements.write(p, from, to, is_there(p, d, h));
             // Who has read a row before it is overwritten.
             warp::sync_warp();
@@ -161,7 +130,7 @@ fn is_there(p: &OverlapParams, d: i32, h: i32) -> bool {
 /// # Safety
 /// As [`produce`]; all threads of one warp.
 #[inline(always)]
-unsafe fn bring(p: &OverlapParams, rows: &Rows, places: &Places, lane: u32) {
+unsafe fn bring(p: &OverlapParams, rows: &Rows, places: &Ring, lane: u32) {
     if rows.index >= p.n_tiles || lane != 0 {
         return;
     }
@@ -176,7 +145,7 @@ unsafe fn bring(p: &OverlapParams, rows: &Rows, places: &Places, lane: u32) {
     let mut piece = 0;
     while piece < staged.pieces {
         let from = (p.x as i64 + 2 * (from + i64::from(piece) * i64::from(p.x_inner[1]))) as u64;
-        let to = places.row() + piece * staged.pitch + staged.margin;
+        let to = places.buffer() + piece * staged.pitch + staged.margin;
         tma::load_bytes(to, from as *const u8, staged.bytes, places.full());
         piece += 1;
     }
@@ -220,7 +189,7 @@ impl Elements {
         if !is_there {
             row.write::<1>(|_| [0; 4]);
         } else if p.c == 3 && p.tile.staged.pieces == 1 {
-            // SAFETY: what `Row` reads lies in the staged row, or up to 2 bytes behind.
+            // SAFETY: what `Row` reads lies in the staged row, or up to 4 bytes behind.
             let entry = |at| unsafe { two_of_three_channels(at) };
             if row.entries <= 64 { row.write::<2>(entry) } else { row.write::<4>(entry) }
         } else if row.entries <= 64 {
