@@ -3,7 +3,7 @@
 Needs mpmath. Each polynomial interpolates its function at the Chebyshev nodes of its interval in 60-digit arithmetic,
 which is within a small factor of the best possible; the tests of elementary.rs measure what that comes to.
 """
-from mpmath import mp, mpf, cos, pi, expm1, log, log1p, erf, erfc, tanh, sqrt, matrix, lu_solve
+from mpmath import mp, mpf, cos, exp, pi, expm1, log, log1p, erf, erfc, tanh, sqrt, matrix, lu_solve
 
 mp.dps = 60
 
@@ -88,4 +88,16 @@ for kind, name, low, high, degree in (
     function = lambda t: -log(erfc(t + middle))
     what = f"-ln erfc x in x - {mp.nstr(middle, 4)}, {low} ≤ x ≤ {high}"
     show(name, kind, what, function, low - middle, high - middle, degree, lambda t: erfc(t + middle))
+
+# e^(a^2) erfc a, over t = 1 / (1 + p a), which is near 1 at 0 and near 2 / a far away.
+for kind, name, slope, top, degree in (
+    ("f32", "erfc_scaled_tail_f32", "0.5", 11, 11),
+    ("f64", "erfc_scaled_tail_f64", "0.35", 29, 24),
+    ("f32", "erfc_scaled_tail_approx", "0.45", 11, 7),
+):
+    p = mpf(slope)
+    scaled = lambda s: (lambda t: (lambda a: exp(a * a) * erfc(a))((1 / t - 1) / p) / t)(s + mpf("0.5"))
+    what = f"e^(a²) erfc a / t in t - 0.5, t = 1 / (1 + {slope} a), 0 ≤ a ≤ {top}"
+    low = 1 / (1 + p * top) - mpf("0.5")
+    show(name, kind, what, scaled, low, mpf("0.5"), degree, lambda s: 1 / scaled(s))
 print("}")

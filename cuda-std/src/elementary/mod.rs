@@ -3,7 +3,7 @@
 //! `core`'s own have no lowering for nvptx64. Arguments are reduced with constants split in two, so that the high part
 //! times a small integer is exact; the rest is polynomials. Errors in units in the last place, measured by the tests
 //! against the host's library: below 1 for `exp`, `ln`, `log1p`; below 2 for `expm1`, `tanh`;
-//! below 2.5 for `sigmoid`, `erf`, below 1 for `sin`, `cos`, `atan2`, below 2 for `tan`, `pow`. Fused multiply-adds, which the device's code generator forms, make them smaller.
+//! below 2.5 for `sigmoid`, `erf`, below 8 for `erfc`, `normal_cdf`, `gauss` as far as results are normal numbers, below 1 for `sin`, `cos`, `atan2`, below 2 for `tan`, `pow`. Fused multiply-adds, which the device's code generator forms, make them smaller.
 //!
 //! NaN gives NaN; each function names its other special values.
 
@@ -24,10 +24,12 @@ pub use powers::{fmod_f32, fmod_f64, pow_f64};
 macro_rules! elementary {
     ($exp:ident, $ln:ident, $expm1:ident, $log1p:ident, $tanh:ident, $sigmoid:ident, $erf:ident, $scale:ident,
      $split:ident, $ln_sum:ident, $exp_tail:ident, $ln_tail:ident, $tanh_tail:ident, $erf_tail:ident, $erfc_log:ident,
+     $erfc:ident, $normal_cdf:ident, $gauss:ident, $exp_of_square:ident, $erfc_scaled:ident, $erfc_scaled_tail:ident,
      $t:ident, $bits:ident, $int:ident,
      magic = $magic:literal, ln2_hi = $ln2_hi:literal, ln2_lo = $ln2_lo:literal,
      overflow = $overflow:literal, underflow = $underflow:literal, mantissa = $mantissa:literal, bias = $bias:literal,
-     subnormal = $subnormal:literal, one_is_lost = $one_is_lost:literal, erf_is_one = $erf_is_one:literal) => {
+     subnormal = $subnormal:literal, one_is_lost = $one_is_lost:literal, erf_is_one = $erf_is_one:literal,
+     low_half = $low_half:literal, erfc_slope = $erfc_slope:literal) => {
         /// eˣ; ∞ and 0 beyond the range.
         #[inline]
         pub fn $exp(x: $t) -> $t {
@@ -161,6 +163,47 @@ macro_rules! elementary {
             let t = if a > $erf_is_one { 1.0 } else { 1.0 - $exp(-$erfc_log(a)) };
             if x < 0.0 { -t } else { t }
         }
+
+        /// 1 - erf x; relative to itself as exact where it is small.
+        #[inline]
+        pub fn $erfc(x: $t) -> $t {
+            let a = if x.abs() > 40.0 { 40.0 } else { x.abs() };
+            let tail = $erfc_scaled(a) * $exp_of_square(a, 1.0);
+            if x < 0.0 { 2.0 - tail } else { tail }
+        }
+
+        /// The normal distribution function Φ(x) = erfc(-x/√2) / 2. The square is not taken of a rounded x/√2, so that the
+        /// tail is as exact relative to itself.
+        #[inline]
+        pub fn $normal_cdf(x: $t) -> $t {
+            let a = if x.abs() > 40.0 { 40.0 } else { x.abs() };
+            let tail = 0.5 * $erfc_scaled(core::$t::consts::FRAC_1_SQRT_2 * a) * $exp_of_square(a, 0.5);
+            if x < 0.0 { tail } else { 1.0 - tail }
+        }
+
+        /// e^(-x²/2).
+        #[inline]
+        pub fn $gauss(x: $t) -> $t {
+            let a = if x.abs() > 40.0 { 40.0 } else { x.abs() };
+            $exp_of_square(a, 0.5)
+        }
+
+        /// e^(-factor x²) for a factor that is a power of two, 0 ≤ x ≤ 40, beyond which it is 0 in `f64` too: with what rounding takes from the square.
+        #[inline(always)]
+        fn $exp_of_square(x: $t, factor: $t) -> $t {
+            let square = x * x;
+            let high = $t::from_bits(x.to_bits() & !$low_half);
+            let low = x - high;
+            let lost = ((high * high - square) + 2.0 * high * low) + low * low;
+            $exp(-factor * square) * (1.0 - factor * lost)
+        }
+
+        /// e^(x²) erfc x, 0 ≤ x ≤ 29; beyond 11, f32's is not used, since the power is 0.
+        #[inline(always)]
+        fn $erfc_scaled(x: $t) -> $t {
+            let t = 1.0 / (1.0 + $erfc_slope * x);
+            t * $erfc_scaled_tail(t - 0.5)
+        }
     };
 }
 
@@ -180,6 +223,12 @@ elementary!(
     tanh_tail_f32,
     erf_tail_f32,
     minus_ln_erfc_f32,
+    erfc_f32,
+    normal_cdf_f32,
+    gauss_f32,
+    exp_of_square_f32,
+    erfc_scaled_f32,
+    erfc_scaled_tail_f32,
     f32,
     u32,
     i32,
@@ -192,7 +241,9 @@ elementary!(
     bias = 127,
     subnormal = 8_388_608.0,
     one_is_lost = 18.0,
-    erf_is_one = 3.95
+    erf_is_one = 3.95,
+    low_half = 0xfff,
+    erfc_slope = 0.5
 );
 
 elementary!(
@@ -211,6 +262,12 @@ elementary!(
     tanh_tail_f64,
     erf_tail_f64,
     minus_ln_erfc_f64,
+    erfc_f64,
+    normal_cdf_f64,
+    gauss_f64,
+    exp_of_square_f64,
+    erfc_scaled_f64,
+    erfc_scaled_tail_f64,
     f64,
     u64,
     i64,
@@ -223,7 +280,9 @@ elementary!(
     bias = 1023,
     subnormal = 4_503_599_627_370_496.0,
     one_is_lost = 38.0,
-    erf_is_one = 5.95
+    erf_is_one = 5.95,
+    low_half = 0x7ff_ffff,
+    erfc_slope = 0.35
 );
 
 /// -ln erfc x, 1 ≤ x ≤ 4.
@@ -243,6 +302,15 @@ fn minus_ln_erfc_f64(x: f64) -> f64 {
         erfc_log_high_f64(x - 4.75)
     }
 }
+
+/// e^(a²) erfc a from 1 / (1 + [`ERFC_SLOPE_APPROX`] a) for 0 ≤ a ≤ 11, off by less than 2⁻²¹ of itself.
+#[inline(always)]
+pub fn erfc_scaled_approx(reciprocal: f32) -> f32 {
+    reciprocal * erfc_scaled_tail_approx(reciprocal - 0.5)
+}
+
+/// What [`erfc_scaled_approx`] multiplies a with.
+pub const ERFC_SLOPE_APPROX: f32 = 0.45;
 
 /// xʸ, through `f64`; NaN for x < 0 unless y is an integer, 1 for y = 0 and for x = 1.
 #[inline]

@@ -44,11 +44,38 @@ fn erf_slow(x: f64) -> f64 {
     value.copysign(x)
 }
 
+/// erfc by its continued fraction, from 2 on: every term is positive; e^(-x²) of the square in two parts.
+fn erfc_slow(x: f64) -> f64 {
+    let mut fraction = x;
+    for k in (1..400).rev() {
+        fraction = x + 0.5 * f64::from(k) / fraction;
+    }
+    let square = x * x;
+    let lost = x.mul_add(x, -square);
+    (-square).exp() * (1.0 - lost) * core::f64::consts::FRAC_2_SQRT_PI / 2.0 / fraction
+}
+
+/// Φ of a number up to -1.
+fn normal_cdf_slow(x: f64) -> f64 {
+    let a = -x;
+    let mut fraction = a;
+    for k in (1..400).rev() {
+        fraction = a + f64::from(k) / fraction;
+    }
+    gauss_slow(x) / (2.0 * core::f64::consts::PI).sqrt() / fraction
+}
+
+fn gauss_slow(x: f64) -> f64 {
+    let square = x * x;
+    let lost = x.mul_add(x, -square);
+    (-0.5 * square).exp() * (1.0 - 0.5 * lost)
+}
+
 type Row = (&'static str, fn(f32) -> f32, fn(f64) -> f64, fn(f64) -> f64, f64, f64, f64);
 
 #[test]
 fn errors_stay_small() {
-    let rows: [Row; 12] = [
+    let rows: [Row; 18] = [
         ("exp", exp_f32, exp_f64, f64::exp, -86.0, 88.0, 1.0),
         ("ln", ln_f32, ln_f64, f64::ln, 1e-6, 50.0, 1.0),
         ("ln near 1", ln_f32, ln_f64, f64::ln, 0.9, 1.1, 1.0),
@@ -61,6 +88,12 @@ fn errors_stay_small() {
         ("sigmoid", sigmoid_f32, sigmoid_f64, |x| 1.0 / (1.0 + (-x).exp()), -60.0, 60.0, 2.5),
         ("erf", erf_f32, erf_f64, erf_slow, -4.5, 4.5, 2.5),
         ("erf near 0", erf_f32, erf_f64, erf_slow, -0.01, 0.01, 2.0),
+        ("erfc", erfc_f32, erfc_f64, |x| 1.0 - erf_slow(x), -4.5, 0.4, 8.0),
+        ("erfc far", erfc_f32, erfc_f64, erfc_slow, 2.0, 9.2, 8.0),
+        ("normal_cdf", normal_cdf_f32, normal_cdf_f64, |x| 0.5 + 0.5 * erf_slow(x / 2f64.sqrt()), -0.5, 6.0, 8.0),
+        ("normal_cdf far", normal_cdf_f32, normal_cdf_f64, normal_cdf_slow, -12.9, -1.0, 8.0),
+        ("normal_cdf low", normal_cdf_f32, normal_cdf_f64, |x| 0.5 - 0.5 * erf_slow(-x / 2f64.sqrt()), -0.5, 0.0, 8.0),
+        ("gauss", gauss_f32, gauss_f64, gauss_slow, -13.0, 13.0, 8.0),
     ];
     for (name, single, double, exact, low, high, limit) in rows {
         let (mut worst_f32, mut worst_f64) = ((0.0, 0.0), (0.0, 0.0));
@@ -77,7 +110,7 @@ fn errors_stay_small() {
         println!("{name}: f32 {worst_f32:?}, f64 {worst_f64:?} (error, argument)");
         assert!(worst_f32.0 <= limit, "f32 {name}: (ulps, argument) {worst_f32:?}");
         // The slow oracles have errors of a few units of their own.
-        let slack = if name.starts_with("erf") || name == "sigmoid" { 6.0 } else { 1.0 };
+        let slack = if name.starts_with("erf") || name.starts_with("normal") || name == "sigmoid" { 6.0 } else { 1.0 };
         assert!(worst_f64.0 <= limit + slack, "f64 {name}: (ulps, argument) {worst_f64:?}");
     }
 }
@@ -97,6 +130,14 @@ fn ends_of_the_range() {
     assert_eq!((erf_f32(f32::NEG_INFINITY), erf_f64(f64::INFINITY)), (-1.0, 1.0));
     assert_eq!((exp_f32(0.0), expm1_f64(0.0), tanh_f32(0.0), erf_f64(0.0)), (1.0, 0.0, 0.0, 0.0));
     assert!([expm1_f32(-0.0), log1p_f32(-0.0)].iter().all(|x| x.to_bits() == 1 << 31));
+    assert_eq!((erfc_f32(f32::INFINITY), erfc_f64(f64::NEG_INFINITY)), (0.0, 2.0));
+    assert_eq!((normal_cdf_f32(f32::NEG_INFINITY), normal_cdf_f64(f64::INFINITY)), (0.0, 1.0));
+    assert_eq!((normal_cdf_f32(f32::MAX), gauss_f32(f32::MAX), gauss_f64(f64::NEG_INFINITY)), (1.0, 0.0, 0.0));
+    // Tails relative to themselves, by the continued fraction.
+    for x in sweep(12.0, 37.0).step_by(97) {
+        assert!(ulps_f64(normal_cdf_f64(-x), normal_cdf_slow(-x)) <= 6.0, "{x}");
+        assert!(x > 26.0 || ulps_f64(erfc_f64(x), erfc_slow(x)) <= 6.0, "{x}");
+    }
     assert!(ulps_f32(exp_f32(-100.0), (-100.0f64).exp()) < 1.0);
     assert!(ulps_f32(ln_f32(1e-40), f64::from(1e-40f32).ln()) < 1.0);
     assert!(ulps_f64(ln_f64(1e-310), 1e-310f64.ln()) < 1.5);
@@ -104,9 +145,11 @@ fn ends_of_the_range() {
 
 #[test]
 fn not_a_number_stays() {
-    let single = [exp_f32, ln_f32, expm1_f32, log1p_f32, tanh_f32, sigmoid_f32, erf_f32];
+    let single =
+        [exp_f32, ln_f32, expm1_f32, log1p_f32, tanh_f32, sigmoid_f32, erf_f32, erfc_f32, normal_cdf_f32, gauss_f32];
     assert!(single.iter().all(|f| f(f32::NAN).is_nan()));
-    let double = [exp_f64, ln_f64, expm1_f64, log1p_f64, tanh_f64, sigmoid_f64, erf_f64];
+    let double =
+        [exp_f64, ln_f64, expm1_f64, log1p_f64, tanh_f64, sigmoid_f64, erf_f64, erfc_f64, normal_cdf_f64, gauss_f64];
     assert!(double.iter().all(|f| f(f64::NAN).is_nan()));
     assert!(ln_f64(-1.0).is_nan() && log1p_f32(-1.5).is_nan());
 }
