@@ -24,7 +24,7 @@ pub enum DType {
     F8E5M2 = 7,
     /// Integers from 0 to 255, converted like [`DType::I8`].
     U8 = 8,
-    /// 64-bit integers, converted like [`DType::I8`]. Arithmetic on them is in `f64`: exact up to 2⁵³, as indices are.
+    /// 64-bit integers, converted like [`DType::I8`].
     I64 = 9,
     /// A byte that is 0 or 1. Every number but 0 becomes 1, NaN too.
     Bool = 10,
@@ -88,6 +88,14 @@ impl DType {
     pub fn computing(dtypes: impl IntoIterator<Item = DType>) -> DType {
         let is_wide = |dtype: DType| dtype == DType::F64 || dtype.is_integer();
         if dtypes.into_iter().any(is_wide) { DType::F64 } else { DType::F32 }
+    }
+
+    /// The same for operators that compute exactly with integers: `i64`, which wraps, where all are integers or truth
+    /// values and one is an integer.
+    pub fn computing_exactly(dtypes: impl IntoIterator<Item = DType> + Clone) -> DType {
+        let all = || dtypes.clone().into_iter();
+        let exact = all().all(|dtype| dtype.is_integer() || dtype == DType::Bool) && all().any(DType::is_integer);
+        if exact { DType::I64 } else { DType::computing(all()) }
     }
 
     /// Relative distance between 1 and the next larger number; 0 for integers, whose distance is never less than 1.

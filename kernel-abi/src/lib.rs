@@ -5,6 +5,7 @@
 //! A problem holds no pointer; launch parameters hold nothing but numbers and addresses.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 
+pub mod cast;
 mod channels;
 pub mod division;
 pub mod dtype;
@@ -29,6 +30,7 @@ pub mod text;
 #[cfg(not(target_arch = "nvptx64"))]
 mod views;
 
+pub use cast::{Cast, Overflow, Rounding};
 pub use channels::ChannelTensor;
 pub use dtype::DType;
 pub use layout::{MAX_RANK, TensorParam, abi_fingerprint};

@@ -271,6 +271,32 @@ pub fn same_dtype(
     Err(BadDescriptor::new(op, a_name, reason))
 }
 
+/// Refuses `a` unless it has the element type of `b` or the accumulator type of that.
+///
+/// # Errors
+/// `BadDescriptor` naming them.
+pub fn same_or_accumulator_dtype(
+    op: &'static str,
+    a_name: &str,
+    a: &TensorDesc,
+    b_name: &str,
+    b: &TensorDesc,
+) -> Result<(), BadDescriptor> {
+    let sums = b.dtype().accumulator();
+    if sums == b.dtype() {
+        return same_dtype(op, a_name, a, b_name, b);
+    }
+    if [sums, b.dtype()].contains(&a.dtype()) {
+        return Ok(());
+    }
+    let reason = format!(
+        "expected the element type {} of {b_name} or its accumulator type {sums}, given {}",
+        b.dtype(),
+        a.dtype()
+    );
+    Err(BadDescriptor::new(op, a_name, reason))
+}
+
 /// Refuses element types that only products and transforms take.
 ///
 /// # Errors

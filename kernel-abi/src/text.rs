@@ -2,6 +2,7 @@
 //!
 //! It is log line, cache key, bench row, test name and reproducer in one.
 
+use crate::Cast;
 use crate::desc::{BadDescriptor, TensorDesc};
 use std::fmt::Display;
 use std::str::FromStr;
@@ -102,6 +103,16 @@ impl<'a> Fields<'a> {
             .transpose()
     }
 
+    /// Takes the rule for storing integers: [`Cast::PLAIN`] where nothing else is given.
+    ///
+    /// # Errors
+    /// `BadDescriptor` when it cannot be read.
+    pub fn take_cast(&mut self) -> Result<Cast, BadDescriptor> {
+        let rounding = self.take_optional("round")?.unwrap_or_default();
+        let overflow = self.take_optional("overflow")?.unwrap_or_default();
+        Ok(Cast { rounding, overflow })
+    }
+
     /// Takes and reads the value of `key`.
     ///
     /// # Errors
@@ -151,4 +162,14 @@ impl<'a> Fields<'a> {
             }
         }
     }
+}
+/// Writes what [`Fields::take_cast`] reads, as far as it is not the default.
+pub fn write_cast(f: &mut std::fmt::Formatter<'_>, cast: Cast) -> std::fmt::Result {
+    if cast.rounding != Cast::PLAIN.rounding {
+        write!(f, " round={}", cast.rounding)?;
+    }
+    if cast.overflow != Cast::PLAIN.overflow {
+        write!(f, " overflow={}", cast.overflow)?;
+    }
+    Ok(())
 }

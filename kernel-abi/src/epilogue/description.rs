@@ -1,5 +1,6 @@
 //! An epilogue as part of a problem, and its text form.
 
+use crate::DType;
 use crate::desc::{BadDescriptor, TensorDesc};
 use crate::ops::activation::ActivationMode;
 use crate::problem::{Coefficient, Operand, same_dims, same_dtype};
@@ -8,6 +9,15 @@ use std::fmt;
 
 /// Operands before those of an epilogue: two factors and their product.
 const FIRST_OPERAND: usize = 3;
+
+/// The element type of channel sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Sums {
+    /// That of y's accumulator.
+    Accumulator,
+    /// f64, where that is not y's accumulator.
+    F64,
+}
 
 /// What becomes of a product before it is stored. See the [module](super) for the formula.
 ///
@@ -31,7 +41,8 @@ pub struct Epilogue {
     bias: Option<TensorDesc>,
     z: Option<TensorDesc>,
     activation: Option<(ActivationMode, Coefficient)>,
-    sums: bool,
+    /// The type of the channel sums that the caller or the text asks for; none for no sums.
+    sums: Option<Sums>,
     /// Which dimension of y has the channels. Told by the problem that takes the epilogue.
     channel_axis: usize,
     /// Operands `sum` and `sum_squares`. Told by the problem.
@@ -65,7 +76,13 @@ impl Epilogue {
 
     /// Also gives the sum and the sum of squares of each channel. Convolutions only.
     pub fn channel_sums(mut self) -> Self {
-        self.sums = true;
+        self.sums = Some(Sums::Accumulator);
+        self
+    }
+
+    /// The same, added and stored in f64: for channels whose mean is hundreds of times their standard deviation.
+    pub fn channel_sums_f64(mut self) -> Self {
+        self.sums = Some(Sums::F64);
         self
     }
 
@@ -86,7 +103,7 @@ impl Epilogue {
 
     /// Whether channel sums are given.
     pub fn has_sums(&self) -> bool {
-        self.sums
+        self.sums.is_some()
     }
 
     /// Whether y is something else than the product.
@@ -96,7 +113,7 @@ impl Epilogue {
 
     /// The same without channel sums; none if nothing is left.
     pub(crate) fn without_sums(&self) -> Option<Self> {
-        self.changes_y().then(|| Epilogue { sums: false, sum: None, ..self.clone() })
+        self.changes_y().then(|| Epilogue { sums: None, sum: None, ..self.clone() })
     }
 
     /// Which dimension of y has the channels.
@@ -123,7 +140,7 @@ impl Epilogue {
     /// Which of a run's operands is `sum`; `sum_squares` is the next.
     pub fn sum_operand(&self) -> Option<usize> {
         let before = FIRST_OPERAND + usize::from(self.bias.is_some()) + usize::from(self.z.is_some());
-        self.sums.then_some(before)
+        self.sums.map(|_| before)
     }
 
     /// What it adds to a problem's operands, which are written with `y`.
@@ -140,7 +157,7 @@ impl Epilogue {
     /// Operations for each element of y.
     pub(crate) fn flops_per_element(&self) -> f64 {
         let parts = [self.bias.is_some(), self.z.is_some(), self.activation.is_some()];
-        parts.into_iter().filter(|&part| part).count() as f64 + if self.sums { 3.0 } else { 0.0 }
+        parts.into_iter().filter(|&part| part).count() as f64 + if self.has_sums() { 3.0 } else { 0.0 }
     }
 
     /// Checks it against y, whose channels lie along `channel_axis`; none if it changes nothing.
@@ -178,8 +195,17 @@ impl Epilogue {
             }
         }
         self.channel_axis = channel_axis;
-        self.sum = if self.sums { Some(TensorDesc::packed(accumulator, &[channels])?) } else { None };
-        Ok((self.changes_y() || self.sums).then_some(self))
+        // Equal problems are equal: f64 sums of an f64 y are its accumulator's.
+        let sums_dtype = match self.sums {
+            Some(Sums::F64) if accumulator != DType::F64 => DType::F64,
+            _ => accumulator,
+        };
+        self.sums = self.sums.map(|_| if sums_dtype == accumulator { Sums::Accumulator } else { Sums::F64 });
+        self.sum = match self.sums {
+            Some(_) => Some(TensorDesc::packed(sums_dtype, &[channels])?),
+            None => None,
+        };
+        Ok((self.changes_y() || self.has_sums()).then_some(self))
     }
 
     /// Takes what belongs to it from a problem's text.
@@ -191,8 +217,9 @@ impl Epilogue {
         }
         let sums: [Option<TensorDesc>; 2] = [fields.take_optional("sum")?, fields.take_optional("sum_squares")?];
         epilogue.sums = match sums {
-            [None, None] => false,
-            [Some(sum), Some(squares)] if sum == squares => true,
+            [None, None] => None,
+            [Some(sum), Some(squares)] if sum == squares && sum.dtype() == DType::F64 => Some(Sums::F64),
+            [Some(sum), Some(squares)] if sum == squares => Some(Sums::Accumulator),
             _ => {
                 let reason = "expected sum and sum_squares of the same form, or neither";
                 return Err(BadDescriptor::new(op, "sum", reason.to_owned()));
@@ -210,6 +237,11 @@ impl Epilogue {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The element type of the channel sums; none where there are none.
+    pub fn sums_dtype(&self) -> Option<DType> {
+        self.sum.map(|sum| sum.dtype())
     }
 
     /// The form of the sums that the text gave.

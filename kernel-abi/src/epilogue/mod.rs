@@ -17,7 +17,10 @@
 //! | --- | --- | --- |
 //! | bias | `[K]`, any stride | y's, or its accumulator's |
 //! | z | y's, any strides | y's |
-//! | sum, sum_squares | `[K]` | y's accumulator's |
+//! | sum, sum_squares | `[K]` | both y's accumulator's, or both f64 |
+//!
+//! The variance of a channel is a difference of these sums. Sums in f32 keep it while the mean is below some 2⁸ standard
+//! deviations; sums in f64, which add y in f64, keep it up to 2²².
 //!
 //! As operands of a run they stand behind y, in this order.
 

@@ -94,8 +94,8 @@ crate::abi_struct! {
         pub along_channels: u32,
         /// 0 where y stays as it is and only sums are wanted.
         pub writes: u32,
-        /// Where the parts of the channel sums go: `[slice][sum, sum of squares][channel]` in the accumulator's type;
-        /// 0 for no sums.
+        /// Where the parts of the channel sums go: `[slice][sum, sum of squares][channel]` in the type of the
+        /// sums; 0 for no sums.
         pub partials: u64,
     }
 }

@@ -26,7 +26,10 @@
 //!
 //! The modes are those of cuDNN's `cudnnActivationMode_t`, of its graph interface (whose relu has the bounds and the
 //! slope; leaky relu is `relu` with a slope), and of ONNX's activations, with the graph interface's and ONNX's
-//! parameters. A NaN stays a NaN in every mode.
+//! parameters. A NaN stays a NaN in every mode but `thresholded_relu`, where it is not above c and gives 0, as ONNX's
+//! formula has it, its slope too. At an infinity f and f' are their limits; a factor of 0 makes the function constant.
+//! Nothing overflows or vanishes on the way where the result does not.
+//! `gelu` and its slope keep their negative tails, relative to themselves: x erfc(-x/√2) / 2.
 //! Backward takes x and not y: one rule serves all modes, and x is what the caller of a training step still has.
 //! All operands have the same extents and element type; strides are free. Computed in the accumulator type.
 //! Deterministic.
@@ -89,7 +92,7 @@ pub enum ActivationMode {
     Softsign = 15,
     /// eˣ.
     Exp = 16,
-    /// x above c, 0 below.
+    /// x above c, 0 below and for NaN, as ONNX has it.
     ThresholdedRelu = 17,
     /// -ln(1 + e⁻ˣ).
     LogSigmoid = 18,

@@ -17,13 +17,15 @@ macro_rules! crossentropy_kernels {
     };
 }
 
-/// Calls `$callback!` with one row per kernel that adds up losses and weights: symbol, pass, accumulator type.
+/// Calls `$callback!` with one row per kernel that adds up losses and weights: symbol, pass, element type of x.
 #[macro_export]
 macro_rules! crossentropy_sum_kernels {
     ($callback:ident) => {
         $callback! {
             (crossentropy_sum_f32, forward, f32),
             (crossentropy_sum_f64, forward, f64),
+            (crossentropy_sum_f16, forward, f16),
+            (crossentropy_sum_bf16, forward, bf16),
         }
     };
 }
@@ -61,15 +63,15 @@ macro_rules! crossentropy_looped_kernels {
             (crossentropy_backward_looped_f32_t128_p2, backward, f32, 128, 2, 128, 8),
             (crossentropy_backward_looped_f32_t256_p2, backward, f32, 256, 2, 256, 4),
             (crossentropy_backward_looped_f16_t4_p1, backward, f16, 4, 1, 128, 8),
-            (crossentropy_backward_looped_f16_t8_p2, backward, f16, 8, 2, 128, 8),
-            (crossentropy_backward_looped_f16_t32_p2, backward, f16, 32, 2, 128, 8),
-            (crossentropy_backward_looped_f16_t128_p2, backward, f16, 128, 2, 128, 8),
-            (crossentropy_backward_looped_f16_t256_p2, backward, f16, 256, 2, 256, 4),
+            (crossentropy_backward_looped_f16_t8_p2, backward, f16, 8, 2, 128, 7),
+            (crossentropy_backward_looped_f16_t32_p2, backward, f16, 32, 2, 128, 7),
+            (crossentropy_backward_looped_f16_t128_p2, backward, f16, 128, 2, 128, 7),
+            (crossentropy_backward_looped_f16_t256_p2, backward, f16, 256, 2, 256, 3),
             (crossentropy_backward_looped_bf16_t4_p1, backward, bf16, 4, 1, 128, 8),
-            (crossentropy_backward_looped_bf16_t8_p2, backward, bf16, 8, 2, 128, 8),
-            (crossentropy_backward_looped_bf16_t32_p2, backward, bf16, 32, 2, 128, 8),
-            (crossentropy_backward_looped_bf16_t128_p2, backward, bf16, 128, 2, 128, 8),
-            (crossentropy_backward_looped_bf16_t256_p2, backward, bf16, 256, 2, 256, 4),
+            (crossentropy_backward_looped_bf16_t8_p2, backward, bf16, 8, 2, 128, 7),
+            (crossentropy_backward_looped_bf16_t32_p2, backward, bf16, 32, 2, 128, 7),
+            (crossentropy_backward_looped_bf16_t128_p2, backward, bf16, 128, 2, 128, 7),
+            (crossentropy_backward_looped_bf16_t256_p2, backward, bf16, 256, 2, 256, 3),
         }
     };
 }

@@ -17,9 +17,10 @@
 //! s is the label smoothing and w_c the weight of a class (1 unless given). A class that is `ignore_index` makes loss,
 //! weight and gradient of its row 0; another one outside of 0 to C - 1 makes them NaN, so that it does not go
 //! unnoticed. `loss = alpha · loss + beta · loss`, likewise dx; `lse` and `total` (Σ weight, for mean with classes)
-//! are what the backward pass needs and are stored as they are. Loss, weights, lse and total have x's accumulator type,
-//! probabilities x's own. The formulas are those of PyTorch's `cross_entropy` and `nll_loss`, and of ONNX's
-//! `SoftmaxCrossEntropyLoss` and `NegativeLogLikelihoodLoss`. Deterministic: sums over rows have a fixed order.
+//! are what the backward pass needs and are stored as they are. Probabilities have x's type, lse and total its accumulator
+//! type, loss and weights each either. Losses are summed in f64, and the result is rounded to the loss's type. The
+//! formulas are those of PyTorch's `cross_entropy` and `nll_loss`, and of ONNX's `SoftmaxCrossEntropyLoss` and
+//! `NegativeLogLikelihoodLoss`. Deterministic: sums over rows have a fixed order.
 
 mod kernels;
 mod params;

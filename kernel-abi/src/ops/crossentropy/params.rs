@@ -20,6 +20,10 @@ crate::abi_struct! {
         pub target_kind: u32,
         /// A [`LossReduction`](super::LossReduction) as a number.
         pub reduction: u32,
+        /// The loss's [`DType`](crate::DType) as a number: x's or its accumulator's.
+        pub loss_dtype: u32,
+        /// The weights' likewise.
+        pub weight_dtype: u32,
         /// Factor of the result.
         pub alpha: f64,
         /// Factor of the output's prior value.
@@ -38,7 +42,7 @@ crate::abi_struct! {
         pub weight: u64,
         /// Sum of the rows' weights, for the backward pass of the mean of classes.
         pub total: u64,
-        /// Pairs of loss and weight, a pair a row or a block, where they are to be added up.
+        /// Pairs of loss and weight, f64, a pair a row or a block, where they are to be added up.
         pub partials: u64,
         /// What parts of rows leave: two numbers each.
         pub parts: u64,
@@ -59,6 +63,23 @@ crate::abi_struct! {
     }
 }
 
+impl CrossEntropyParams {
+    /// Parameters of the kernel that adds so many pairs up.
+    #[inline(always)]
+    pub fn sum(&self, n_partials: i64) -> CrossEntropySumParams {
+        CrossEntropySumParams {
+            n_partials,
+            partials: self.partials,
+            loss: self.loss.address,
+            total: self.total,
+            alpha: self.alpha,
+            beta: self.beta,
+            reduction: self.reduction,
+            loss_dtype: self.loss_dtype,
+        }
+    }
+}
+
 crate::abi_struct! {
     /// Launch parameters of the kernel that adds losses and weights up.
     pub struct CrossEntropySumParams {
@@ -76,7 +97,7 @@ crate::abi_struct! {
         pub beta: f64,
         /// A [`LossReduction`](super::LossReduction) as a number.
         pub reduction: u32,
-        /// Unused, keeps the size a multiple of 8.
-        pub reserved: u32,
+        /// The loss's [`DType`](crate::DType) as a number: x's or its accumulator's.
+        pub loss_dtype: u32,
     }
 }

@@ -3,7 +3,9 @@
 use super::{CrossEntropyInput, CrossEntropyPass, LossReduction};
 use crate::DType;
 use crate::desc::{BadDescriptor, TensorDesc};
-use crate::problem::{Coefficient, Domain, Operand, Problem, general_dtype, no_overlap, same_dims, same_dtype};
+use crate::problem::{
+    Coefficient, Domain, Operand, Problem, general_dtype, no_overlap, same_dims, same_dtype, same_or_accumulator_dtype,
+};
 use crate::text::{Fields, join};
 use std::fmt;
 use std::str::FromStr;
@@ -166,14 +168,16 @@ impl CrossEntropyProblem {
         } else {
             expect_dims(loss_name, &self.loss, &[1], "one number")?;
         }
-        let others = [("weight", &self.weight), ("lse", &self.lse), ("total", &self.total)];
-        let others = others.into_iter().filter_map(|(name, desc)| Some((name, desc.as_ref()?)));
-        for (name, desc) in others.chain([(loss_name, &self.loss)]) {
-            if desc.dtype() != sums {
+        same_or_accumulator_dtype(OP, loss_name, &self.loss, "x", x)?;
+        for (name, desc) in [("lse", &self.lse), ("total", &self.total)] {
+            if let Some(desc) = desc
+                && desc.dtype() != sums
+            {
                 return bad(name, format!("expected the accumulator type {sums} of x, given {}", desc.dtype()));
             }
         }
         if let Some(weight) = &self.weight {
+            same_or_accumulator_dtype(OP, "weight", weight, "x", x)?;
             expect_dims("weight", weight, &[x.dims()[1]], "the classes of x")?;
         }
         if let Some(lse) = &self.lse {
@@ -363,7 +367,7 @@ impl fmt::Display for CrossEntropyProblem {
 impl FromStr for CrossEntropyProblem {
     type Err = BadDescriptor;
 
-    /// Defaults are those of [`CrossEntropyDesc`]; a left-out dx is like x, and a left-out loss is packed.
+    /// Defaults are those of [`CrossEntropyDesc`]; a left-out dx is like x, and a left-out loss is packed, of the accumulator type.
     fn from_str(text: &str) -> Result<Self, BadDescriptor> {
         let mut fields = Fields::parse(OP, text)?;
         let pass = fields.parse_pass()?;

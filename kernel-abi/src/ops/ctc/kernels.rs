@@ -15,6 +15,8 @@ macro_rules! ctc_kernels {
             (ctc_states_naive_bf16, states, bf16),
             (ctc_loss_naive_f32, loss, f32),
             (ctc_loss_naive_f64, loss, f64),
+            (ctc_loss_naive_f16, loss, f16),
+            (ctc_loss_naive_bf16, loss, bf16),
             (ctc_gradient_naive_f32, gradient, f32),
             (ctc_gradient_naive_f64, gradient, f64),
             (ctc_gradient_naive_f16, gradient, f16),

@@ -17,7 +17,8 @@
 //! holds logarithms of probabilities, dx is the gradient by what they are the log-softmax of, as PyTorch's is. A sequence
 //! that is too short for its labels has an infinite loss and a gradient of NaN; with `zero_infinity` both are 0. A length
 //! or a label that is out of range makes loss and gradient of its sequence NaN, so that it does not go unnoticed.
-//! `loss = alpha · loss + beta · loss`, likewise dx. loss has x's accumulator type; labels and lengths are i32 or i64.
+//! `loss = alpha · loss + beta · loss`, likewise dx. loss has x's type or its accumulator type; labels and lengths are i32
+//! or i64. Losses are summed in f64, and the result is rounded to the loss's type.
 //! Graves, Fernández, Gomez, Schmidhuber, "Connectionist temporal classification", 2006; the conventions are those of
 //! PyTorch's `ctc_loss` and of cuDNN's deterministic algorithm. Deterministic.
 

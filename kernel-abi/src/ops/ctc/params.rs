@@ -29,8 +29,8 @@ crate::abi_struct! {
         pub indices: [u64; 3],
         /// Bytes of an element of each: 4 or 8.
         pub index_bytes: [u32; 3],
-        /// Unused, keeps the next field aligned.
-        pub reserved: u32,
+        /// The loss's [`DType`](crate::DType) as a number: x's or its accumulator's.
+        pub loss_dtype: u32,
         /// Between sequences of each.
         pub index_strides: [i64; 3],
         /// Between labels of a sequence.
@@ -51,7 +51,7 @@ crate::abi_struct! {
         pub betas: u64,
         /// Steps that `alphas` has room for: T, or 2 forward, taken in turns.
         pub alpha_rows: i64,
-        /// The sequences' losses.
+        /// The sequences' losses, of the accumulator type.
         pub losses: u64,
     }
 }

@@ -4,7 +4,9 @@ use super::CtcPass;
 use crate::DType;
 use crate::desc::{BadDescriptor, TensorDesc};
 use crate::ops::crossentropy::{CrossEntropyInput, LossReduction};
-use crate::problem::{Domain, Operand, Problem, general_dtype, no_overlap, same_dims, same_dtype};
+use crate::problem::{
+    Domain, Operand, Problem, general_dtype, no_overlap, same_dims, same_dtype, same_or_accumulator_dtype,
+};
 use crate::text::{Fields, join};
 use std::fmt;
 use std::str::FromStr;
@@ -139,10 +141,7 @@ impl CtcProblem {
         } else if loss.dims() != [1] {
             return bad(loss_name, format!("expected one number, given {}", join(loss.dims())));
         }
-        let sums = x.dtype().accumulator();
-        if loss.dtype() != sums {
-            return bad(loss_name, format!("expected the accumulator type {sums} of x, given {}", loss.dtype()));
-        }
+        same_or_accumulator_dtype(OP, loss_name, loss, "x", x)?;
         match dx {
             None => no_overlap(OP, "loss", loss)?,
             Some(dx) => {
@@ -277,7 +276,8 @@ impl fmt::Display for CtcProblem {
 impl FromStr for CtcProblem {
     type Err = BadDescriptor;
 
-    /// Defaults are those of [`CtcDesc`]; left-out lengths are i32, a left-out loss is packed and a left-out dx like x.
+    /// Defaults are those of [`CtcDesc`]; left-out lengths are i32, a left-out loss is packed, of the accumulator
+    /// type, and a left-out dx like x.
     fn from_str(text: &str) -> Result<Self, BadDescriptor> {
         let mut fields = Fields::parse(OP, text)?;
         let pass = fields.parse_pass()?;

@@ -7,8 +7,10 @@ macro_rules! gather_kernels {
         $callback! {
             (gather_forward_naive_f32, forward, f32),
             (gather_forward_naive_f64, forward, f64),
+            (gather_forward_naive_i64, forward, i64),
             (gather_backward_naive_f32, backward, f32),
             (gather_backward_naive_f64, backward, f64),
+            (gather_backward_naive_i64, backward, i64),
         }
     };
 }

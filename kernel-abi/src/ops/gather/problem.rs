@@ -102,7 +102,7 @@ impl GatherProblem {
 
     /// What it is computed in.
     pub fn computing(&self) -> DType {
-        DType::computing([self.x.dtype()])
+        DType::computing_exactly([self.x.dtype()])
     }
 }
 

@@ -20,8 +20,11 @@
 //! | `border` | places are brought to the nearest within [0, W - 1] |
 //! | `reflection` | places are reflected at the outermost elements' centres with `align_corners`, else at their outer edges, and then brought to [0, W - 1] |
 //!
-//! With `cubic`, padding applies to the neighbours' positions and not to the place. A coordinate that is not finite counts
-//! as outside with `zeros`, and as the first position otherwise.
+//! With `cubic`, padding applies to the neighbours' positions and not to the place. Coordinates may be as large as their type
+//! has them: one beyond the image is outside with `zeros`, the end that it lies behind with `border`, and brought back by
+//! whole periods of 4, exactly, with `reflection`. An infinity is outside with `zeros` and the end that it lies behind with
+//! `border`. Mirrors give it no place: it counts as NaN does there. NaN is outside with `zeros`, and the first position
+//! otherwise, as PyTorch has both.
 //!
 //! Backward, of Σ dy y: `backward_data` gives the gradient by x,
 //! `dx[n,c,i,j] = Σ_{p,q} k(i - h) k(j - w) dy[n,c,p,q]`; `backward_grid` that by grid,

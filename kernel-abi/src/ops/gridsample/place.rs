@@ -6,6 +6,12 @@ use crate::ops::resample::{cubic, floor};
 /// The coefficient of cubic polynomials.
 const CUBIC: f64 = -0.75;
 
+/// Places up to here are computed with; those beyond are on one side of every image.
+const MOST: f64 = (1u64 << 52) as f64;
+
+/// A position outside of every image.
+const OUTSIDE: i64 = -8;
+
 crate::abi_struct! {
     /// How an image is read, the same along all axes.
     pub struct Sampler {
@@ -36,16 +42,25 @@ impl Sampler {
     #[inline(always)]
     pub fn place(&self, coordinate: f64, extent: i64) -> Place {
         let size = extent as f64;
+        // Mirrors bring a place back when its coordinate has moved by 4, for every extent. The remainder is exact.
+        let mirrors = self.padding == GridPadding::Reflection as u32;
+        let coordinate = if mirrors { coordinate - 4.0 * truncated(coordinate / 4.0) } else { coordinate };
         let (place, slope) = if self.align_corners != 0 {
             ((coordinate + 1.0) / 2.0 * (size - 1.0), (size - 1.0) / 2.0)
         } else {
             (((coordinate + 1.0) * size - 1.0) / 2.0, size / 2.0)
         };
         // Beyond this, positions are no integers of 64 bits any more, or no numbers at all.
-        const MOST: f64 = (1u64 << 52) as f64;
         if !(place > -MOST && place < MOST) {
-            let outside = self.padding == GridPadding::Zeros as u32;
-            return Place { centre: 0.0, slope: 0.0, begin: if outside { -8 } else { 0 }, n: 1 };
+            let begin = if self.padding == GridPadding::Zeros as u32 {
+                OUTSIDE
+            } else if place >= MOST {
+                extent - 1
+            } else {
+                // Far below the image, or NaN.
+                0
+            };
+            return Place { centre: 0.0, slope: 0.0, begin, n: 1 };
         }
         if self.mode == GridSampleMode::Cubic as u32 {
             return Place { centre: place, slope, begin: floor(place) - 1, n: 4 };
@@ -144,4 +159,11 @@ fn reflect(place: f64, low: f64, span: f64) -> (f64, f64) {
     let flips = floor(distance / span);
     let rest = distance - flips as f64 * span;
     if flips & 1 == 0 { (rest + low, sign) } else { (span - rest + low, -sign) }
+}
+
+/// A number without its fraction; infinities and NaN as they are.
+#[inline(always)]
+fn truncated(x: f64) -> f64 {
+    // Larger numbers have no fraction.
+    if x > -MOST && x < MOST { (x as i64) as f64 } else { x }
 }

@@ -128,6 +128,8 @@ crate::abi_struct! {
         pub mean: u64,
         /// Inverse standard deviations; for inference, variances.
         pub inv_std: u64,
+        /// What x̂ is more than (x − mean) · inv_std of every row, since the mean is rounded; 0 where statistics are given.
+        pub rest: u64,
         /// running_mean.
         pub running_mean: u64,
         /// running_var.

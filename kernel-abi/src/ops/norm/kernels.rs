@@ -25,13 +25,15 @@ macro_rules! norm_kernels {
     };
 }
 
-/// Calls `$callback!` with one row per kernel that makes statistics of channel sums: symbol, pass, type of the sums.
+/// Calls `$callback!` with one row per kernel that makes statistics of channel sums: symbol, type of the sums, type of
+/// all else.
 #[macro_export]
 macro_rules! norm_finalize_kernels {
     ($callback:ident) => {
         $callback! {
-            (norm_finalize_naive_f32, finalize, f32),
-            (norm_finalize_naive_f64, finalize, f64),
+            (norm_finalize_naive_f32, f32, f32),
+            (norm_finalize_naive_f64, f64, f64),
+            (norm_finalize_naive_f64_f32, f64, f32),
         }
     };
 }
@@ -115,9 +117,9 @@ macro_rules! norm_lean_row_kernels {
     ($callback:ident) => {
         $callback! {
             (norm_forward_lean_rows_f32_t128_v2, f32, 128, 2, 16),
-            (norm_forward_lean_rows_f32_t128_v4, f32, 128, 4, 12),
-            (norm_forward_lean_rows_f32_t256_v4, f32, 256, 4, 6),
-            (norm_forward_lean_rows_f32_t512_v4, f32, 512, 4, 3),
+            (norm_forward_lean_rows_f32_t128_v4, f32, 128, 4, 10),
+            (norm_forward_lean_rows_f32_t256_v4, f32, 256, 4, 5),
+            (norm_forward_lean_rows_f32_t512_v4, f32, 512, 4, 2),
             (norm_forward_lean_rows_f32_t1024_v4, f32, 1024, 4, 1),
             (norm_forward_lean_rows_f32_t512_v2, f32, 512, 2, 4),
             (norm_forward_lean_rows_f32_t256_v2, f32, 256, 2, 8),

@@ -34,6 +34,9 @@
 //!
 //! `eq_scale = scale · inv_std`, `eq_bias = bias - mean · eq_scale`
 //!
+//! The variance is a difference: what rounded sums lose of it is 2⁻²⁴ · mean² with sums in f32, 2⁻⁵³ · mean² with sums in
+//! f64, a few times over.
+//!
 //! *Backward* gives gradients of Σ dy · act(…). With `g = dy · act'`, which takes y where there is an activation, and
 //! `h = g · scale`, over each row:
 //!
@@ -48,7 +51,8 @@
 //! | scale, bias, dscale, dbias | of the parameters, any strides | one: x's, or its accumulator's |
 //! | running_mean, running_var | of the rows, any strides | one: x's, or its accumulator's |
 //! | mean, inv_std | of the rows, packed; for `layer` and `rms` x's, with 1 from `axis` on | the accumulator's |
-//! | sum, sum_squares, and all of `finalize` | `[C]`; sums and what is written packed | f32 or f64 |
+//! | sum, sum_squares of `finalize` | `[C]`, packed | f32 or f64 |
+//! | all else of `finalize` | `[C]`; what is written packed | one: the sums', or f32 |
 //!
 //! Sums are kept in the accumulator, of deviations from the mean and not of squares, in a fixed order: deterministic.
 

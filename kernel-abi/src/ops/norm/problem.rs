@@ -187,6 +187,9 @@ impl NormProblem {
 
     /// Statistics, and scale and bias that have them in, of channel sums over `count` elements a channel.
     ///
+    /// All results have the element type of scale, bias and running statistics: that of the sums where there are none.
+    /// Sums in f64 may have results in f32.
+    ///
     /// # Errors
     /// `BadDescriptor` for another mode than `batch`, an activation, a count below 1, sums that are no packed vector of
     /// f32 or f64, or tensors of other extents or types.
@@ -218,12 +221,18 @@ impl NormProblem {
             desc: *desc,
             x: *sum,
             dy: None,
-            out: sum.to_packed(),
+            out: TensorDesc::packed(Self::finalized_dtype(sum, tensors), sum.dims())?,
             tensors: *tensors,
             count,
         };
         problem.check_small(&sum.dims()[..1], &sum.dims()[..1])?;
         Ok(problem.without_idle_words())
+    }
+
+    /// The element type of all that finalize gives.
+    fn finalized_dtype(sum: &TensorDesc, tensors: &NormTensors) -> DType {
+        let given = tensors.scale.or(tensors.bias).or(tensors.running);
+        given.map(|desc| desc.dtype()).filter(|&dtype| dtype == DType::F32).unwrap_or(sum.dtype())
     }
 
     fn new(
@@ -261,12 +270,16 @@ impl NormProblem {
 
     /// Checks the tensors that have an element for each parameter or row.
     fn check_small(&self, parameters: &[i64], rows: &[i64]) -> Result<(), BadDescriptor> {
-        let (t, accumulator) = (&self.tensors, self.x.dtype().accumulator());
+        let t = &self.tensors;
+        let (dtype, accumulator) = match self.pass {
+            NormPass::Finalize => (self.out.dtype(), self.out.dtype()),
+            _ => (self.x.dtype(), self.x.dtype().accumulator()),
+        };
         let mut first: Option<(&str, TensorDesc)> = None;
         let all = [("scale", t.scale), ("bias", t.bias), ("dscale", t.dscale), ("dbias", t.dbias)];
         for (name, desc) in all.into_iter().filter_map(|(name, desc)| desc.map(|desc| (name, desc))) {
             check_extents(name, &desc, parameters, "parameters")?;
-            check_type(name, &desc, self.x.dtype(), accumulator)?;
+            check_type(name, &desc, dtype, accumulator)?;
             let (first_name, first_desc) = *first.get_or_insert((name, desc));
             same_dtype(OP, name, &desc, first_name, &first_desc)?;
             if name == "dscale" || name == "dbias" {
@@ -275,7 +288,7 @@ impl NormProblem {
         }
         if let Some(running) = &t.running {
             check_extents("running_mean", running, rows, "rows")?;
-            check_type("running_mean", running, self.x.dtype(), accumulator)?;
+            check_type("running_mean", running, dtype, accumulator)?;
             if self.pass != NormPass::Inference {
                 no_overlap(OP, "running_mean", running)?;
             }

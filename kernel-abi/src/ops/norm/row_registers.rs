@@ -70,6 +70,8 @@ crate::abi_struct! {
         pub dy: u64,
         /// The same of dy; backward only.
         pub dy_pitch: i64,
+        /// What x̂ is more than (x − mean) · inv_std of every row, since the mean is rounded; 0 where statistics are given.
+        pub rest: u64,
         /// Parts of dscale and dbias: `[block][dscale, dbias][column]`; 0 where they are not wanted. Backward only.
         pub partials: u64,
         /// Parameters that a row meets.

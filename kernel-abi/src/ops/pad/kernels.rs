@@ -7,8 +7,10 @@ macro_rules! pad_kernels {
         $callback! {
             (pad_forward_naive_f32, forward, f32),
             (pad_forward_naive_f64, forward, f64),
+            (pad_forward_naive_i64, forward, i64),
             (pad_backward_naive_f32, backward, f32),
             (pad_backward_naive_f64, backward, f64),
+            (pad_backward_naive_i64, backward, i64),
         }
     };
 }

@@ -11,7 +11,9 @@
 //! | `wrap` | counted from the other end: p mod X |
 //!
 //! A position that is outside in one dimension of `constant` is outside altogether. y's extents are free: what is not
-//! asked for at the end is cropped there, and a negative `before` crops at the beginning. Steps may be negative, but not 0:
+//! asked for at the end is cropped there, and a negative `before` crops at the beginning. X is x's extent whatever is
+//! cropped. ONNX's Pad with negative pads, as onnxruntime has it, crops first: it is the padding of a window of x
+//! ([`TensorDesc::slice`](crate::TensorDesc::slice)). Steps may be negative, but not 0:
 //! this is ONNX's Pad and its Slice. Of a slice whose steps are positive no operator is needed: it is a window of
 //! the tensor with strides that many times as long ([`TensorDesc::slice`](crate::TensorDesc::slice)), which every operator
 //! takes; [`transform`](super::transform) copies it. So concatenations are transforms into windows of one tensor

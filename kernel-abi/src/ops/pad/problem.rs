@@ -121,6 +121,18 @@ impl PadProblem {
         self.value.get()
     }
 
+    /// The value as an integer type has it, without its fraction and within its range; as it is for others.
+    pub fn filling(&self) -> f64 {
+        let value = self.value();
+        match self.x.dtype() {
+            DType::I8 => f64::from(value as i8),
+            DType::U8 => f64::from(value as u8),
+            DType::I32 => f64::from(value as i32),
+            DType::I64 => value as i64 as f64,
+            _ => value,
+        }
+    }
+
     /// x, or dx.
     pub fn x(&self) -> &TensorDesc {
         &self.x
@@ -143,7 +155,7 @@ impl PadProblem {
 
     /// What it is computed in.
     pub fn computing(&self) -> DType {
-        DType::computing([self.x.dtype()])
+        DType::computing_exactly([self.x.dtype()])
     }
 }
 

@@ -7,6 +7,7 @@ macro_rules! pointwise_kernels {
         $callback! {
             (pointwise_any_naive_f32, any, f32),
             (pointwise_any_naive_f64, any, f64),
+            (pointwise_any_naive_i64, any, i64),
         }
     };
 }

@@ -9,7 +9,7 @@
 //! | `min`, `max` | NaN where either operand is |
 //! | `mod` | a' - n b', with n = a' / b' rounded towards zero, exactly |
 //! | `pow`, `atan2` | a' to the power b'; the angle of the point (b', a') |
-//! | `prelu` | a' if a' > 0, else a' b' |
+//! | `prelu` | a' if a' ≥ 0, else a' b' |
 //! | `cmp_eq`, `cmp_neq`, `cmp_gt`, `cmp_ge`, `cmp_lt`, `cmp_le` | 1 or 0; with a NaN only `cmp_neq` holds |
 //! | `logical_and`, `logical_or`, `logical_xor`, `logical_not` | 1 or 0, every number but 0 being true |
 //! | `sqrt`, `rsqrt`, `reciprocal`, `exp`, `log`, `erf`, `sin`, `cos`, `tan` | √a', 1/√a', 1/a', …, angles in radians |

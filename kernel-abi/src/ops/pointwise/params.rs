@@ -74,8 +74,8 @@ crate::abi_struct! {
         pub n_inputs: u32,
         /// Steps.
         pub n_steps: u32,
-        /// Unused, keeps the next field aligned.
-        pub reserved: u32,
+        /// How numbers become integers: [`Cast::bits`](crate::Cast::bits).
+        pub cast: u32,
         /// Output.
         pub c: TensorParam,
         /// The steps; the first finds the first input as the result so far.
@@ -133,8 +133,8 @@ crate::abi_struct! {
         pub n_inputs: u32,
         /// Steps.
         pub n_steps: u32,
-        /// Unused, keeps the next field aligned.
-        pub reserved: u32,
+        /// How numbers become integers: [`Cast::bits`](crate::Cast::bits).
+        pub cast: u32,
         /// Output.
         pub c: StreamTensor,
         /// The steps; the first finds the first input as the result so far.

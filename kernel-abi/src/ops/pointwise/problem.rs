@@ -1,10 +1,11 @@
 //! The pointwise problem and its text form.
 
 use super::{Argument, INPUT_NAMES, MAX_INPUTS, MAX_STEPS, PointwisePass, Step, StepOp};
-use crate::DType;
+use crate::cast::is_whole;
 use crate::desc::{BadDescriptor, TensorDesc};
 use crate::problem::{Coefficient, Operand, Problem, no_overlap};
 use crate::text::{Fields, join};
+use crate::{Cast, DType};
 use std::fmt;
 use std::str::FromStr;
 
@@ -18,6 +19,7 @@ pub struct PointwiseProblem {
     factors: [Coefficient; 2],
     inputs: Vec<TensorDesc>,
     c: TensorDesc,
+    cast: Cast,
 }
 
 impl PointwiseProblem {
@@ -89,6 +91,16 @@ impl PointwiseProblem {
         PointwiseProblem { factors: [factor(0, alpha_a), factor(1, alpha_b)], ..self }
     }
 
+    /// Stores integers by another rule than [`Cast::PLAIN`].
+    pub fn with_cast(self, cast: Cast) -> Self {
+        PointwiseProblem { cast, ..self }
+    }
+
+    /// How numbers become integers in c.
+    pub fn cast(&self) -> Cast {
+        self.cast
+    }
+
     /// One operation of inputs, or of a number.
     fn single(
         pass: PointwisePass,
@@ -156,7 +168,14 @@ impl PointwiseProblem {
             }
         }
         no_overlap(OP, "c", c)?;
-        Ok(PointwiseProblem { pass, steps, factors: [Coefficient::new(1.0); 2], inputs: inputs.to_vec(), c: *c })
+        Ok(PointwiseProblem {
+            pass,
+            steps,
+            factors: [Coefficient::new(1.0); 2],
+            inputs: inputs.to_vec(),
+            c: *c,
+            cast: Cast::PLAIN,
+        })
     }
 
     /// Which operation.
@@ -196,7 +215,9 @@ impl PointwiseProblem {
 
     /// What it is computed in.
     pub fn computing(&self) -> DType {
-        DType::computing(self.inputs.iter().chain([&self.c]).map(TensorDesc::dtype))
+        let dtypes = self.inputs.iter().chain([&self.c]).map(TensorDesc::dtype);
+        let whole = self.factors.iter().all(|factor| is_whole(factor.get())) && self.steps.iter().all(Step::is_whole);
+        if whole { DType::computing_exactly(dtypes) } else { DType::computing(dtypes) }
     }
 
     /// The axes of `gen_index` steps, in their order.
@@ -256,6 +277,7 @@ impl fmt::Display for PointwiseProblem {
         if let (false, Argument::Number(number)) = (key.is_empty(), self.steps[0].arguments()[0]) {
             write!(f, " {key}={number}")?;
         }
+        crate::text::write_cast(f, self.cast)?;
         crate::problem::write_operands(f, self)
     }
 }
@@ -289,6 +311,7 @@ impl FromStr for PointwiseProblem {
             (None, Some(a)) => *a,
             (None, None) => return Err(BadDescriptor::new(OP, "c", "expected c=…, given nothing")),
         };
+        let cast = fields.take_cast()?;
         fields.finish()?;
         let problem = match (pass, steps) {
             (PointwisePass::Chain, Some(steps)) => {
@@ -304,6 +327,6 @@ impl FromStr for PointwiseProblem {
             }
             (_, None) => Self::single(pass, &inputs, number, &c),
         }?;
-        Ok(problem.scaled(alpha_a, alpha_b))
+        Ok(problem.scaled(alpha_a, alpha_b).with_cast(cast))
     }
 }

@@ -1,6 +1,7 @@
 //! Steps of a pointwise operation and their text form.
 
 use super::{INPUT_NAMES, PointwisePass, StepParam, argument, step_op};
+use crate::cast::is_whole;
 use crate::ops::activation::{Activation, ActivationMode};
 use crate::problem::Coefficient;
 use std::fmt;
@@ -93,6 +94,22 @@ impl Step {
     /// All its arguments.
     pub fn arguments(&self) -> &[Argument] {
         &self.arguments
+    }
+
+    /// Whether it makes integers of integers: no number is a fraction, and the function is none of real numbers.
+    pub fn is_whole(&self) -> bool {
+        use PointwisePass::{Atan2, Cos, Erf, Exp, Log, Reciprocal, Rsqrt, Sin, Sqrt, Tan};
+        let real = match self.op {
+            StepOp::Pointwise(pass) => {
+                matches!(pass, Atan2 | Cos | Erf | Exp | Log | Reciprocal | Rsqrt | Sin | Sqrt | Tan)
+            }
+            StepOp::Activation(_) | StepOp::ActivationBackward(_) => true,
+        };
+        let whole = |argument: &Argument| match argument {
+            Argument::Number(number) => is_whole(number.get()),
+            Argument::Running | Argument::Input(_) => true,
+        };
+        !real && self.arguments.iter().all(whole)
     }
 
     /// The form kernels take. `integers` says that all operands are integers; `next_input` is the number of the input

@@ -11,6 +11,16 @@ macro_rules! reduce_kernels {
     };
 }
 
+/// The same for the kernel that computes exactly with integers.
+#[macro_export]
+macro_rules! reduce_integer_kernels {
+    ($callback:ident) => {
+        $callback! {
+            (reduce_integers_naive_i64, integers, i64),
+        }
+    };
+}
+
 /// Calls `$callback!` with one row per kernel that reads 16 bytes at a time: symbol, pass, element type of x.
 ///
 /// `rows` reduces what lies contiguous, `first` with indices and `log_sum_exp` likewise; `columns` reduces what lies across

@@ -23,7 +23,7 @@ mod params;
 #[cfg(not(target_arch = "nvptx64"))]
 mod problem;
 
-pub use params::{FINISH_LOADS, FIRST_LOADS, MAX_LEVELS, ReduceParams, ReducePartsParams};
+pub use params::{FINISH_LOADS, FIRST_LOADS, MAX_LEVELS, MOST_TERMS, ReduceParams, ReducePartsParams};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use problem::ReduceProblem;
 

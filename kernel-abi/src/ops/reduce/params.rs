@@ -6,6 +6,9 @@ use crate::division::Divisor;
 /// The most loops that the vectorized kernels go through within one result.
 pub const MAX_LEVELS: usize = 3;
 
+/// The most terms that a thread of the vectorized kernels adds one after the other.
+pub const MOST_TERMS: u32 = 4096;
+
 /// Parts of a result that a thread of the kernel that combines them has under way together.
 pub const FINISH_LOADS: u32 = 16;
 
@@ -82,7 +85,8 @@ crate::abi_struct! {
         pub alpha: f64,
         /// Factor of the output's prior value.
         pub beta: f64,
-        /// Where parts go, `[part][output]`; 0 where there is one part, which is the result.
+        /// Where parts go, `[part][output]`, each with the factor of its elements; 0 where there is one part, which is the
+        /// result.
         pub partials: u64,
         /// Elements between neighbouring results, where `is_pitched`.
         pub y_pitch: i64,

@@ -88,7 +88,11 @@ impl ReduceProblem {
 
     /// What it is computed in.
     pub fn computing(&self) -> DType {
-        DType::computing([self.x.dtype(), self.y.dtype()])
+        let dtypes = [self.x.dtype(), self.y.dtype()];
+        match self.pass {
+            ReducePass::Norm2 | ReducePass::LogSum | ReducePass::LogSumExp => DType::computing(dtypes),
+            _ => DType::computing_exactly(dtypes),
+        }
     }
 }
 

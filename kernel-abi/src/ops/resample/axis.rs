@@ -20,6 +20,9 @@ crate::abi_struct! {
 
 crate::abi_struct! {
     /// One axis of a resampling: `c(p) = offset + (p + add) · span · factor / divisor + shift`, in this order.
+    ///
+    /// Where no scale is given, c(p) is also the fraction `(p · step + first) / denominator` of integers, by which `nearest`
+    /// takes its neighbour.
     pub struct ResampleAxis {
         /// Extent of x.
         pub image: i64,
@@ -41,6 +44,12 @@ crate::abi_struct! {
         pub shrink: f64,
         /// 1 where outputs whose place lies outside the image are not of it.
         pub crops: i64,
+        /// The numerator of a place grows by this from one output to the next.
+        pub step: i64,
+        /// The numerator of the first output's place.
+        pub first: i64,
+        /// The denominator of all places; 0 where they are no fractions.
+        pub denominator: i64,
     }
 }
 
@@ -77,19 +86,28 @@ impl ResampleFilter {
         }
     }
 
-    /// The neighbour that `nearest` takes.
+    /// Whether `nearest` takes the neighbour above a place that lies by `rest / whole` above the one below, exactly.
     #[inline(always)]
-    pub fn nearest(&self, centre: f64) -> i64 {
-        let below = floor(centre);
-        let rest = centre - below as f64;
-        let up = if self.round == NearestRound::PreferFloor as u32 {
+    fn rounds_up(&self, rest: i64, whole: i64) -> bool {
+        if self.round == NearestRound::PreferFloor as u32 {
+            rest > whole - rest
+        } else if self.round == NearestRound::PreferCeil as u32 {
+            rest >= whole - rest
+        } else {
+            self.round == NearestRound::Ceil as u32 && rest > 0
+        }
+    }
+
+    /// The same for a place in f64.
+    #[inline(always)]
+    fn rounds_up_place(&self, rest: f64) -> bool {
+        if self.round == NearestRound::PreferFloor as u32 {
             rest > 0.5
         } else if self.round == NearestRound::PreferCeil as u32 {
             rest >= 0.5
         } else {
             self.round == NearestRound::Ceil as u32 && rest > 0.0
-        };
-        if up { below + 1 } else { below }
+        }
     }
 }
 
@@ -106,6 +124,9 @@ impl ResampleAxis {
         shift: 0.0,
         shrink: 1.0,
         crops: 0,
+        step: 1,
+        first: 0,
+        denominator: 1,
     };
 
     /// Where an output position lies in the image.
@@ -120,11 +141,32 @@ impl ResampleAxis {
         self.crops == 0 || (place >= 0.0 && place <= (self.image - 1) as f64)
     }
 
-    /// The neighbours of a place.
+    /// The neighbour that `nearest` takes for an output position, which lies at `centre`.
     #[inline(always)]
-    pub fn taps(&self, filter: &ResampleFilter, centre: f64) -> Taps {
+    fn nearest(&self, filter: &ResampleFilter, output: i64, centre: f64) -> i64 {
+        let mut below = floor(centre);
+        let up = if self.denominator > 0 {
+            // The place in f64 misses by less than 1, so this is below twice the denominator, though products may wrap.
+            let numerator = output.wrapping_mul(self.step).wrapping_add(self.first);
+            let mut rest = numerator.wrapping_sub(below.wrapping_mul(self.denominator));
+            if rest < 0 {
+                (below, rest) = (below - 1, rest + self.denominator);
+            } else if rest >= self.denominator {
+                (below, rest) = (below + 1, rest - self.denominator);
+            }
+            filter.rounds_up(rest, self.denominator)
+        } else {
+            filter.rounds_up_place(centre - below as f64)
+        };
+        if up { below + 1 } else { below }
+    }
+
+    /// The neighbours of an output position.
+    #[inline(always)]
+    pub fn taps(&self, filter: &ResampleFilter, output: i64) -> Taps {
+        let centre = self.place(output);
         if filter.mode == ResampleMode::Nearest as u32 {
-            let begin = filter.nearest(centre);
+            let begin = self.nearest(filter, output, centre);
             return Taps { centre, begin, end: begin + 1, norm: 1.0 };
         }
         let radius = filter.radius() / self.shrink;
@@ -167,11 +209,10 @@ impl ResampleAxis {
     /// The weight of an image position for an output position: of all neighbours that are read there.
     #[inline(always)]
     pub fn weight_at(&self, filter: &ResampleFilter, output: i64, at: i64) -> f64 {
-        let centre = self.place(output);
-        if !self.has(centre) {
+        if !self.has(self.place(output)) {
             return 0.0;
         }
-        let taps = self.taps(filter, centre);
+        let taps = self.taps(filter, output);
         let mut i = if at == 0 || at < taps.begin { taps.begin } else { at };
         let end = if at == self.image - 1 || at >= taps.end { taps.end } else { at + 1 };
         let mut sum = 0.0;

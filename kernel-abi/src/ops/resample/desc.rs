@@ -87,7 +87,8 @@ impl ResampleDesc {
         self
     }
 
-    /// Extents of y that the scales give for an x: rounded down, as in ONNX and PyTorch.
+    /// Extents of y that the scales give for an x: rounded down, as in ONNX and PyTorch. A cropped region has no part in
+    /// them: so do onnxruntime and ONNX's reference evaluator, against the text of ONNX's Resize.
     ///
     /// # Errors
     /// `BadDescriptor` for another number of scales than spatial axes, or where there are none; for extents below 1.
@@ -100,13 +101,7 @@ impl ResampleDesc {
         };
         let mut dims = x.dims().to_vec();
         for (i, scale) in scale.iter().enumerate() {
-            let part = match &self.region {
-                Some(region) if self.coordinates == Coordinates::Crop => {
-                    region.get(i).map_or(1.0, |[begin, end]| end.get() - begin.get())
-                }
-                _ => 1.0,
-            };
-            let extent = (dims[2 + i] as f64 * part * scale.get()).floor();
+            let extent = (dims[2 + i] as f64 * scale.get()).floor();
             // Also false for NaN.
             if !(1.0..=MOST).contains(&extent) {
                 return bad(format!("expected an extent from 1 to {MOST}, given scale {} for axis {i}", scale.get()));
@@ -157,21 +152,29 @@ impl ResampleDesc {
             return Err(BadDescriptor::new(OP, "scale", reason));
         }
         let mut axis = ResampleAxis { image, output, ..ResampleAxis::ABSENT };
+        // A scale divides as it is. Without one, extents do, so that places are rounded once.
+        let (factor, divisor) = given.map_or((extent, outputs), |scale| (1.0, scale));
+        // Step, first numerator and denominator of places that are fractions of extents.
+        let fraction;
         match self.coordinates {
-            Coordinates::HalfPixel | Coordinates::HalfPixelSymmetric => {
-                (axis.add, axis.divisor, axis.shift) = (0.5, scale, -0.5);
+            Coordinates::PytorchHalfPixel if output == 1 => (axis.factor, fraction) = (0.0, [0, 0, 1]),
+            Coordinates::HalfPixel | Coordinates::HalfPixelSymmetric | Coordinates::PytorchHalfPixel => {
+                (axis.add, axis.factor, axis.divisor, axis.shift) = (0.5, factor, divisor, -0.5);
                 if self.coordinates == Coordinates::HalfPixelSymmetric {
                     axis.offset = extent / 2.0 * (1.0 - outputs / length);
                 }
+                fraction = [2 * image, image - output, 2 * output];
             }
-            Coordinates::PytorchHalfPixel if length > 1.0 => {
-                (axis.add, axis.divisor, axis.shift) = (0.5, scale, -0.5);
+            Coordinates::Asymmetric => {
+                ((axis.factor, axis.divisor), fraction) = ((factor, divisor), [image, 0, output])
             }
-            Coordinates::PytorchHalfPixel => axis.factor = 0.0,
-            Coordinates::Asymmetric => axis.divisor = scale,
-            Coordinates::AlignCorners if length == 1.0 => axis.factor = 0.0,
-            Coordinates::AlignCorners => (axis.factor, axis.divisor) = (extent - 1.0, length - 1.0),
+            Coordinates::AlignCorners if length == 1.0 => (axis.factor, fraction) = (0.0, [0, 0, 1]),
+            Coordinates::AlignCorners => {
+                (axis.factor, axis.divisor) = (extent - 1.0, length - 1.0);
+                fraction = [image - 1, 0, output - 1];
+            }
             Coordinates::Crop => {
+                fraction = [0; 3];
                 let [begin, end] = self.region.as_ref().map_or([0.0, 1.0], |region| region[i].map(Coefficient::get));
                 (axis.crops, axis.shift) = (1, begin * (extent - 1.0));
                 if length == 1.0 {
@@ -181,6 +184,7 @@ impl ResampleDesc {
                 }
             }
         }
+        [axis.step, axis.first, axis.denominator] = if given.is_none() { fraction } else { [0; 3] };
         if self.antialias {
             axis.shrink = scale.min(1.0);
         }
@@ -231,7 +235,7 @@ mod tests {
                 let (axis, filter) = (axis(&desc, image, output), desc.filter());
                 let mut expected = vec![vec![0.0; image as usize]; output as usize];
                 for (o, row) in expected.iter_mut().enumerate() {
-                    let taps = axis.taps(&filter, axis.place(o as i64));
+                    let taps = axis.taps(&filter, o as i64);
                     if axis.has(taps.centre) {
                         let at = |i: i64| axis.inside(i) as usize;
                         (taps.begin..taps.end).for_each(|i| row[at(i)] += axis.weight(&filter, &taps, i));

@@ -25,8 +25,9 @@
 //! | `crop` | the same within a region [a, b] of the image, in parts of it: (a + (b - a) p / (L - 1)) (H - 1); the middle where L is 1 |
 //!
 //! With `crop`, y is `extrapolation` where c lies outside the image. The scale of an axis is P / H unless another is
-//! given; L is P then. Coordinates and weights are computed in f64, in the order of ONNX's reference, so that ties fall
-//! the same way.
+//! given; L is P then. Without a given scale, places are fractions of integers: `nearest` compares these exactly, and
+//! coordinates in f64 are rounded once, as p · H / P. A given scale is ONNX's rule: coordinates are computed in f64 from the
+//! scale as it is, in the order of ONNX's reference, so that ties fall the same way. Weights are computed in f64.
 //!
 //! Backward is the gradient of Σ dy y by x: `dx[n,c,i,j] = Σ_p Σ_q W(p, i) V(q, j) dy[n,c,p,q]`, gathered, in a fixed order.
 //!

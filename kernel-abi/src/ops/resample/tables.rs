@@ -27,7 +27,7 @@ impl ResampleAxis {
         if backward {
             return self.covering(filter, at);
         }
-        let taps = self.taps(filter, self.place(at));
+        let taps = self.taps(filter, at);
         (taps.begin, taps.end)
     }
 
@@ -37,7 +37,7 @@ impl ResampleAxis {
         if backward {
             return self.weight_at(filter, from, at);
         }
-        self.weight(filter, &self.taps(filter, self.place(at)), from)
+        self.weight(filter, &self.taps(filter, at), from)
     }
 }
 

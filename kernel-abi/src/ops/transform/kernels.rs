@@ -7,6 +7,7 @@ macro_rules! transform_kernels {
         $callback! {
             (transform_forward_naive_f32, forward, f32),
             (transform_forward_naive_f64, forward, f64),
+            (transform_forward_naive_i64, forward, i64),
         }
     };
 }

@@ -17,6 +17,10 @@ crate::abi_struct! {
         pub x_dtype: u32,
         /// Element type of y.
         pub y_dtype: u32,
+        /// How numbers become integers: [`Cast::bits`](crate::Cast::bits).
+        pub cast: u32,
+        /// Unused, keeps the next field aligned.
+        pub reserved: u32,
         /// Input.
         pub x: TensorParam,
         /// Output.

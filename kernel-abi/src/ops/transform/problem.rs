@@ -1,9 +1,9 @@
 //! The transform problem and its text form.
 
-use crate::DType;
 use crate::desc::{BadDescriptor, TensorDesc};
 use crate::problem::{Operand, Problem, no_overlap, same_dims};
 use crate::text::Fields;
+use crate::{Cast, DType};
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,6 +14,7 @@ const OP: &str = "transform";
 pub struct TransformProblem {
     x: TensorDesc,
     y: TensorDesc,
+    cast: Cast,
 }
 
 impl TransformProblem {
@@ -24,7 +25,17 @@ impl TransformProblem {
     pub fn new(x: &TensorDesc, y: &TensorDesc) -> Result<Self, BadDescriptor> {
         same_dims(OP, "y", y, "x", x)?;
         no_overlap(OP, "y", y)?;
-        Ok(TransformProblem { x: *x, y: *y })
+        Ok(TransformProblem { x: *x, y: *y, cast: Cast::PLAIN })
+    }
+
+    /// Stores integers by another rule than [`Cast::PLAIN`].
+    pub fn with_cast(self, cast: Cast) -> Self {
+        TransformProblem { cast, ..self }
+    }
+
+    /// How numbers become integers.
+    pub fn cast(&self) -> Cast {
+        self.cast
     }
 
     /// The input.
@@ -45,7 +56,7 @@ impl TransformProblem {
 
     /// What it is computed in.
     pub fn accumulator(&self) -> DType {
-        DType::computing([self.x.dtype(), self.y.dtype()])
+        DType::computing_exactly([self.x.dtype(), self.y.dtype()])
     }
 }
 
@@ -72,6 +83,7 @@ impl Problem for TransformProblem {
 impl fmt::Display for TransformProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{OP}:forward")?;
+        crate::text::write_cast(f, self.cast)?;
         crate::problem::write_operands(f, self)
     }
 }
@@ -88,7 +100,8 @@ impl FromStr for TransformProblem {
         }
         let x = fields.take_tensor("x")?;
         let y = fields.take_optional("y")?.unwrap_or(x);
+        let cast = fields.take_cast()?;
         fields.finish()?;
-        Self::new(&x, &y)
+        Ok(Self::new(&x, &y)?.with_cast(cast))
     }
 }
