@@ -6,17 +6,17 @@ use cuda_std::{kernel, shared_array};
 use kernel_abi::epilogue::{EpilogueSumsParams, SeparateEpilogueParams};
 
 macro_rules! separate_entries {
-    ($(($symbol:ident, $dtype:ident)),* $(,)?) => { $(
+    ($(($symbol:ident, $dtype:ident, $sums:ident)),* $(,)?) => { $(
         /// # Safety
         /// The host passes live tensors of the extents and strides in `params`, and room for the parts of sums.
         #[kernel(threads = 256, min_blocks = 2)]
         pub unsafe fn $symbol(params: SeparateEpilogueParams) {
-            // As wide as the widest accumulator.
-            let parts = shared_array![f64; 2 * separate::BLOCK] as *mut _;
+            // As wide as the widest type of sums.
+            let parts = shared_array![f64; 2 * separate::BLOCK] as *mut $sums;
             if params.vectors != 0 {
-                separate::pass::<$dtype, { 16 / size_of::<$dtype>() }>(&params, parts)
+                separate::pass::<$dtype, $sums, { 16 / size_of::<$dtype>() }>(&params, parts)
             } else {
-                separate::pass::<$dtype, 1>(&params, parts)
+                separate::pass::<$dtype, $sums, 1>(&params, parts)
             }
         }
     )* };

@@ -16,12 +16,13 @@ use kernel_abi::epilogue::{EpilogueSumsParams, SeparateEpilogueParams};
 /// Threads of a block, as in `entry.rs`.
 pub(super) const BLOCK: usize = 256;
 
-/// y = act(y + bias + z), `V` elements at a time: 1, or 16 bytes. `parts` has room for two numbers a thread.
+/// y = act(y + bias + z), `V` elements at a time: 1, or 16 bytes. Channel sums are kept in `S`. `parts` has room for two
+/// numbers a thread.
 ///
 /// # Safety
 /// As the kernels.
 #[inline(always)]
-pub(super) unsafe fn pass<T: Element, const V: usize>(p: &SeparateEpilogueParams, parts: *mut T::Acc) {
+pub(super) unsafe fn pass<T: Element, S: Accumulator, const V: usize>(p: &SeparateEpilogueParams, parts: *mut S) {
     let lanes = p.lanes;
     let thread = thread_idx_x();
     // A power of two.
@@ -39,31 +40,29 @@ pub(super) unsafe fn pass<T: Element, const V: usize>(p: &SeparateEpilogueParams
         });
     }
     let coefficient = T::Acc::from_f64(p.epilogue.coefficient);
-    let mut sums = [T::Acc::ZERO; V];
-    let mut squares = [T::Acc::ZERO; V];
+    let mut sums = [S::ZERO; V];
+    let mut squares = [S::ZERO; V];
     let step = i64::from(grid_dim_y()) * i64::from(rows);
     let mut item = if there { i64::from(block_idx_y()) * i64::from(rows) + i64::from(row) } else { p.n_items };
     while item < p.n_items {
         let [y_at, z_at] = offsets(p, item);
         let y = p.y + ((y_at + channel * p.y_channel_stride) * size_of::<T>() as i64) as u64;
         let z = p.z + ((z_at + channel * p.z_channel_stride) * size_of::<T>() as i64) as u64;
-        let mut values = read::<T, V>(y);
+        let values = read::<T, V>(y);
         let mut added = [T::Acc::ZERO; V];
         if p.z != 0 {
             added = read::<T, V>(z);
         }
         let mut stored = [T::narrow(T::Acc::ZERO); V];
         for_each!(I < V, {
-            let value_at = values.get_unchecked_mut(I);
-            let sum = *value_at + *biases.get_unchecked(I) + *added.get_unchecked(I);
+            let sum = *values.get_unchecked(I) + *biases.get_unchecked(I) + *added.get_unchecked(I);
             *stored.get_unchecked_mut(I) = T::narrow(value(p.epilogue.mode, coefficient, sum));
-            *value_at = (*stored.get_unchecked(I)).widen();
         });
         if p.writes != 0 {
             write::<T, V>(y, stored);
         }
         for_each!(I < V, {
-            let value = *values.get_unchecked(I);
+            let value = S::of(*stored.get_unchecked(I));
             *sums.get_unchecked_mut(I) = *sums.get_unchecked(I) + value;
             *squares.get_unchecked_mut(I) = value.mul_add(value, *squares.get_unchecked(I));
         });
@@ -82,11 +81,10 @@ pub(super) unsafe fn pass<T: Element, const V: usize>(p: &SeparateEpilogueParams
         });
     }
     let slice = i64::from(block_idx_y()) * 2 * p.channels;
-    let to = (p.partials as *mut T::Acc).offset((slice + channel) as isize);
+    let to = (p.partials as *mut S).offset((slice + channel) as isize);
     for_each!(I < V, {
         if I == 0 || along {
-            let (sum, square) =
-                add_rows::<T::Acc>(parts, lanes, rows, *sums.get_unchecked(I), *squares.get_unchecked(I));
+            let (sum, square) = add_rows::<S>(parts, lanes, rows, *sums.get_unchecked(I), *squares.get_unchecked(I));
             if row == 0 && there {
                 *to.add(I) = sum;
                 *to.offset(p.channels as isize).add(I) = square;

@@ -32,6 +32,10 @@ pub trait Accumulator:
     fn tanh(self) -> Self;
     fn sigmoid(self) -> Self;
     fn erf(self) -> Self;
+    /// The normal distribution function, whose tail is exact relative to itself.
+    fn normal_cdf(self) -> Self;
+    /// e^(-x²/2).
+    fn gauss(self) -> Self;
     fn sqrt(self) -> Self;
     fn sin(self) -> Self;
     fn cos(self) -> Self;
@@ -46,6 +50,13 @@ pub trait Accumulator:
     /// To the nearest integer, ties to even.
     fn round(self) -> Self;
     fn shuffle_xor(self, lane: u32) -> Self;
+
+    /// self · σ(z), whose exponential neither overflows nor vanishes before the product does: 0 where the gate is shut.
+    fn gated(self, z: Self) -> Self {
+        let h = (Self::from_f64(-0.5) * z.abs()).exp();
+        let product = if z < Self::ZERO { (self * h) * h } else { self } / (Self::ONE + h * h);
+        if z < Self::ZERO && h == Self::ZERO { Self::ZERO } else { product }
+    }
 
     fn abs(self) -> Self {
         if self < Self::ZERO { -self } else { self }
@@ -121,6 +132,8 @@ accumulator!(
     tanh() = elementary::tanh_f32;
     sigmoid() = elementary::sigmoid_f32;
     erf() = elementary::erf_f32;
+    normal_cdf() = elementary::normal_cdf_f32;
+    gauss() = elementary::gauss_f32;
     min(other) = math::min_nan_f32;
     max(other) = math::max_nan_f32;
     sqrt() = math::sqrt_f32;
@@ -143,6 +156,8 @@ accumulator!(
     tanh() = elementary::tanh_f64;
     sigmoid() = elementary::sigmoid_f64;
     erf() = elementary::erf_f64;
+    normal_cdf() = elementary::normal_cdf_f64;
+    gauss() = elementary::gauss_f64;
     min(other) = math::min_nan_f64;
     max(other) = math::max_nan_f64;
     sqrt() = math::sqrt_f64;
@@ -159,44 +174,46 @@ accumulator!(
 
 /// What products are summed in: the accumulator, or `i32` for integers.
 pub trait Term: Copy {
-    const ZERO: Self;
+    /// A sum of nothing.
+    const EMPTY: Self;
     /// `self · b + c`.
     fn multiply_add(self, b: Self, c: Self) -> Self;
-    fn to_f64(self) -> f64;
+    /// The same number.
+    fn wide(self) -> f64;
 }
 
 impl Term for f32 {
-    const ZERO: Self = 0.0;
+    const EMPTY: Self = 0.0;
     #[inline(always)]
     fn multiply_add(self, b: Self, c: Self) -> Self {
         math::fma_f32(self, b, c)
     }
     #[inline(always)]
-    fn to_f64(self) -> f64 {
+    fn wide(self) -> f64 {
         self as f64
     }
 }
 
 impl Term for f64 {
-    const ZERO: Self = 0.0;
+    const EMPTY: Self = 0.0;
     #[inline(always)]
     fn multiply_add(self, b: Self, c: Self) -> Self {
         math::fma_f64(self, b, c)
     }
     #[inline(always)]
-    fn to_f64(self) -> f64 {
+    fn wide(self) -> f64 {
         self
     }
 }
 
 impl Term for i32 {
-    const ZERO: Self = 0;
+    const EMPTY: Self = 0;
     #[inline(always)]
     fn multiply_add(self, b: Self, c: Self) -> Self {
         self.wrapping_mul(b).wrapping_add(c)
     }
     #[inline(always)]
-    fn to_f64(self) -> f64 {
+    fn wide(self) -> f64 {
         self as f64
     }
 }
@@ -233,7 +250,7 @@ impl Factor for i8 {
 /// A storage type.
 pub trait Element: Copy {
     /// What it is computed in.
-    type Acc: Accumulator;
+    type Acc: Accumulator + Term;
     fn widen(self) -> Self::Acc;
     fn narrow(value: Self::Acc) -> Self;
     /// Two as a word, the first in its low half, by one instruction where there is one; 0 of types that have not 2 bytes.

@@ -130,8 +130,11 @@ pub fn activate(p: &FusedEpilogueParam, v: &mut [f32; 8]) {
         let scale = -core::f32::consts::LOG2_E * p.coefficient;
         let mut i = 0;
         while i < 8 {
-            let sigmoid = math::reciprocal_approx(1.0 + math::exp2_approx(scale * v[i]));
-            v[i] = sigmoid * if gates { v[i] } else { 1.0 };
+            // A factor of 0 is the gate's middle for infinities too, and a shut gate lets none through.
+            let power = if p.coefficient == 0.0 && v[i].abs() == f32::INFINITY { 0.0 } else { scale * v[i] };
+            let sigmoid = math::reciprocal_approx(1.0 + math::exp2_approx(power));
+            let gated = if sigmoid == 0.0 { 0.0 } else { sigmoid * v[i] };
+            v[i] = if gates { gated } else { sigmoid };
             i += 1;
         }
     }

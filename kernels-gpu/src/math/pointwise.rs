@@ -65,7 +65,7 @@ macro_rules! operations {
             Min => each(a, b) a.min(b);
             Max => each(a, b) a.max(b);
             AddSquare => each(a, b) b.mul_add(b, a);
-            Prelu => each(a, b) if a > A::ZERO { a } else { a * b };
+            Prelu => each(a, b) if a >= A::ZERO { a } else { a * b };
             CmpEq => each(a, b) truth(a == b);
             CmpNeq => each(a, b) truth(a != b);
             CmpGt => each(a, b) truth(a > b);

@@ -1,6 +1,8 @@
 //! Elements whose type only the launch parameters know: a branch that all threads take alike.
 
-use super::element::{Accumulator, Boolean, Element, bf16, f8e4m3, f8e5m2, f16};
+use super::element::{self, Accumulator, Boolean, Element, bf16, f8e4m3, f8e5m2, f16};
+use super::number::rounded;
+use core::mem::size_of;
 use kernel_abi::DType;
 
 /// Calls a function with an element type for every number that a [`DType`] has.
@@ -23,6 +25,7 @@ macro_rules! with_type {
     };
 }
 
+const F32: u32 = DType::F32 as u32;
 const F64: u32 = DType::F64 as u32;
 const F16: u32 = DType::F16 as u32;
 const BF16: u32 = DType::BF16 as u32;
@@ -62,6 +65,19 @@ unsafe fn store_to<T: Element, A: Accumulator>(address: u64, offset: i64, value:
     *(address as *mut T).offset(offset as isize) = value.store::<T>();
 }
 
+/// [`blend`], but fractions are cut off where integers are stored.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub unsafe fn blend_truncated<A: Accumulator>(dtype: u32, address: u64, offset: i64, result: A, alpha: f64, beta: f64) {
+    let mut value = A::from_f64(alpha) * result;
+    if beta != 0.0 {
+        value = A::from_f64(beta).mul_add(load(dtype, address, offset), value);
+    }
+    store(dtype, address, offset, rounded(value, dtype, 0));
+}
+
 /// Writes `alpha · result + beta · prior` to element `offset`; the prior value is not read when beta is 0.
 ///
 /// # Safety
@@ -73,4 +89,36 @@ pub unsafe fn blend<A: Accumulator>(dtype: u32, address: u64, offset: i64, resul
         value = A::from_f64(beta).mul_add(load(dtype, address, offset), value);
     }
     store(dtype, address, offset, value);
+}
+
+/// Whether a tensor of `T` or of its accumulator type has the latter.
+#[inline(always)]
+fn is_accumulator<T: Element>(dtype: u32) -> bool {
+    size_of::<T>() == size_of::<T::Acc>() || dtype == F32
+}
+
+/// Element `offset` of a tensor of `T` or of its accumulator type: a branch where there are two.
+///
+/// # Safety
+/// The element exists.
+#[inline(always)]
+pub unsafe fn load_either<T: Element>(dtype: u32, address: u64, offset: i64) -> T::Acc {
+    if is_accumulator::<T>(dtype) {
+        *(address as *const T::Acc).offset(offset as isize)
+    } else {
+        element::load::<T>(address, offset)
+    }
+}
+
+/// [`blend`] to such a tensor.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub unsafe fn blend_either<T: Element>(dtype: u32, address: u64, offset: i64, result: T::Acc, alpha: f64, beta: f64) {
+    if is_accumulator::<T>(dtype) {
+        element::blend_sum(address, offset, result, alpha, beta);
+    } else {
+        element::blend::<T>(address, offset, result, alpha, beta);
+    }
 }

@@ -1,6 +1,7 @@
 //! A warp a row: its lanes take every 32nd element and combine what they find by shuffles, always in the same order.
 
-use super::element::Accumulator;
+use super::element::{Accumulator, Term};
+use super::sum::{BLOCK, Sum};
 use cuda_std::{thread, warp};
 
 const LANES: i64 = 32;
@@ -41,16 +42,25 @@ pub fn join_lanes<A: Accumulator>(value: A, join: impl Fn(A, A) -> A) -> A {
     result
 }
 
-/// Combines a value of each of a row's `n` elements, in every lane.
+/// Combines a value of each of a row's `n` elements, in every lane. `start` changes no value.
 #[inline(always)]
 pub fn reduce<A: Accumulator>(n: i64, start: A, value: impl Fn(i64) -> A, join: impl Fn(A, A) -> A) -> A {
-    let mut result = start;
-    for_each_lane(n, |i| result = join(result, value(i)));
-    join_lanes(result, join)
+    let (mut result, mut block, mut values) = (start, start, 0);
+    for_each_lane(n, |i| {
+        block = join(block, value(i));
+        values += 1;
+        if values == BLOCK {
+            result = join(result, block);
+            (block, values) = (start, 0);
+        }
+    });
+    join_lanes(join(result, block), join)
 }
 
 /// The sum of a value of each of a row's `n` elements, in every lane.
 #[inline(always)]
-pub fn sum<A: Accumulator>(n: i64, value: impl Fn(i64) -> A) -> A {
-    reduce(n, A::ZERO, value, |a, b| a + b)
+pub fn sum<A: Accumulator + Term>(n: i64, value: impl Fn(i64) -> A) -> A {
+    let mut sum = Sum::EMPTY;
+    for_each_lane(n, |i| sum.push(value(i)));
+    A::from_f64(join_lanes(sum.finish(), |a, b| a + b))
 }

@@ -3,6 +3,7 @@
 
 use crate::math::element::{Accumulator, Element, blend, load};
 use crate::math::index::{div_rem, for_each_index};
+use crate::math::sum::Sum;
 use crate::math::warp_rows::{for_each_lane, for_each_row, join_lanes};
 use cuda_std::thread;
 use kernel_abi::ops::affinegrid::{AffineGridParams, coordinate};
@@ -53,7 +54,7 @@ pub unsafe fn backward<T: Element>(p: &AffineGridParams) {
     for_each_row(p.n_elems, |element| {
         let (rest, j) = div_rem(element, p.n_axes + 1);
         let (n, i) = div_rem(rest, p.n_axes);
-        let mut sum = T::Acc::ZERO;
+        let mut sum = Sum::EMPTY;
         for_each_lane(n_positions, |linear| {
             let (_, at) = position(p, linear);
             let dgrid = load::<T>(p.grid.address, grid_offset(p, n, at, i));
@@ -67,9 +68,9 @@ pub unsafe fn backward<T: Element>(p: &AffineGridParams) {
             } else {
                 z
             };
-            sum = T::Acc::from_f64(factor).mul_add(dgrid, sum);
+            sum.push_product(T::Acc::from_f64(factor), dgrid);
         });
-        sum = join_lanes(sum, |a, b| a + b);
+        let sum = T::Acc::from_f64(join_lanes(sum.finish(), |a, b| a + b));
         if thread::lane_id() == 0 {
             let to = n * p.theta.strides[0] + i * p.theta.strides[1] + j * p.theta.strides[2];
             blend::<T>(p.theta.address, to, sum, p.alpha, p.beta);

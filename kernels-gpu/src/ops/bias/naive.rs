@@ -3,6 +3,7 @@
 
 use crate::math::element::{Accumulator, Element, blend, load};
 use crate::math::index::{for_each_index, offsets};
+use crate::math::sum::Sum;
 use cuda_std::{shared_array, thread};
 use kernel_abi::ops::bias::BiasParams;
 
@@ -20,18 +21,17 @@ pub unsafe fn forward<T: Element>(p: &BiasParams) {
 
 /// dbias = Σ dy.
 pub unsafe fn backward<T: Element>(p: &BiasParams) {
-    // As wide as the widest accumulator.
-    let partial = shared_array![f64; BLOCK] as *mut T::Acc;
+    let partial = shared_array![f64; BLOCK];
     let me = thread::thread_idx_x() as usize;
     let mut channel = i64::from(thread::block_idx_x());
     while channel < p.n_elems {
-        let mut sum = T::Acc::ZERO;
+        let mut sum = Sum::<T::Acc>::EMPTY;
         let mut i = me as i64;
         while i < p.channel_elems {
-            sum = sum + load::<T>(p.y.address, channel * p.channel_stride + offsets([&p.y], i)[0]);
+            sum.push(load::<T>(p.y.address, channel * p.channel_stride + offsets([&p.y], i)[0]));
             i += BLOCK as i64;
         }
-        *partial.add(me) = sum;
+        *partial.add(me) = sum.finish();
         thread::sync_threads();
         let mut half = BLOCK / 2;
         while half > 0 {
@@ -43,7 +43,7 @@ pub unsafe fn backward<T: Element>(p: &BiasParams) {
         }
         if me == 0 {
             let [to] = offsets([&p.bias], channel);
-            blend::<T>(p.bias.address, to, *partial, p.alpha, p.beta);
+            blend::<T>(p.bias.address, to, T::Acc::from_f64(*partial), p.alpha, p.beta);
         }
         // Nobody may begin the next channel while the sum is still read.
         thread::sync_threads();

@@ -4,9 +4,10 @@
 //! neighbouring elements of the written tensor, in the order of its layout. Bounds are checked outside of the
 //! innermost loop, which walks channels in `fprop` and `dgrad` and positions in `wgrad`.
 
-use crate::math::element::{Accumulator, Element, Factor, Term, blend, load, load_term};
+use crate::math::element::{Accumulator, Element, Factor, blend, load, load_term};
 use crate::math::epilogue::finish;
 use crate::math::index::{div_rem, for_each_index};
+use crate::math::sum::Sum;
 use kernel_abi::TensorParam;
 use kernel_abi::ops::conv::ConvParams;
 use kernel_abi::ops::conv::index::{filter_index, input_position, output_position};
@@ -24,7 +25,7 @@ pub unsafe fn fprop_into<X: Factor, Y: Element>(a: &ConvParams) {
         let (g, _) = div_rem(k, a.group_k);
         let x_first = n * a.x.strides[0] + g * a.group_c * a.x.strides[1];
         let w_first = k * a.w.strides[0];
-        let mut sum = X::Term::ZERO;
+        let mut sum = Sum::<X::Term>::EMPTY;
         for_each_tap(a, |t, r, s| {
             let d = input_position(z, t, a.padding[0], a.stride[0], a.dilation[0]);
             let h = input_position(p, r, a.padding[1], a.stride[1], a.dilation[1]);
@@ -34,7 +35,7 @@ pub unsafe fn fprop_into<X: Factor, Y: Element>(a: &ConvParams) {
                 let mut w_at = w_first + filter_offset(a, [t, r, s], flip);
                 let mut c = 0;
                 while c < a.group_c {
-                    sum = load_term::<X>(a.x.address, x_at).multiply_add(load_term::<X>(a.w.address, w_at), sum);
+                    sum.push_product(load_term::<X>(a.x.address, x_at), load_term::<X>(a.w.address, w_at));
                     x_at += a.x.strides[1];
                     w_at += a.w.strides[1];
                     c += 1;
@@ -43,7 +44,7 @@ pub unsafe fn fprop_into<X: Factor, Y: Element>(a: &ConvParams) {
         });
         let y_at = n * a.y.strides[0] + k * a.y.strides[1] + spatial_offset(&a.y, [z, p, q]);
         let z_at = n * a.z.strides[0] + k * a.z.strides[1] + spatial_offset(&a.z, [z, p, q]);
-        let sum = Y::Acc::from_f64(sum.to_f64());
+        let sum = Y::Acc::from_f64(sum.finish());
         finish::<Y>(&a.epilogue, (a.y.address, y_at), (a.z.address, z_at), k, sum, a.alpha, a.beta);
     });
 }
@@ -57,7 +58,7 @@ pub unsafe fn dgrad<T: Element>(a: &ConvParams) {
         let first_k = g * a.group_k;
         let y_first = n * a.y.strides[0] + first_k * a.y.strides[1];
         let w_first = first_k * a.w.strides[0] + group_c * a.w.strides[1];
-        let mut sum = T::Acc::ZERO;
+        let mut sum = Sum::<T::Acc>::EMPTY;
         for_each_tap(a, |t, r, s| {
             let z = output_position(d, t, a.padding[0], a.stride[0], a.dilation[0]);
             let p = output_position(h, r, a.padding[1], a.stride[1], a.dilation[1]);
@@ -67,7 +68,7 @@ pub unsafe fn dgrad<T: Element>(a: &ConvParams) {
                 let mut w_at = w_first + filter_offset(a, [t, r, s], flip);
                 let mut k = 0;
                 while k < a.group_k {
-                    sum = load::<T>(a.y.address, y_at).mul_add(load::<T>(a.w.address, w_at), sum);
+                    sum.push_product(load::<T>(a.y.address, y_at), load::<T>(a.w.address, w_at));
                     y_at += a.y.strides[1];
                     w_at += a.w.strides[0];
                     k += 1;
@@ -75,7 +76,7 @@ pub unsafe fn dgrad<T: Element>(a: &ConvParams) {
             }
         });
         let x_at = n * a.x.strides[0] + c * a.x.strides[1] + spatial_offset(&a.x, [d, h, w]);
-        blend::<T>(a.x.address, x_at, sum, a.alpha, a.beta);
+        blend::<T>(a.x.address, x_at, T::Acc::from_f64(sum.finish()), a.alpha, a.beta);
     });
 }
 
@@ -89,7 +90,7 @@ pub unsafe fn wgrad<T: Element>(a: &ConvParams) {
         let (g, _) = div_rem(k, a.group_k);
         let x_first = (g * a.group_c + c) * a.x.strides[1];
         let y_first = k * a.y.strides[1];
-        let mut sum = T::Acc::ZERO;
+        let mut sum = Sum::<T::Acc>::EMPTY;
         let mut n = 0;
         while n < a.n {
             let mut z = 0;
@@ -106,7 +107,7 @@ pub unsafe fn wgrad<T: Element>(a: &ConvParams) {
                         while q < a.output[2] {
                             if (w as u64) < a.image[2] as u64 {
                                 let x = load::<T>(a.x.address, x_row + w * a.x.strides[4]);
-                                sum = x.mul_add(load::<T>(a.y.address, y_at), sum);
+                                sum.push_product(x, load::<T>(a.y.address, y_at));
                             }
                             w += a.stride[2];
                             y_at += a.y.strides[4];
@@ -120,7 +121,7 @@ pub unsafe fn wgrad<T: Element>(a: &ConvParams) {
             n += 1;
         }
         let w_at = k * a.w.strides[0] + c * a.w.strides[1] + spatial_offset(&a.w, at);
-        blend::<T>(a.w.address, w_at, sum, a.alpha, a.beta);
+        blend::<T>(a.w.address, w_at, T::Acc::from_f64(sum.finish()), a.alpha, a.beta);
     });
 }
 

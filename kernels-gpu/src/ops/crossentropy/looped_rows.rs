@@ -5,10 +5,10 @@
 //! fit its threads, or one row. Shared memory: two slots a warp, and a pair a row where losses are added up; a grid of one
 //! block finishes the sum itself, others leave a pair a block.
 
-use super::naive::{Kind, Target, class_weight, finish_sum, row_gradient, smoothed, target_of};
-use crate::math::element::blend_sum;
+use super::naive::{Kind, Target, class_weight, finish_sum, leave_pair, row_gradient, smoothed, target_of, term};
 use crate::math::index::offsets;
 use crate::math::rows::{MAX_LANES, Online, Powers, Row, Vector, ln, map, reduce};
+use crate::math::typed::blend_either;
 use crate::math::vector;
 use core::mem::size_of;
 use cuda_std::thread;
@@ -48,7 +48,7 @@ impl Place {
             x: Row::new::<T>(x_from, n, skip),
             probabilities: Row::new::<T>(address(&p.target, target_at), n, skip),
             dx: Row::new::<T>(address(&p.dx, dx_at), n, skip),
-            target: target_of(p, target_at),
+            target: target_of::<T>(p, target_at),
             loss_at,
             lse_at,
             x_from,
@@ -77,15 +77,15 @@ impl<'a> Coefficients<'a> {
 
     /// a_c, with the class' probability where the target has one. The class is one of the row's.
     #[inline(always)]
-    unsafe fn of(&self, c: i32, probability: f32) -> f32 {
+    unsafe fn of<T: Vector>(&self, c: i32, probability: f32) -> f32 {
         let is_target = i64::from(c) == self.target.class;
         let named = if self.target.kind == Kind::Probabilities { probability } else { f32::from(is_target as u8) };
-        class_weight::<f32>(self.p, i64::from(c)) * smoothed(self.p, named)
+        class_weight::<T>(self.p, i64::from(c)) * smoothed(self.p, named)
     }
 }
 
 /// The sum of what `term` says of the row's classes and their probabilities. A piece at a time: more of them would take the
-/// registers of those rows too that have a single class.
+/// registers of those rows too that have a single class. Pieces are added in f64, since a thread may have any number.
 #[inline(always)]
 unsafe fn sum_terms<T: Vector, const G: u32>(
     p: &CrossEntropyParams,
@@ -94,8 +94,9 @@ unsafe fn sum_terms<T: Vector, const G: u32>(
     slots: *mut f32,
     term: impl Fn(f32, i32, f32) -> f32,
 ) -> f32 {
-    let (mut sum, mut piece, end) = (0.0, place.lane, place.x.n_pieces::<T>());
+    let (mut sum, mut piece, end) = (0.0f64, place.lane, place.x.n_pieces::<T>());
     while piece < end && place.counts() {
+        let mut of_piece = 0.0f32;
         let (mut x, mut named) = ([[0u32; 4]; 1], [[0u32; 4]; 1]);
         if reads_x {
             x = place.x.load::<T, 1>(piece, G, 0.0);
@@ -108,13 +109,14 @@ unsafe fn sum_terms<T: Vector, const G: u32>(
         map::<T>(x[0], |x, i| {
             let c = first + i as i32;
             if c >= 0 && i64::from(c) < p.n_classes {
-                sum += term(x, c, *named.get_unchecked(i));
+                of_piece += term(x, c, *named.get_unchecked(i));
             }
             x
         });
+        sum += f64::from(of_piece);
         piece += G;
     }
-    reduce::<G>(sum, slots, |a, b| a + b)
+    reduce::<G>(sum as f32, slots, |a, b| a + b)
 }
 
 /// Maximum and ln Σ e^(x - max) of a row.
@@ -136,8 +138,7 @@ impl Logits {
 
     #[inline(always)]
     fn term(&self, coefficient: f32, x: f32) -> f32 {
-        // What no coefficient asks for does not count, be it infinite.
-        if coefficient == 0.0 { 0.0 } else { coefficient * ((self.max - x) + self.ln_sum) }
+        term(coefficient, x, self.max, self.ln_sum)
     }
 }
 
@@ -163,17 +164,17 @@ impl Sums {
             let x = *(place.x_from as *const T).offset(place.target.class as isize);
             loss = logits.term(place.target.weight, x.widen());
         }
-        self.take(p, place, logits, loss);
+        self.take::<T>(p, place, logits, loss);
     }
 
     /// A row's loss: stored, or added.
     #[inline(always)]
-    unsafe fn take(&mut self, p: &CrossEntropyParams, place: &Place, logits: Logits, loss: f32) {
+    unsafe fn take<T: Vector>(&mut self, p: &CrossEntropyParams, place: &Place, logits: Logits, loss: f32) {
         if place.lane != 0 || !place.there {
             return;
         }
         if p.reduction == LossReduction::None as u32 {
-            blend_sum(p.loss.address, place.loss_at, loss, p.alpha, p.beta);
+            blend_either::<T>(p.loss_dtype, p.loss.address, place.loss_at, loss, p.alpha, p.beta);
         } else {
             self.loss += f64::from(loss);
             self.weight += f64::from(place.target.weight);
@@ -185,7 +186,7 @@ impl Sums {
 
     /// Adds the rows of a block up, in their order.
     #[inline(always)]
-    pub(super) unsafe fn give<const G: u32>(self, p: &CrossEntropyParams, pairs: *mut f64) {
+    pub(super) unsafe fn give<T: Vector, const G: u32>(self, p: &CrossEntropyParams, pairs: *mut f64) {
         if p.reduction == LossReduction::None as u32 {
             return;
         }
@@ -206,10 +207,9 @@ impl Sums {
             i += 1;
         }
         if thread::grid_dim_x() == 1 {
-            finish_sum::<f32>(p.reduction, (p.loss.address, p.total), (p.alpha, p.beta), loss, weight);
+            finish_sum::<T>(&p.sum(0), loss, weight);
         } else {
-            let pair = (p.partials as *mut f32).add(2 * thread::block_idx_x() as usize);
-            (*pair, *pair.add(1)) = (loss as f32, weight as f32);
+            leave_pair(p, i64::from(thread::block_idx_x()), loss, weight);
         }
     }
 }
@@ -229,6 +229,9 @@ pub(super) unsafe fn for_each_block<const G: u32>(p: &CrossEntropyParams, mut bo
     }
 }
 
+/// Loads of a thread whose sums are added one after the other.
+const LOADS: u32 = 1024;
+
 /// loss and lse.
 #[inline(always)]
 pub unsafe fn forward<T: Vector, const G: u32, const K: usize>(
@@ -241,24 +244,30 @@ pub unsafe fn forward<T: Vector, const G: u32, const K: usize>(
         let place = Place::new::<T, G>(p, row);
         let mut logits = Logits::NORMAL;
         if p.log_probs == 0 {
-            let (mut online, mut piece, end) = (Online::EMPTY, place.lane, place.x.n_pieces::<T>());
+            let (mut whole, mut piece, end) = (Online::EMPTY, place.lane, place.x.n_pieces::<T>());
             while piece < end {
-                let words = place.x.load::<T, K>(piece, G, f32::NEG_INFINITY);
-                online.push::<T, K>(&words, false);
-                piece += K as u32 * G;
+                let (first, block) = (piece == place.lane, piece + LOADS * K as u32 * G);
+                let block_end = if block < end { block } else { end };
+                let mut online = Online::EMPTY;
+                while piece < block_end {
+                    let words = place.x.load::<T, K>(piece, G, f32::NEG_INFINITY);
+                    online.push::<T, K>(&words, false);
+                    piece += K as u32 * G;
+                }
+                whole = if first { online } else { whole.with::<T>(online) };
             }
-            logits = Logits::of(online.reduce::<T, G>(slots));
+            logits = Logits::of(whole.reduce::<T, G>(slots));
         }
         let coefficients = Coefficients::new(p, place.target);
         if coefficients.single {
             sums.take_class::<T>(p, &place, logits);
             return;
         }
-        let loss = sum_terms::<T, G>(p, &place, true, slots, |x, c, t| logits.term(coefficients.of(c, t), x));
+        let loss = sum_terms::<T, G>(p, &place, true, slots, |x, c, t| logits.term(coefficients.of::<T>(c, t), x));
         // 0, or not a number, where the row does not count.
-        sums.take(p, &place, logits, if place.counts() { loss } else { place.target.weight });
+        sums.take::<T>(p, &place, logits, if place.counts() { loss } else { place.target.weight });
     });
-    sums.give::<G>(p, pairs);
+    sums.give::<T, G>(p, pairs);
 }
 
 /// dx.
@@ -273,13 +282,13 @@ pub unsafe fn backward<T: Vector, const G: u32, const K: usize>(p: &CrossEntropy
         let mut sum = place.target.weight;
         let summed = p.target_kind == target::PROBABILITIES || (p.smoothing != 0.0 && p.weight != 0);
         if p.log_probs == 0 && summed {
-            sum = sum_terms::<T, G>(p, &place, false, slots, |_, c, t| coefficients.of(c, t));
+            sum = sum_terms::<T, G>(p, &place, false, slots, |_, c, t| coefficients.of::<T>(c, t));
         } else if p.smoothing != 0.0 && counts {
             sum = 1.0;
         }
         let (mut lse, mut g) = (0.0, 0.0);
         if counts {
-            g = row_gradient::<f32>(p, place.loss_at);
+            g = row_gradient::<T>(p, place.loss_at);
             if p.log_probs == 0 {
                 lse = *(p.lse.address as *const f32).offset(place.lse_at as isize);
             }
@@ -325,7 +334,7 @@ pub unsafe fn backward<T: Vector, const G: u32, const K: usize>(p: &CrossEntropy
                     map::<T>(words, |x, i| {
                         let c = first + i as i32;
                         let there = c >= 0 && i64::from(c) < p.n_classes;
-                        result(x, if there { coefficients.of(c, *named.get_unchecked(i)) } else { 0.0 })
+                        result(x, if there { coefficients.of::<T>(c, *named.get_unchecked(i)) } else { 0.0 })
                     })
                 };
                 if at < end {

@@ -1,7 +1,8 @@
 //! One warp a row, any strides; and one block that adds up what the rows' warps or blocks leave.
 
-use crate::math::element::{Accumulator, Element, blend, blend_sum, load};
+use crate::math::element::{Accumulator, Element, blend, load};
 use crate::math::index::offsets;
+use crate::math::typed::{blend_either, load_either};
 use crate::math::warp_rows::{self, for_each_lane, reduce};
 use cuda_std::thread;
 use kernel_abi::ops::crossentropy::{CrossEntropyParams, CrossEntropySumParams, LossReduction, target};
@@ -30,9 +31,9 @@ pub(super) struct Target<A> {
 
 /// The target at this offset.
 #[inline(always)]
-pub(super) unsafe fn target_of<A: Accumulator>(p: &CrossEntropyParams, at: i64) -> Target<A> {
+pub(super) unsafe fn target_of<T: Element>(p: &CrossEntropyParams, at: i64) -> Target<T::Acc> {
     if p.target_kind == target::PROBABILITIES {
-        return Target { kind: Kind::Probabilities, class: -1, weight: A::ONE };
+        return Target { kind: Kind::Probabilities, class: -1, weight: T::Acc::ONE };
     }
     let class = if p.target_kind == target::I32 {
         i64::from(*(p.target.address as *const i32).offset(at as isize))
@@ -40,19 +41,19 @@ pub(super) unsafe fn target_of<A: Accumulator>(p: &CrossEntropyParams, at: i64) 
         *(p.target.address as *const i64).offset(at as isize)
     };
     if p.has_ignore_index != 0 && class == p.ignore_index {
-        Target { kind: Kind::Nothing, class, weight: A::ZERO }
+        Target { kind: Kind::Nothing, class, weight: T::Acc::ZERO }
     } else if class < 0 || class >= p.n_classes {
         // 0 / 0 of numbers that the compiler does not see.
-        Target { kind: Kind::Illegal, class, weight: A::from_f64(f64::NAN) }
+        Target { kind: Kind::Illegal, class, weight: T::Acc::from_f64(f64::NAN) }
     } else {
-        Target { kind: Kind::Class, class, weight: class_weight(p, class) }
+        Target { kind: Kind::Class, class, weight: class_weight::<T>(p, class) }
     }
 }
 
 /// w_c.
 #[inline(always)]
-pub(super) unsafe fn class_weight<A: Accumulator>(p: &CrossEntropyParams, c: i64) -> A {
-    if p.weight == 0 { A::ONE } else { *(p.weight as *const A).offset((c * p.weight_stride) as isize) }
+pub(super) unsafe fn class_weight<T: Element>(p: &CrossEntropyParams, c: i64) -> T::Acc {
+    if p.weight == 0 { T::Acc::ONE } else { load_either::<T>(p.weight_dtype, p.weight, c * p.weight_stride) }
 }
 
 /// a_c, of a row that counts and whose class there is.
@@ -65,7 +66,7 @@ unsafe fn coefficient<T: Element>(p: &CrossEntropyParams, target: &Target<T::Acc
     } else {
         T::Acc::ZERO
     };
-    class_weight::<T::Acc>(p, c) * smoothed(p, named)
+    class_weight::<T>(p, c) * smoothed(p, named)
 }
 
 /// (1 - s) t + s / C.
@@ -76,26 +77,31 @@ pub(super) fn smoothed<A: Accumulator>(p: &CrossEntropyParams, named: A) -> A {
 
 /// What becomes of a row's loss, in one thread: stored, or left to be added up.
 #[inline(always)]
-pub(super) unsafe fn give_loss<A: Accumulator>(p: &CrossEntropyParams, row: i64, loss_at: i64, loss: A, weight: A) {
+unsafe fn give_loss<T: Element>(p: &CrossEntropyParams, row: i64, loss_at: i64, loss: T::Acc, weight: T::Acc) {
     if p.reduction == LossReduction::None as u32 {
-        blend_sum(p.loss.address, loss_at, loss, p.alpha, p.beta);
+        blend_either::<T>(p.loss_dtype, p.loss.address, loss_at, loss, p.alpha, p.beta);
     } else {
-        let pair = (p.partials as *mut A).offset((2 * row) as isize);
-        *pair = loss;
-        *pair.add(1) = weight;
+        leave_pair(p, row, loss.to_f64(), weight.to_f64());
     }
+}
+
+/// Leaves a loss and a weight to be added up.
+#[inline(always)]
+pub(super) unsafe fn leave_pair(p: &CrossEntropyParams, place: i64, loss: f64, weight: f64) {
+    let pair = (p.partials as *mut f64).offset((2 * place) as isize);
+    (*pair, *pair.add(1)) = (loss, weight);
 }
 
 /// The gradient of a row's loss.
 #[inline(always)]
-pub(super) unsafe fn row_gradient<A: Accumulator>(p: &CrossEntropyParams, loss_at: i64) -> A {
-    let g = *(p.loss.address as *const A).offset(loss_at as isize);
+pub(super) unsafe fn row_gradient<T: Element>(p: &CrossEntropyParams, loss_at: i64) -> T::Acc {
+    let g = load_either::<T>(p.loss_dtype, p.loss.address, loss_at);
     if p.reduction != LossReduction::Mean as u32 {
         g
     } else if p.total != 0 {
-        g / *(p.total as *const A)
+        g / *(p.total as *const T::Acc)
     } else {
-        g / A::from_i64(p.n_rows)
+        g / T::Acc::from_i64(p.n_rows)
     }
 }
 
@@ -106,22 +112,21 @@ pub unsafe fn forward<T: Element>(p: &CrossEntropyParams) {
         let (mut max, mut ln_sum) = (T::Acc::ZERO, T::Acc::ZERO);
         if p.log_probs == 0 {
             max = reduce(p.n_classes, T::Acc::NEG_INFINITY, x, |a, b| a.max(b));
-            ln_sum = reduce(p.n_classes, T::Acc::ZERO, |c| (x(c) - max).exp(), |a, b| a + b).ln();
+            ln_sum = warp_rows::sum(p.n_classes, |c| (x(c) - max).exp()).ln();
         }
-        let target = target_of::<T::Acc>(p, target_at);
+        let target = target_of::<T>(p, target_at);
         let term = |c: i64| {
             let a = coefficient::<T>(p, &target, target_at, c);
-            // What no coefficient asks for does not count, be it infinite.
-            if a == T::Acc::ZERO { a } else { a * ((max - x(c)) + ln_sum) }
+            term(a, x(c), max, ln_sum)
         };
         let loss = match target.kind {
             // 0, or NaN.
             Kind::Nothing | Kind::Illegal => target.weight,
             Kind::Class if p.smoothing == 0.0 => term(target.class),
-            Kind::Class | Kind::Probabilities => reduce(p.n_classes, T::Acc::ZERO, term, |a, b| a + b),
+            Kind::Class | Kind::Probabilities => warp_rows::sum(p.n_classes, term),
         };
         if thread::lane_id() == 0 {
-            give_loss(p, row, loss_at, loss, target.weight);
+            give_loss::<T>(p, row, loss_at, loss, target.weight);
             if p.lse.address != 0 {
                 *(p.lse.address as *mut T::Acc).offset(lse_at as isize) = max + ln_sum;
             }
@@ -132,14 +137,14 @@ pub unsafe fn forward<T: Element>(p: &CrossEntropyParams) {
 /// dx.
 pub unsafe fn backward<T: Element>(p: &CrossEntropyParams) {
     for_each_row(p, |_, [x_at, target_at, loss_at, lse_at, dx_at]| {
-        let target = target_of::<T::Acc>(p, target_at);
+        let target = target_of::<T>(p, target_at);
         let counts = target.kind == Kind::Class || target.kind == Kind::Probabilities;
         let (mut sum, mut lse) = (T::Acc::ZERO, T::Acc::ZERO);
         if counts && p.log_probs == 0 {
-            sum = reduce(p.n_classes, T::Acc::ZERO, |c| coefficient::<T>(p, &target, target_at, c), |a, b| a + b);
+            sum = warp_rows::sum(p.n_classes, |c| coefficient::<T>(p, &target, target_at, c));
             lse = *(p.lse.address as *const T::Acc).offset(lse_at as isize);
         }
-        let g = row_gradient::<T::Acc>(p, loss_at);
+        let g = row_gradient::<T>(p, loss_at);
         for_each_lane(p.n_classes, |c| {
             let result = if counts {
                 let mut share = T::Acc::ZERO;
@@ -165,15 +170,15 @@ unsafe fn for_each_row(p: &CrossEntropyParams, mut body: impl FnMut(i64, [i64; 5
 }
 
 /// Adds losses and weights up in a fixed order, in f64: a block of 1024 threads, `sums` having room for two numbers each.
-pub unsafe fn sum<A: Accumulator>(p: &CrossEntropySumParams, sums: *mut f64) {
+pub unsafe fn sum<T: Element>(p: &CrossEntropySumParams, sums: *mut f64) {
     let threads = thread::block_dim_x() as usize;
     let me = thread::thread_idx_x() as usize;
     let (mut loss, mut weight) = (0.0, 0.0);
     let mut i = me as i64;
     while i < p.n_partials {
-        let pair = (p.partials as *const A).offset((2 * i) as isize);
-        loss += (*pair).to_f64();
-        weight += (*pair.add(1)).to_f64();
+        let pair = (p.partials as *const f64).offset((2 * i) as isize);
+        loss += *pair;
+        weight += *pair.add(1);
         i += threads as i64;
     }
     *sums.add(me) = loss;
@@ -189,22 +194,31 @@ pub unsafe fn sum<A: Accumulator>(p: &CrossEntropySumParams, sums: *mut f64) {
         half /= 2;
     }
     if me == 0 {
-        finish_sum::<A>(p.reduction, (p.loss, p.total), (p.alpha, p.beta), *sums, *sums.add(threads));
+        finish_sum::<T>(p, *sums, *sums.add(threads));
     }
 }
 
 /// What becomes of the sums of all losses and weights: the loss and, where it is wanted, the total.
 #[inline(always)]
-pub(super) unsafe fn finish_sum<A: Accumulator>(
-    reduction: u32,
-    (loss_to, total_to): (u64, u64),
-    (alpha, beta): (f64, f64),
-    loss: f64,
-    weight: f64,
-) {
-    let mean = if reduction == LossReduction::Mean as u32 { loss / weight } else { loss };
-    blend_sum(loss_to, 0, A::from_f64(mean), alpha, beta);
-    if total_to != 0 {
-        *(total_to as *mut A) = A::from_f64(weight);
+pub(super) unsafe fn finish_sum<T: Element>(p: &CrossEntropySumParams, loss: f64, weight: f64) {
+    let mean = if p.reduction == LossReduction::Mean as u32 { loss / weight } else { loss };
+    blend_either::<T>(p.loss_dtype, p.loss, 0, T::Acc::from_f64(mean), p.alpha, p.beta);
+    if p.total != 0 {
+        *(p.total as *mut T::Acc) = T::Acc::from_f64(weight);
+    }
+}
+
+/// What a class with a coefficient adds to the loss: a (ln Σ eˣ - x).
+#[inline(always)]
+pub(super) fn term<A: Accumulator>(a: A, x: A, max: A, ln_sum: A) -> A {
+    let apart = max - x;
+    // What no coefficient asks for does not count, be it infinite.
+    if a == A::ZERO {
+        a
+    } else if apart.abs() == -A::NEG_INFINITY {
+        // Numbers that are far apart have products that may not be.
+        a * max - a * x
+    } else {
+        a * (apart + ln_sum)
     }
 }

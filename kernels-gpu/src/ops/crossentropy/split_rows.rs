@@ -65,5 +65,5 @@ pub unsafe fn forward_rest<T: Vector>(p: &CrossEntropyParams, slots: *mut f32, p
         }
         sums.take_class::<T>(p, &place, Logits::of(online.reduce::<T, LANES>(slots)));
     });
-    sums.give::<LANES>(p, pairs);
+    sums.give::<T, LANES>(p, pairs);
 }

@@ -1,8 +1,9 @@
 //! Four kernels: the rows' ln Σ eˣ, a warp a row; the states' ln α, and ln β beside them, a block a sequence, a thread a
 //! state, a barrier a step; the loss, one block; the gradient, a warp a row, a lane a class.
 
-use crate::math::element::{Accumulator, Element, blend, blend_sum, load};
+use crate::math::element::{Accumulator, Element, blend, load};
 use crate::math::index::div_rem;
+use crate::math::typed::{blend_either, load_either};
 use crate::math::warp_rows::{self, for_each_lane, reduce};
 use cuda_std::{barrier, thread};
 use kernel_abi::ops::crossentropy::LossReduction;
@@ -113,7 +114,7 @@ pub unsafe fn lse<T: Element>(p: &CtcParams) {
         let at = t * p.x_strides[0] + n * p.x_strides[1];
         let x = |c: i64| load::<T>(p.x, at + c * p.x_strides[2]);
         let max = reduce(p.n_classes, T::Acc::NEG_INFINITY, x, |a, b| a.max(b));
-        let sum = reduce(p.n_classes, T::Acc::ZERO, |c| (x(c) - max).exp(), |a, b| a + b);
+        let sum = warp_rows::sum(p.n_classes, |c| (x(c) - max).exp());
         if thread::lane_id() == 0 {
             *(p.lse as *mut T::Acc).offset((n * p.n_steps + t) as isize) = max + sum.ln();
         }
@@ -213,27 +214,42 @@ unsafe fn betas<T: Element>(sequence: &Sequence<'_>) {
     }
 }
 
-/// The loss of every sequence, or their sum: one block, whose first thread adds up.
-pub unsafe fn loss<A: Accumulator>(p: &CtcParams) {
+/// The loss of every sequence, or their sum: one block.
+pub unsafe fn loss<T: Element>(p: &CtcParams) {
     let value = |n: i64| {
-        let loss = *(p.losses as *const A).offset(n as isize);
-        let infinite = loss == -A::NEG_INFINITY;
-        if infinite && p.zero_infinity != 0 { A::ZERO } else { loss * Sequence::new(p, n).share() }
+        let loss = *(p.losses as *const T::Acc).offset(n as isize);
+        let infinite = loss == -T::Acc::NEG_INFINITY;
+        if infinite && p.zero_infinity != 0 { T::Acc::ZERO } else { loss * Sequence::new(p, n).share() }
     };
     let me = i64::from(thread::thread_idx_x());
     if p.reduction == LossReduction::None as u32 {
         let mut n = me;
         while n < p.n_sequences {
-            blend_sum(p.loss, n * p.loss_stride, value(n), p.alpha, p.beta);
+            blend_either::<T>(p.loss_dtype, p.loss, n * p.loss_stride, value(n), p.alpha, p.beta);
             n += i64::from(thread::block_dim_x());
         }
-    } else if me == 0 {
-        let (mut sum, mut n) = (A::ZERO, 0);
+    } else {
+        // Threads add in f64, and then halves of them: always in the same order.
+        let sums = cuda_std::shared_array![f64; 256];
+        let threads = thread::block_dim_x();
+        let (mut sum, mut n) = (0.0, me);
         while n < p.n_sequences {
-            sum = sum + value(n);
-            n += 1;
+            sum += value(n).to_f64();
+            n += i64::from(threads);
         }
-        blend_sum(p.loss, 0, sum, p.alpha, p.beta);
+        *sums.add(me as usize) = sum;
+        barrier::sync_threads();
+        let mut half = threads / 2;
+        while half > 0 {
+            if me < i64::from(half) {
+                *sums.add(me as usize) += *sums.add(me as usize + half as usize);
+            }
+            barrier::sync_threads();
+            half /= 2;
+        }
+        if me == 0 {
+            blend_either::<T>(p.loss_dtype, p.loss, 0, T::Acc::from_f64(*sums), p.alpha, p.beta);
+        }
     }
 }
 
@@ -244,7 +260,7 @@ pub unsafe fn gradient<T: Element>(p: &CtcParams) {
         let loss = *(p.losses as *const T::Acc).offset(n as isize);
         let infinite = loss == -T::Acc::NEG_INFINITY;
         let behind = t >= sequence.n_steps || (infinite && p.zero_infinity != 0);
-        let g = *(p.loss as *const T::Acc).offset((n * p.loss_stride) as isize) * sequence.share();
+        let g = load_either::<T>(p.loss_dtype, p.loss, n * p.loss_stride) * sequence.share();
         let alphas = sequence.row::<T::Acc>(p.alphas, p.alpha_rows, t);
         let betas = sequence.row::<T::Acc>(p.betas, p.n_steps, t);
         for_each_lane(p.n_classes, |c| {
@@ -254,17 +270,18 @@ pub unsafe fn gradient<T: Element>(p: &CtcParams) {
                 T::Acc::from_f64(f64::NAN)
             } else {
                 let log_p = sequence.log_p::<T>(t, c);
-                let mut occupied = T::Acc::ZERO;
+                // Any number of states may be of one class.
+                let mut occupied = 0.0f64;
                 let mut s = 0;
                 // No state is one of probability 0, and the sum would not be a number.
                 while s < sequence.n_states() && log_p != T::Acc::NEG_INFINITY {
                     if sequence.class(s) == c {
                         let through = *alphas.offset(s as isize) + *betas.offset(s as isize);
-                        occupied = occupied + (through - log_p + loss).exp();
+                        occupied += (through - log_p + loss).exp().to_f64();
                     }
                     s += 1;
                 }
-                g * (log_p.exp() - occupied)
+                g * (log_p.exp() - T::Acc::from_f64(occupied))
             };
             let at = t * p.dx_strides[0] + n * p.dx_strides[1] + c * p.dx_strides[2];
             blend::<T>(p.dx, at, result, p.alpha, p.beta);

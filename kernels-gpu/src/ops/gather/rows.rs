@@ -314,7 +314,11 @@ pub unsafe fn sum<T: Element<Acc = f32>, const V: usize>(
                 (found, next) = list.collect(&entries, first - base, 1, next, n);
                 list.sort(found, 1);
                 if works {
-                    list.add::<T, V>(p.dy.address, p.dy.strides[0], from, row, &mut sum);
+                    let mut of_list = [0.0f32; V];
+                    list.add::<T, V>(p.dy.address, p.dy.strides[0], from, row, &mut of_list);
+                    vector::for_each!(I < V, {
+                        *sum.get_unchecked_mut(I) += *of_list.get_unchecked(I);
+                    });
                 }
             }
             if works {

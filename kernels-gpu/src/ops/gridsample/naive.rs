@@ -4,6 +4,7 @@
 
 use crate::math::element::{Accumulator, Element, blend, load};
 use crate::math::index::{Spatial, for_each_index, spatial, spatial_offset};
+use crate::math::sum::Sum;
 use kernel_abi::ops::gridsample::{GridSampleParams, Place};
 
 /// Where an output reads the image: by depth, height, width.
@@ -80,7 +81,7 @@ pub unsafe fn backward_data<T: Element>(p: &GridSampleParams) {
     for_each_index(p.n_threads, |i| {
         let Spatial { n, c, at } = spatial(i, p.c, p.image, p.channels_innermost != 0);
         let gradient = n * p.y.strides[0] + c * p.y.strides[1];
-        let mut sum = T::Acc::ZERO;
+        let mut sum = Sum::<T::Acc>::EMPTY;
         let mut output = [0; 3];
         while output[0] < p.output[0] {
             let places = places::<T>(p, n, output);
@@ -93,12 +94,12 @@ pub unsafe fn backward_data<T: Element>(p: &GridSampleParams) {
             });
             if total != 0.0 {
                 let dy = load::<T>(p.y.address, gradient + spatial_offset(&p.y, output));
-                sum = T::Acc::from_f64(total).mul_add(dy, sum);
+                sum.push_product(T::Acc::from_f64(total), dy);
             }
             output = next(output, p.output);
         }
         let to = n * p.x.strides[0] + c * p.x.strides[1] + spatial_offset(&p.x, at);
-        blend::<T>(p.x.address, to, sum, p.alpha, p.beta);
+        blend::<T>(p.x.address, to, T::Acc::from_f64(sum.finish()), p.alpha, p.beta);
     });
 }
 
@@ -124,14 +125,15 @@ pub unsafe fn backward_grid<T: Element>(p: &GridSampleParams) {
         for_each_neighbour(p, &places, |position, neighbour| {
             let image = n * p.x.strides[0] + spatial_offset(&p.x, position);
             let gradient = n * p.y.strides[0] + spatial_offset(&p.y, at);
-            let mut product = T::Acc::ZERO;
+            let mut products = Sum::<T::Acc>::EMPTY;
             let mut c = 0;
             while c < p.c {
                 let x = load::<T>(p.x.address, image + c * p.x.strides[1]);
                 let dy = load::<T>(p.y.address, gradient + c * p.y.strides[1]);
-                product = x.mul_add(dy, product);
+                products.push_product(x, dy);
                 c += 1;
             }
+            let product = T::Acc::from_f64(products.finish());
             let weight = |a: usize| p.sampler.weight(&places[a], neighbour[a]);
             let slope = |a: usize| p.sampler.weight_slope(&places[a], neighbour[a]);
             let (d, h, w) = (weight(0), weight(1), weight(2));

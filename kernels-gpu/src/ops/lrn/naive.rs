@@ -3,6 +3,8 @@
 
 use crate::math::element::{Accumulator, Element, blend, load};
 use crate::math::index::{Spatial, for_each_index, spatial};
+use crate::math::scale::down;
+use crate::math::sum::Sum;
 use kernel_abi::TensorParam;
 use kernel_abi::ops::lrn::LrnParams;
 
@@ -10,8 +12,15 @@ use kernel_abi::ops::lrn::LrnParams;
 pub unsafe fn forward<T: Element>(p: &LrnParams) {
     for_each_index(p.n_elems, |i| {
         let at = position(p, i);
-        let power = (-T::Acc::from_f64(p.beta) * scale::<T>(p, &at).ln()).exp();
-        let y = load::<T>(p.x.address, offset(&p.x, &at)) * power;
+        let power = |s: T::Acc| (-T::Acc::from_f64(p.beta) * s.ln()).exp();
+        let x = load::<T>(p.x.address, offset(&p.x, &at));
+        let s = scale::<T>(p, &at, T::Acc::ONE);
+        let mut y = x * power(s);
+        if s == -T::Acc::NEG_INFINITY {
+            // The power is that of the scaled s, times this twice.
+            let half = (T::Acc::from_f64(p.beta) * down::<T::Acc>().ln()).exp();
+            y = x * half * power(scale::<T>(p, &at, down())) * half;
+        }
         blend::<T>(p.out.address, offset(&p.out, &at), y, p.result_factor, p.prior_factor);
     });
 }
@@ -20,7 +29,7 @@ pub unsafe fn forward<T: Element>(p: &LrnParams) {
 pub unsafe fn powers<T: Element>(p: &LrnParams) {
     for_each_index(p.n_elems, |i| {
         let at = position(p, i);
-        let s = scale::<T>(p, &at);
+        let s = scale::<T>(p, &at, T::Acc::ONE);
         let power = (-T::Acc::from_f64(p.beta) * s.ln()).exp();
         let x = load::<T>(p.x.address, offset(&p.x, &at));
         let dy = load::<T>(p.dy.address, offset(&p.dy, &at));
@@ -36,12 +45,12 @@ pub unsafe fn backward<T: Element>(p: &LrnParams) {
     for_each_index(p.n_elems, |i| {
         let at = position(p, i);
         let kept = p.kept as *const T::Acc;
-        let mut sum = T::Acc::ZERO;
+        let mut sum = Sum::<T::Acc>::EMPTY;
         // An element lies in the windows of those for which it is ahead by as much as they are behind it.
         for_each_neighbour(p, &at, &p.ahead, &p.behind, |neighbour| {
-            sum = sum + *kept.offset((p.n_elems + packed(p, neighbour)) as isize);
+            sum.push(*kept.offset((p.n_elems + packed(p, neighbour)) as isize));
         });
-        let part = factor * centred::<T>(p, &at) * sum;
+        let part = factor * centred::<T>(p, &at) * T::Acc::from_f64(sum.finish());
         let direct = load::<T>(p.dy.address, offset(&p.dy, &at)) * *kept.offset(packed(p, &at) as isize);
         blend::<T>(p.out.address, offset(&p.out, &at), direct - part, p.result_factor, p.prior_factor);
         if p.dmeans.address != 0 {
@@ -50,15 +59,16 @@ pub unsafe fn backward<T: Element>(p: &LrnParams) {
     });
 }
 
-/// s.
+/// s times a number's square: what is squared is times the number.
 #[inline(always)]
-unsafe fn scale<T: Element>(p: &LrnParams, at: &Spatial) -> T::Acc {
-    let mut sum = T::Acc::ZERO;
+unsafe fn scale<T: Element>(p: &LrnParams, at: &Spatial, factor: T::Acc) -> T::Acc {
+    let mut sum = Sum::<T::Acc>::EMPTY;
     for_each_neighbour(p, at, &p.behind, &p.ahead, |neighbour| {
-        let t = centred::<T>(p, neighbour);
-        sum = t.mul_add(t, sum);
+        let t = centred::<T>(p, neighbour) * factor;
+        sum.push_product(t, t);
     });
-    T::Acc::from_f64(p.alpha).mul_add(sum, T::Acc::from_f64(p.k))
+    let (sum, k) = (T::Acc::from_f64(sum.finish()), T::Acc::from_f64(p.k) * factor * factor);
+    T::Acc::from_f64(p.alpha).mul_add(sum, k)
 }
 
 /// x - means.

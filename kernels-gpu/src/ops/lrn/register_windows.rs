@@ -8,6 +8,7 @@
 
 use crate::math::element::Element;
 use crate::math::rows::Vector;
+use crate::math::scale::down;
 use crate::math::vector::{for_each, widened};
 use crate::math::words::{load_words, store};
 use cuda_std::thread::{block_idx_x, block_idx_y, block_idx_z, grid_dim_z, thread_idx_x};
@@ -30,15 +31,15 @@ fn power<T: Element>(p: &LrnWindowsParams, s: f32) -> f32 {
     }
 }
 
-/// s of the window that begins at `first`.
+/// s of the window that begins at `first`, times a number's square: what is squared is times the number.
 #[inline(always)]
-unsafe fn scale<const H: usize>(p: &LrnWindowsParams, x: &[f32; REACH], first: usize) -> f32 {
+unsafe fn scale<const H: usize>(p: &LrnWindowsParams, x: &[f32; REACH], first: usize, factor: f32) -> f32 {
     let mut sum = 0.0;
     for_each!(D < 2 * H + 1, {
-        let x = *x.get_unchecked(first + D);
+        let x = *x.get_unchecked(first + D) * factor;
         sum = math::fma_f32(x, x, sum);
     });
-    math::fma_f32(p.alpha, sum, p.k)
+    math::fma_f32(p.alpha, sum, p.k * factor * factor)
 }
 
 /// y of `E` channels from x, which begins `H` channels before them.
@@ -49,7 +50,14 @@ unsafe fn forward_of<T: Element, const H: usize, const E: usize>(
 ) -> [f32; CHANNELS] {
     let mut y = [0.0; CHANNELS];
     for_each!(I < E, {
-        *y.get_unchecked_mut(I) = *x.get_unchecked(I + H) * power::<T>(p, scale::<H>(p, x, I));
+        let (s, x_here) = (scale::<H>(p, x, I, 1.0), *x.get_unchecked(I + H));
+        let y = y.get_unchecked_mut(I);
+        *y = x_here * power::<T>(p, s);
+        if s == f32::INFINITY {
+            // The power is that of the scaled s, times this twice.
+            let half = math::exp2_approx(p.beta * math::log2_approx(down()));
+            *y = x_here * half * power::<T>(p, scale::<H>(p, x, I, down())) * half;
+        }
     });
     y
 }
@@ -67,7 +75,7 @@ unsafe fn backward_of<T: Element, const H: usize, const E: usize>(
         let channel = first + I as i32 - H as i32;
         // Channels that there are not have no share.
         if channel >= 0 && channel < p.channels as i32 {
-            let s = scale::<H>(p, x, I);
+            let s = scale::<H>(p, x, I, 1.0);
             let part = *dy.get_unchecked(I) * power::<T>(p, s);
             *direct.get_unchecked_mut(I) = part;
             *q.get_unchecked_mut(I) = math::divide_full(part * *x.get_unchecked(I + H), s);

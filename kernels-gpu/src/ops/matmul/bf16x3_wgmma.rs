@@ -268,18 +268,20 @@ pub(super) unsafe fn parts(p: &MatmulPackParams) {
     });
 }
 
-/// The bits of three bf16 numbers whose sum is `x`, each nearest to what is left. What is not finite is its own first
-/// part.
+/// The bits of three bf16 numbers whose sum is `x`. The first is cut off, so that it cannot become infinite; the others
+/// are nearest to what is left.
+///
+/// An infinity is its sign, nothing, and itself: each product of it with a part meets one that is its factor's sign or
+/// first part, and never one that is zero or has the other sign. A NaN is its own first part, with a bit that is kept.
 #[inline(always)]
 fn apart(x: f32) -> [u32; 3] {
     const EXPONENT: u32 = 0x7f80_0000;
-    let mut first = u32::from(convert::bf16_from_f32(x));
-    if x.to_bits() & EXPONENT == EXPONENT {
-        return [first, 0, 0];
-    }
-    if first << 16 & EXPONENT == EXPONENT {
-        // Rounded up to infinity.
-        first = x.to_bits() >> 16;
+    const QUIET: u32 = 0x40;
+    let bits = x.to_bits();
+    let first = bits >> 16;
+    if bits & EXPONENT == EXPONENT {
+        let is_infinite = bits << 1 == EXPONENT << 1;
+        return if is_infinite { [(bits >> 31 << 15) | 0x3f80, 0, first] } else { [first | QUIET, 0, 0] };
     }
     let rest = x - f32::from_bits(first << 16);
     let second = u32::from(convert::bf16_from_f32(rest));

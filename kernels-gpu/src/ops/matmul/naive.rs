@@ -6,6 +6,8 @@
 use crate::math::element::{Accumulator, Element, Factor, Term, load_term};
 use crate::math::epilogue::finish;
 use crate::math::index::div_rem;
+use crate::math::sum::{self, Blocks};
+use crate::math::vector::for_each;
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use kernel_abi::ops::matmul::{MatmulOperand, MatmulParams, NAIVE_TILE};
 
@@ -40,7 +42,8 @@ pub(super) unsafe fn forward<A: Factor, B: Factor<Term = A::Term>, C: Element>(
         let (first_m, first_n) = (m_block * TILE, n_block * TILE);
         let (a_at, b_at) = (start(&p.a, p, matrix), start(&p.b, p, matrix));
         let at = [start(&p.c, p, matrix), start(&p.z, p, matrix)];
-        let mut sums = [A::Term::ZERO; 4];
+        let mut blocks = [Blocks::<A::Term>::EMPTY; 4];
+        let mut sums = [A::Term::EMPTY; 4];
         let mut k = 0;
         while k < p.gemm_k {
             // Two elements of each slice a thread. Neighbours in the order of memory, where there is one.
@@ -68,13 +71,19 @@ pub(super) unsafe fn forward<A: Factor, B: Factor<Term = A::Term>, C: Element>(
             }
             sync_threads();
             k += DEPTH as i64;
+            if k % i64::from(sum::BLOCK) == 0 || k >= p.gemm_k {
+                for_each!(I < 4, {
+                    blocks[I].push(sums[I]);
+                });
+                sums = [A::Term::EMPTY; 4];
+            }
         }
         let (m, n) = (first_m + row as i64, first_n + col as i64);
         let half = HALF as i64;
-        store::<A::Term, C>(p, at, m, n, sums[0]);
-        store::<A::Term, C>(p, at, m, n + half, sums[1]);
-        store::<A::Term, C>(p, at, m + half, n, sums[2]);
-        store::<A::Term, C>(p, at, m + half, n + half, sums[3]);
+        store::<C>(p, at, m, n, blocks[0].finish());
+        store::<C>(p, at, m, n + half, blocks[1].finish());
+        store::<C>(p, at, m + half, n, blocks[2].finish());
+        store::<C>(p, at, m + half, n + half, blocks[3].finish());
         tile += grid_dim_x() as i64;
     }
 }
@@ -116,7 +125,7 @@ unsafe fn put<T: Factor>(
     let value = if mn < mn_end && k < k_end {
         load_term::<T>(operand.address, start + mn * mn_stride + k * k_stride)
     } else {
-        T::Term::ZERO
+        T::Term::EMPTY
     };
     *slice.add(slice_k as usize * PITCH + slice_mn as usize) = value;
 }
@@ -126,10 +135,10 @@ unsafe fn put<T: Factor>(
 /// # Safety
 /// As [`forward`].
 #[inline(always)]
-unsafe fn store<S: Term, C: Element>(p: &MatmulParams, at: [i64; 2], m: i64, n: i64, sum: S) {
+unsafe fn store<C: Element>(p: &MatmulParams, at: [i64; 2], m: i64, n: i64, sum: f64) {
     if m < p.gemm_m && n < p.gemm_n {
         let c = (p.c.address, at[0] + m * p.c.row_stride + n * p.c.col_stride);
         let z = (p.z.address, at[1] + m * p.z.row_stride + n * p.z.col_stride);
-        finish::<C>(&p.epilogue, c, z, n, C::Acc::from_f64(sum.to_f64()), p.alpha, p.beta);
+        finish::<C>(&p.epilogue, c, z, n, C::Acc::from_f64(sum), p.alpha, p.beta);
     }
 }

@@ -1,10 +1,11 @@
 //! Any strides and modes. One warp a row, or a parameter; lanes take every 32nd element and combine by shuffles in a fixed
-//! order. Deviations are summed in a pass of their own, so that no digits are lost where the mean is large.
+//! order. The mean is found in two passes, the second with squared deviations, so that no digits are lost where it is large.
 
 use crate::math::activation::{slope_of_value, value};
 use crate::math::element::{Accumulator, Element, blend, load};
 use crate::math::index::{div_rem, for_each_index};
-use crate::math::warp_rows::{for_each_lane, for_each_row, sum};
+use crate::math::statistics::{Moments, Normal, moments};
+use crate::math::warp_rows::{for_each_lane, for_each_row, join_lanes, sum};
 use cuda_std::thread;
 use kernel_abi::MAX_RANK;
 use kernel_abi::ops::norm::{NormFinalizeParams, NormParams, Walk, slot};
@@ -13,20 +14,20 @@ use kernel_abi::ops::norm::{NormFinalizeParams, NormParams, Walk, slot};
 pub unsafe fn forward<T: Element>(p: &NormParams) {
     for_each_row(p.n_outer, |row| {
         let at = offsets(&p.outer, row);
-        let (mean, variance) = row_statistics::<T>(p, &at);
-        let inv_std = T::Acc::ONE / (variance + T::Acc::from_f64(p.epsilon)).sqrt();
+        let moments = row_moments::<T>(p, &at);
+        let normal = normal_of::<T>(p, &moments);
         if thread::lane_id() == 0 {
-            store_statistics::<T>(p, &at, mean, inv_std);
+            store_statistics::<T>(p, &at, moments.mean(), &normal);
             if p.running_mean != 0 {
-                update_running::<T>(p, p.running_mean, at[slot::RUNNING], mean);
-                let variance = T::Acc::from_f64(p.correction) * variance;
+                update_running::<T>(p, p.running_mean, at[slot::RUNNING], moments.mean());
+                let variance = T::Acc::from_f64(p.correction) * moments.variance();
                 update_running::<T>(p, p.running_var, at[slot::RUNNING], variance);
             }
         }
         for_each_lane(p.n_inner, |i| {
             let to = offsets(&p.inner, i);
             let x = load::<T>(p.x, at[slot::X] + to[slot::X]);
-            finish::<T>(p, &at, &to, (x - mean) * inv_std);
+            finish::<T>(p, &at, &to, normal.of(x));
         });
     });
 }
@@ -50,16 +51,19 @@ pub unsafe fn backward<T: Element>(p: &NormParams) {
     let n = T::Acc::from_i64(p.n_inner);
     for_each_row(p.n_outer, |row| {
         let at = offsets(&p.outer, row);
-        let (mean, inv_std) = if p.statistics_are_given != 0 {
-            given_statistics::<T>(p, at[slot::STATISTIC])
+        let known = if p.statistics_are_given != 0 {
+            let (mean, inv_std) = given_statistics::<T>(p, at[slot::STATISTIC]);
+            Normal::given(mean, inv_std)
         } else {
-            let (mean, variance) = row_statistics::<T>(p, &at);
-            (mean, T::Acc::ONE / (variance + T::Acc::from_f64(p.epsilon)).sqrt())
+            let moments = row_moments::<T>(p, &at);
+            let known = normal_of::<T>(p, &moments);
+            if thread::lane_id() == 0 {
+                store_statistics::<T>(p, &at, moments.mean(), &known);
+            }
+            known
         };
-        if p.statistics_are_given == 0 && thread::lane_id() == 0 {
-            store_statistics::<T>(p, &at, mean, inv_std);
-        }
-        let normal = |to: &[i64; slot::COUNT]| (load::<T>(p.x, at[slot::X] + to[slot::X]) - mean) * inv_std;
+        let inv_std = known.inv_std();
+        let normal = |to: &[i64; slot::COUNT]| known.of(load::<T>(p.x, at[slot::X] + to[slot::X]));
         let scaled = |to: &[i64; slot::COUNT]| {
             let g = gradient::<T>(p, &at, to);
             if p.scale == 0 {
@@ -96,8 +100,10 @@ pub unsafe fn parameters<T: Element>(p: &NormParams) {
         }
         let dscale = sum(p.n_inner, |i| {
             let to = offsets(&p.inner, i);
-            let (mean, inv_std) = given_statistics::<T>(p, at[slot::STATISTIC] + to[slot::STATISTIC]);
-            let normal = (load::<T>(p.x, at[slot::X] + to[slot::X]) - mean) * inv_std;
+            let row = at[slot::STATISTIC] + to[slot::STATISTIC];
+            let (mean, inv_std) = given_statistics::<T>(p, row);
+            let rest = if p.rest != 0 { *(p.rest as *const T::Acc).offset(row as isize) } else { T::Acc::ZERO };
+            let normal = (load::<T>(p.x, at[slot::X] + to[slot::X]) - mean).mul_add(inv_std, rest);
             gradient::<T>(p, &at, &to) * normal
         });
         if thread::lane_id() == 0 {
@@ -107,15 +113,16 @@ pub unsafe fn parameters<T: Element>(p: &NormParams) {
 }
 
 /// Statistics of channel sums, in f64: a thread a channel.
-pub unsafe fn finalize<T: Element>(p: &NormFinalizeParams) {
+pub unsafe fn finalize<S: Element, T: Element>(p: &NormFinalizeParams) {
     for_each_index(p.channels, |c| {
         let read = |address: u64, stride: i64, or: f64| {
             if address == 0 { or } else { (*(address as *const T).offset((c * stride) as isize)).to_f64() }
         };
         let write =
             |address: u64, stride: i64, v: f64| *(address as *mut T).offset((c * stride) as isize) = T::from_f64(v);
-        let mean = read(p.sum, 1, 0.0) / p.count;
-        let spread = read(p.sum_squares, 1, 0.0) / p.count - mean * mean;
+        let sum = |address: u64| (*(address as *const S).offset(c as isize)).to_f64();
+        let mean = sum(p.sum) / p.count;
+        let spread = sum(p.sum_squares) / p.count - mean * mean;
         let variance = if spread < 0.0 { 0.0 } else { spread };
         let inv_std = 1.0 / Accumulator::sqrt(variance + p.epsilon);
         let eq_scale = read(p.scale, p.strides[0], 1.0) * inv_std;
@@ -156,18 +163,31 @@ fn offsets(walk: &Walk, linear: i64) -> [i64; slot::COUNT] {
 
 /// Mean and variance of a row.
 #[inline(always)]
-unsafe fn row_statistics<T: Element>(p: &NormParams, at: &[i64; slot::COUNT]) -> (T::Acc, T::Acc) {
-    let n = T::Acc::from_i64(p.n_inner);
+unsafe fn row_moments<T: Element>(p: &NormParams, at: &[i64; slot::COUNT]) -> Moments<T::Acc> {
+    let share = T::Acc::ONE / T::Acc::from_i64(p.n_inner);
     let x = |i: i64| load::<T>(p.x, at[slot::X] + offsets(&p.inner, i)[slot::X]);
-    let mean = if p.has_mean != 0 { sum(p.n_inner, x) / n } else { T::Acc::ZERO };
-    let variance = sum(p.n_inner, |i| {
-        let deviation = x(i) - mean;
-        deviation * deviation
-    }) / n;
-    (mean, variance)
+    let mut high = T::Acc::ZERO;
+    if p.has_mean != 0 {
+        let first = x(0);
+        high = first + sum(p.n_inner, |i| x(i) - first) * share;
+    }
+    moments(p.has_mean != 0, share, T::Acc::from_f64(p.epsilon), high, |scale, high, _| {
+        let (mut differences, mut squares) = (T::Acc::ZERO, T::Acc::ZERO);
+        for_each_lane(p.n_inner, |i| {
+            let difference = x(i).mul_add(scale, -high);
+            differences = differences + difference;
+            squares = difference.mul_add(difference, squares);
+        });
+        [differences, squares].map(|own| join_lanes(own, |a, b| a + b))
+    })
 }
 
-/// Mean and inverse standard deviation that the host passed.
+#[inline(always)]
+fn normal_of<T: Element>(p: &NormParams, moments: &Moments<T::Acc>) -> Normal<T::Acc> {
+    moments.normal(T::Acc::from_f64(p.epsilon), |x| T::Acc::ONE / x.sqrt())
+}
+
+/// Mean and inverse standard deviation that the host passed, or an earlier kernel left.
 #[inline(always)]
 unsafe fn given_statistics<T: Element>(p: &NormParams, offset: i64) -> (T::Acc, T::Acc) {
     let read = |address: u64| *(address as *const T::Acc).offset(offset as isize);
@@ -176,13 +196,16 @@ unsafe fn given_statistics<T: Element>(p: &NormParams, offset: i64) -> (T::Acc, 
 
 /// Writes them where they are asked for.
 #[inline(always)]
-unsafe fn store_statistics<T: Element>(p: &NormParams, at: &[i64; slot::COUNT], mean: T::Acc, inv_std: T::Acc) {
+unsafe fn store_statistics<T: Element>(p: &NormParams, at: &[i64; slot::COUNT], mean: T::Acc, normal: &Normal<T::Acc>) {
     let offset = at[slot::STATISTIC] as isize;
     if p.mean != 0 {
         *(p.mean as *mut T::Acc).offset(offset) = mean;
     }
     if p.inv_std != 0 {
-        *(p.inv_std as *mut T::Acc).offset(offset) = inv_std;
+        *(p.inv_std as *mut T::Acc).offset(offset) = normal.inv_std();
+    }
+    if p.rest != 0 {
+        *(p.rest as *mut T::Acc).offset(offset) = normal.rest(mean);
     }
 }
 

@@ -1,13 +1,12 @@
 //! One thread an element of what is written, any strides and types.
 
-use crate::math::element::Accumulator;
 use crate::math::index::{div_rem, for_each_index};
-use crate::math::typed::{blend, load};
+use crate::math::number::{Number, Total};
 use kernel_abi::MAX_RANK;
 use kernel_abi::ops::pad::{PadAxis, PadParams};
 
 /// y from x.
-pub unsafe fn forward<A: Accumulator>(p: &PadParams) {
+pub unsafe fn forward<A: Number>(p: &PadParams) {
     for_each_index(p.n_elems, |linear| {
         let (mut rest, mut x, mut y) = (linear, 0, 0);
         let mut there = true;
@@ -22,13 +21,13 @@ pub unsafe fn forward<A: Accumulator>(p: &PadParams) {
             x += source * *p.x.strides.get_unchecked(dim);
             y += i * *p.y.strides.get_unchecked(dim);
         }
-        let value = if there { load::<A>(p.dtype, p.x.address, x) } else { A::from_f64(p.value) };
-        blend(p.dtype, p.y.address, y, value, p.alpha, p.beta);
+        let value = if there { A::load(p.dtype, p.x.address, x) } else { A::from_f64(p.value) };
+        value.blend(p.dtype, p.y.address, y, (p.alpha, p.beta), 0);
     });
 }
 
 /// dx from dy.
-pub unsafe fn backward<A: Accumulator>(p: &PadParams) {
+pub unsafe fn backward<A: Number>(p: &PadParams) {
     for_each_index(p.n_elems, |linear| {
         // The copies of this element: their number, then one after the other.
         let (mut copies, mut x, mut rest) = (1, 0, linear);
@@ -41,7 +40,7 @@ pub unsafe fn backward<A: Accumulator>(p: &PadParams) {
             x += at * *p.x.strides.get_unchecked(dim);
             copies *= copy(axis, p.mode, at, i64::MAX).1;
         }
-        let mut sum = A::ZERO;
+        let mut sum = Total::<A>::EMPTY;
         let mut which = 0;
         while which < copies {
             let (mut y, mut rest, mut number) = (0, linear, which);
@@ -55,10 +54,10 @@ pub unsafe fn backward<A: Accumulator>(p: &PadParams) {
                 number = quotient;
                 y += copy(axis, p.mode, at, mine).0 * *p.y.strides.get_unchecked(dim);
             }
-            sum = sum + load::<A>(p.dtype, p.y.address, y);
+            sum.push(A::load(p.dtype, p.y.address, y));
             which += 1;
         }
-        blend(p.dtype, p.x.address, x, sum, p.alpha, p.beta);
+        sum.finish().blend(p.dtype, p.x.address, x, (p.alpha, p.beta), 0);
     });
 }
 

@@ -1,14 +1,12 @@
 //! One thread an element, any strides, types and steps.
 
-use crate::math::element::Accumulator;
 use crate::math::index::{for_each_index, offsets};
-use crate::math::pointwise::apply;
-use crate::math::typed::{blend, load};
+use crate::math::number::Number;
 use kernel_abi::ops::pointwise::{InputParam, PointwiseParams, PointwisePass, argument};
 
 /// c from what the steps make of the inputs.
 #[inline(always)]
-pub unsafe fn any<A: Accumulator>(p: &PointwiseParams) {
+pub unsafe fn any<A: Number>(p: &PointwiseParams) {
     // Else it would be a function of its own, and the parameters copied for it.
     let element = #[inline(always)]
     |i: i64| {
@@ -39,20 +37,19 @@ pub unsafe fn any<A: Accumulator>(p: &PointwiseParams) {
             running = if step.op == PointwisePass::Select as u32 {
                 if fetch(2) != A::ZERO { x } else { y }
             } else {
-                let [result] = apply::<A, 1, true>(step.op, step.mode, step.numbers.map(A::from_f64), [x], [y]);
-                result
+                A::step(step.op, step.mode, step.numbers, x, y)
             };
             number += 1;
         }
-        blend(p.c_dtype, p.c.address, c, running, p.alpha, p.beta);
+        running.blend(p.c_dtype, p.c.address, c, (p.alpha, p.beta), p.cast);
     };
     for_each_index(p.n_elems, element);
 }
 
 /// An element of an input, times its factor.
 #[inline(always)]
-unsafe fn read<A: Accumulator>(input: &InputParam, offset: i64) -> A {
+unsafe fn read<A: Number>(input: &InputParam, offset: i64) -> A {
     let element =
-        if input.is_index != 0 { A::from_i64(offset) } else { load(input.dtype, input.tensor.address, offset) };
-    A::from_f64(input.factor) * element
+        if input.is_index != 0 { A::from_i64(offset) } else { A::load(input.dtype, input.tensor.address, offset) };
+    A::from_f64(input.factor).times(element)
 }

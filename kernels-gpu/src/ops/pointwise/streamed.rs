@@ -5,6 +5,7 @@
 //! registers.
 
 use crate::math::element::{Accumulator, Boolean, Element, bf16, f16};
+use crate::math::number::rounded;
 use crate::math::pointwise::apply;
 use crate::math::vector::{element, for_each, put};
 use cuda_std::{memory, thread};
@@ -126,6 +127,9 @@ unsafe fn compute<A: Accumulator, const V: usize>(p: &PointwiseStreamParams, run
             *running.get_unchecked_mut(I) = beta.mul_add(*before.get_unchecked(I), *running.get_unchecked(I));
         });
     }
+    for_each!(I < V, {
+        *running.get_unchecked_mut(I) = rounded(*running.get_unchecked(I), p.c.dtype, p.cast);
+    });
     write::<V>(&p.c, c_at, narrowed::<A, V>(p.c.dtype, &running));
 }
 

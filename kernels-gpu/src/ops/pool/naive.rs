@@ -3,6 +3,7 @@
 
 use crate::math::element::{Accumulator, Element, blend, load, load_index, store_index};
 use crate::math::index::{Spatial, for_each_index, spatial, spatial_offset};
+use crate::math::sum::Sum;
 use kernel_abi::ops::pool::{PoolMode, PoolNan, PoolParams, first_place, place};
 
 /// Positions of a window inside the image, per axis: begin, end, distance.
@@ -35,9 +36,9 @@ pub unsafe fn forward<T: Element>(p: &PoolParams) {
         } else if p.mode == PoolMode::Lp as u32 {
             norm::<T>(p, image, window)
         } else {
-            let mut sum = T::Acc::ZERO;
-            for_each_position(window, |at| sum = sum + load::<T>(p.x.address, image + spatial_offset(&p.x, at)));
-            sum / T::Acc::from_i64(divisor(p, at))
+            let mut sum = Sum::<T::Acc>::EMPTY;
+            for_each_position(window, |at| sum.push(load::<T>(p.x.address, image + spatial_offset(&p.x, at))));
+            T::Acc::from_f64(sum.finish() / divisor(p, at) as f64)
         };
         let to = n * p.y.strides[0] + c * p.y.strides[1] + spatial_offset(&p.y, at);
         blend::<T>(p.y.address, to, result, p.alpha, p.beta);
@@ -57,7 +58,7 @@ pub unsafe fn backward<T: Element>(p: &PoolParams) {
         let gradient = n * p.y.strides[0] + c * p.y.strides[1];
         let indices = n * p.index.strides[0] + c * p.index.strides[1];
         let here = first_place(&p.axes, p.index_base, p.c, n, c) + place(&p.axes, at);
-        let mut sum = T::Acc::ZERO;
+        let mut sum = Sum::<T::Acc>::EMPTY;
         for_each_position([axis(0), axis(1), axis(2)], |output| {
             let holds = |a: usize| p.axes[a].holds(output[a], at[a]);
             if !(holds(0) && holds(1) && holds(2)) {
@@ -66,22 +67,22 @@ pub unsafe fn backward<T: Element>(p: &PoolParams) {
             let dy = || load::<T>(p.y.address, gradient + spatial_offset(&p.y, output));
             if p.index.address != 0 {
                 if load_index(p.index.address, p.index_bytes, indices + spatial_offset(&p.index, output)) == here {
-                    sum = sum + dy();
+                    sum.push(dy());
                 }
             } else if p.mode == PoolMode::Max as u32 {
                 let (_, first) = maximum::<T>(p, image, window_at(p, output));
                 if first[0] == at[0] && first[1] == at[1] && first[2] == at[2] {
-                    sum = sum + dy();
+                    sum.push(dy());
                 }
             } else if p.mode == PoolMode::Lp as u32 {
                 let x = load::<T>(p.x.address, image + spatial_offset(&p.x, at));
-                sum = sum + dy() * norm_slope(p, x, norm::<T>(p, image, window_at(p, output)));
+                sum.push_product(dy(), norm_slope(p, x, norm::<T>(p, image, window_at(p, output))));
             } else {
-                sum = sum + dy() / T::Acc::from_i64(divisor(p, output));
+                sum.push(dy() / T::Acc::from_i64(divisor(p, output)));
             }
         });
         let to = n * p.dx.strides[0] + c * p.dx.strides[1] + spatial_offset(&p.dx, at);
-        blend::<T>(p.dx.address, to, sum, p.alpha, p.beta);
+        blend::<T>(p.dx.address, to, T::Acc::from_f64(sum.finish()), p.alpha, p.beta);
     });
 }
 
@@ -111,12 +112,12 @@ unsafe fn norm<T: Element>(p: &PoolParams, image: i64, window: Window) -> T::Acc
     if most == T::Acc::ZERO || !(most - most == T::Acc::ZERO) {
         return most;
     }
-    let mut sum = T::Acc::ZERO;
+    let mut sum = Sum::<T::Acc>::EMPTY;
     for_each_position(window, |at| {
         let x = load::<T>(p.x.address, image + spatial_offset(&p.x, at)).abs();
-        sum = sum + (x / most).pow(T::Acc::from_f64(p.p));
+        sum.push((x / most).pow(T::Acc::from_f64(p.p)));
     });
-    most * sum.pow(T::Acc::from_f64(1.0 / p.p))
+    most * T::Acc::from_f64(sum.finish()).pow(T::Acc::from_f64(1.0 / p.p))
 }
 
 /// The gradient of a norm by one of its elements.

@@ -1,16 +1,31 @@
 //! Reduction kernels: the rows of the lists in `kernel_abi::ops::reduce`.
 
-use super::{naive, vectorized};
+use super::{integers, naive, vectorized};
 use crate::math::element::{bf16, f16};
 use cuda_std::{kernel, shared_array};
 use kernel_abi::ops::reduce::{ReduceParams as Params, ReducePartsParams};
 
 kernel_abi::reduce_kernels!(naive_entries);
 
+macro_rules! integer_entries {
+    ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
+        /// # Safety
+        /// The host passes live tensors of the extents and strides in `params`.
+        #[kernel(threads = 256, min_blocks = 1)]
+        pub unsafe fn $symbol(params: Params) {
+            integers::any(&params)
+        }
+    )* };
+}
+
+kernel_abi::reduce_integer_kernels!(integer_entries);
+
 macro_rules! vector_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $( vector_entries!(=$pass $symbol, $dtype); )* };
     // More loads under way take registers.
     (=first $symbol:ident, $dtype:ident) => { vector_entries!(=3, first $symbol, $dtype); };
+    // Parts and their factors do, too.
+    (=finish $symbol:ident, $dtype:ident) => { vector_entries!(=2, finish $symbol, $dtype); };
     (=$pass:ident $symbol:ident, $dtype:ident) => { vector_entries!(=4, $pass $symbol, $dtype); };
     (=$blocks:literal, $pass:ident $symbol:ident, $dtype:ident) => {
         /// # Safety
@@ -43,7 +58,7 @@ macro_rules! run_entries {
     ($(($symbol:ident, $pass:ident, $dtype:ident)),* $(,)?) => { $(
         /// # Safety
         /// As above; runs are as far apart as multiples of 16 bytes.
-        #[kernel(threads = 256, min_blocks = 5)]
+        #[kernel(threads = 256, min_blocks = 4)]
         pub unsafe fn $symbol(params: ReducePartsParams) {
             vectorized::$pass::<$dtype>(&params, shared_array![u8; vectorized::SHARED])
         }

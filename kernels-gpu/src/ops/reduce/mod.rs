@@ -1,5 +1,6 @@
 //! Reduction, formulas in `kernel_abi::ops::reduce`.
 
 mod entry;
+mod integers;
 mod naive;
 mod vectorized;

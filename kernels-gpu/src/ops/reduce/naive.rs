@@ -1,17 +1,17 @@
 //! One warp a result, any strides and types. Lanes take every 32nd element and combine by shuffles in a fixed order.
 
-use crate::math::element::Accumulator;
+use crate::math::element::{Accumulator, Term};
 use crate::math::index::offsets;
-use crate::math::reduction::{finish, is_second, join, start, term};
-use crate::math::typed::{blend, load, store};
-use crate::math::warp_rows::{for_each_row, reduce};
+use crate::math::reduction::{Part, Scale, adds, finish, is_second, join, start, term, wanted};
+use crate::math::typed::{blend_truncated as blend, load, store};
+use crate::math::warp_rows::{for_each_row, reduce, sum};
 use cuda_std::{thread, warp};
 use kernel_abi::ops::reduce::{ReduceParams, ReducePass};
 
 const LANES: i64 = 32;
 
 /// y, and the indices, from x.
-pub unsafe fn any<A: Accumulator>(p: &ReduceParams) {
+pub unsafe fn any<A: Accumulator + Term>(p: &ReduceParams) {
     for_each_row(p.n_outputs, |output| {
         let [y, indices, x] = offsets([&p.y, &p.indices, &p.x], output);
         let element = |e: i64| load::<A>(p.x_dtype, p.x.address, x + offsets([&p.reduced], e)[0]);
@@ -26,10 +26,24 @@ pub unsafe fn any<A: Accumulator>(p: &ReduceParams) {
             let largest = reduce(p.n_reduced, A::NEG_INFINITY, element, |a, b| a.max(b));
             // Of nothing but -∞, and where one is ∞, the difference would be no number.
             let shift = if largest.abs() == -A::NEG_INFINITY { A::ZERO } else { largest };
-            reduce(p.n_reduced, A::ZERO, |e| (element(e) - shift).exp(), |a, b| a + b).ln() + shift
+            sum(p.n_reduced, |e| (element(e) - shift).exp()).ln() + shift
         } else {
-            let whole = reduce(p.n_reduced, start(p.op), |e| term(p.op, element(e)), |a, b| join(p.op, a, b));
-            finish(p.op, whole, p.n_reduced)
+            let whole = |factor: A| {
+                let value = |e: i64| term(p.op, element(e) * factor);
+                if adds(p.op) {
+                    sum(p.n_reduced, value)
+                } else {
+                    reduce(p.n_reduced, start(p.op), value, |a, b| join(p.op, a, b))
+                }
+            };
+            let mut part = Part { whole: whole(A::ONE), factor: A::ONE };
+            // The same in all lanes.
+            let scale = wanted(p.op, part.whole);
+            if scale != Scale::One {
+                let factor = scale.factor();
+                part = Part { whole: whole(factor), factor };
+            }
+            finish(p.op, part, p.n_reduced)
         };
         if thread::lane_id() == 0 {
             blend(p.y_dtype, p.y.address, y, result, p.alpha, p.beta);

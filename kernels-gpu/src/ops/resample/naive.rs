@@ -3,6 +3,7 @@
 
 use crate::math::element::{Accumulator, Element, blend, load};
 use crate::math::index::{Spatial, for_each_index, spatial, spatial_offset};
+use crate::math::sum::Sum;
 use kernel_abi::ops::resample::{ResampleParams, Taps};
 
 /// y = resample(x).
@@ -10,9 +11,9 @@ pub unsafe fn forward<T: Element>(p: &ResampleParams) {
     for_each_index(p.n_elems, |i| {
         let output = [p.axes[0].output, p.axes[1].output, p.axes[2].output];
         let Spatial { n, c, at } = spatial(i, p.c, output, p.channels_innermost != 0);
-        let place = [p.axes[0].place(at[0]), p.axes[1].place(at[1]), p.axes[2].place(at[2])];
-        let result = if p.axes[0].has(place[0]) && p.axes[1].has(place[1]) && p.axes[2].has(place[2]) {
-            sample::<T>(p, n * p.x.strides[0] + c * p.x.strides[1], place)
+        let has = |a: usize| p.axes[a].has(p.axes[a].place(at[a]));
+        let result = if has(0) && has(1) && has(2) {
+            sample::<T>(p, n * p.x.strides[0] + c * p.x.strides[1], at)
         } else {
             T::Acc::from_f64(p.extrapolation)
         };
@@ -21,13 +22,13 @@ pub unsafe fn forward<T: Element>(p: &ResampleParams) {
     });
 }
 
-/// The weighted sum of a place's neighbours.
+/// The weighted sum of an output's neighbours.
 #[inline(always)]
-unsafe fn sample<T: Element>(p: &ResampleParams, image: i64, place: [f64; 3]) -> T::Acc {
-    let taps = |a: usize| p.axes[a].taps(&p.filter, place[a]);
+unsafe fn sample<T: Element>(p: &ResampleParams, image: i64, output: [i64; 3]) -> T::Acc {
+    let taps = |a: usize| p.axes[a].taps(&p.filter, output[a]);
     let (depth, height, width) = (taps(0), taps(1), taps(2));
     let weight = |a: usize, taps: &Taps, i: i64| p.axes[a].weight(&p.filter, taps, i);
-    let mut sum = T::Acc::ZERO;
+    let mut sum = Sum::<T::Acc>::EMPTY;
     let mut d = depth.begin;
     while d < depth.end {
         let of_plane = weight(0, &depth, d);
@@ -41,7 +42,7 @@ unsafe fn sample<T: Element>(p: &ResampleParams, image: i64, place: [f64; 3]) ->
                 let weight = of_row * weight(2, &width, w);
                 // What weighs nothing is left out: it may be infinite.
                 if weight != 0.0 {
-                    sum = T::Acc::from_f64(weight).mul_add(x, sum);
+                    sum.push_product(T::Acc::from_f64(weight), x);
                 }
                 w += 1;
             }
@@ -49,7 +50,7 @@ unsafe fn sample<T: Element>(p: &ResampleParams, image: i64, place: [f64; 3]) ->
         }
         d += 1;
     }
-    sum
+    T::Acc::from_f64(sum.finish())
 }
 
 /// dx from dy.
@@ -61,7 +62,7 @@ pub unsafe fn backward<T: Element>(p: &ResampleParams) {
         let covering = |a: usize| p.axes[a].covering(&p.filter, at[a]);
         let weight = |a: usize, output: i64| p.axes[a].weight_at(&p.filter, output, at[a]);
         let (planes, rows, columns) = (covering(0), covering(1), covering(2));
-        let mut sum = T::Acc::ZERO;
+        let mut sum = Sum::<T::Acc>::EMPTY;
         let mut d = planes.0;
         while d < planes.1 {
             let of_plane = weight(0, d);
@@ -73,7 +74,7 @@ pub unsafe fn backward<T: Element>(p: &ResampleParams) {
                     let weight = of_row * weight(2, w);
                     if weight != 0.0 {
                         let dy = load::<T>(p.y.address, gradient + spatial_offset(&p.y, [d, h, w]));
-                        sum = T::Acc::from_f64(weight).mul_add(dy, sum);
+                        sum.push_product(T::Acc::from_f64(weight), dy);
                     }
                     w += 1;
                 }
@@ -82,6 +83,6 @@ pub unsafe fn backward<T: Element>(p: &ResampleParams) {
             d += 1;
         }
         let to = n * p.x.strides[0] + c * p.x.strides[1] + spatial_offset(&p.x, at);
-        blend::<T>(p.x.address, to, sum, p.alpha, p.beta);
+        blend::<T>(p.x.address, to, T::Acc::from_f64(sum.finish()), p.alpha, p.beta);
     });
 }

@@ -18,6 +18,9 @@ pub(super) const GROUPS: usize = 8;
 /// Elements a thread has under way, or holds.
 const ELEMS: usize = 4;
 
+/// Elements of a row among which a thread adds 4096 one after the other; its sums of such blocks meet in shared memory.
+const BLOCK_ELEMS: i64 = 4096 * GROUPS as i64;
+
 /// Shared memory of a block, in floats.
 pub(super) const SHARED: usize = 2 * GROUPS * MAX_LANES * 32;
 
@@ -116,8 +119,13 @@ pub unsafe fn forward<T: Vector, const WIDE: bool, const HELD: bool>(p: &Softmax
     let mut max = [if fast { 0.0 } else { f32::NEG_INFINITY }; MAX_LANES];
     let mut sum = [0.0f32; MAX_LANES];
     let mut held = [[0u32; 4]; ELEMS];
-    let mut c = group;
+    let sums = shared.add(SHARED / 2);
+    let (mut c, mut block_end) = (group, BLOCK_ELEMS);
     while c < n {
+        if !HELD && c >= block_end {
+            keep::<T, WIDE>((shared, sums), group as usize, (&max, &mut sum), block_end > BLOCK_ELEMS);
+            block_end += BLOCK_ELEMS;
+        }
         let words = input.load::<T, WIDE>(c, n, f32::NEG_INFINITY);
         let before = max;
         let mut k = 0;
@@ -145,15 +153,9 @@ pub unsafe fn forward<T: Vector, const WIDE: bool, const HELD: bool>(p: &Softmax
         }
         c += (ELEMS * GROUPS) as i64;
     }
-    let sums = shared.add(SHARED / 2);
-    let mut i = 0;
-    while i < width::<T, WIDE>() {
-        *shared.add(slot(group as usize, i)) = *max.get_unchecked(i);
-        *sums.add(slot(group as usize, i)) = *sum.get_unchecked(i);
-        i += 1;
-    }
+    keep::<T, WIDE>((shared, sums), group as usize, (&max, &mut sum), block_end > BLOCK_ELEMS);
     thread::sync_threads();
-    i = 0;
+    let mut i = 0;
     while i < width::<T, WIDE>() {
         let mut most = f32::NEG_INFINITY;
         let mut g = 0;
@@ -188,6 +190,27 @@ pub unsafe fn forward<T: Vector, const WIDE: bool, const HELD: bool>(p: &Softmax
     }
 }
 
+/// Leaves a thread's maxima, and its sums, which begin anew, with those that it left before.
+#[inline(always)]
+unsafe fn keep<T: Vector, const WIDE: bool>(
+    (maxima, sums): (*mut f32, *mut f32),
+    group: usize,
+    (max, sum): (&[f32; MAX_LANES], &mut [f32; MAX_LANES]),
+    again: bool,
+) {
+    let mut i = 0;
+    while i < width::<T, WIDE>() {
+        let (max, at) = (*max.get_unchecked(i), slot(group, i));
+        let mut whole = *sum.get_unchecked(i);
+        if again {
+            whole = math::fma_f32(*sums.add(at), T::exp(*maxima.add(at) - finite(max)), whole);
+        }
+        (*maxima.add(at), *sums.add(at)) = (max, whole);
+        *sum.get_unchecked_mut(i) = 0.0;
+        i += 1;
+    }
+}
+
 /// Calls `body` with every element of a piece that a thread has.
 #[inline(always)]
 unsafe fn for_each<T: Vector, const WIDE: bool>(words: Words, mut body: impl FnMut(f32, usize)) {
@@ -206,8 +229,15 @@ pub unsafe fn backward<T: Vector, const WIDE: bool, const HELD: bool>(p: &Softma
     let (n, log) = (p.row_elems, p.kind == SoftmaxKind::Log as u32);
     let mut sum = [0.0f32; MAX_LANES];
     let mut held = ([[0u32; 4]; ELEMS], [[0u32; 4]; ELEMS]);
-    let mut c = group;
+    let (mut c, mut block_end) = (group, BLOCK_ELEMS);
+    // Nothing but sums: relative to a maximum of 0.
+    let none = [0.0; MAX_LANES];
+    let sums = shared.add(SHARED / 2);
     while c < n {
+        if !HELD && c >= block_end {
+            keep::<T, WIDE>((shared, sums), group as usize, (&none, &mut sum), block_end > BLOCK_ELEMS);
+            block_end += BLOCK_ELEMS;
+        }
         let words = (y.load::<T, WIDE>(c, n, 0.0), dy.load::<T, WIDE>(c, n, 0.0));
         let mut k = 0;
         while k < ELEMS {
@@ -223,18 +253,14 @@ pub unsafe fn backward<T: Vector, const WIDE: bool, const HELD: bool>(p: &Softma
         }
         c += (ELEMS * GROUPS) as i64;
     }
-    let mut i = 0;
-    while i < width::<T, WIDE>() {
-        *shared.add(slot(group as usize, i)) = *sum.get_unchecked(i);
-        i += 1;
-    }
+    keep::<T, WIDE>((shared, sums), group as usize, (&none, &mut sum), block_end > BLOCK_ELEMS);
     thread::sync_threads();
-    i = 0;
+    let mut i = 0;
     while i < width::<T, WIDE>() {
         let mut total = 0.0;
         let mut g = 0;
         while g < GROUPS {
-            total += *shared.add(slot(g, i));
+            total += *sums.add(slot(g, i));
             g += 1;
         }
         *sum.get_unchecked_mut(i) = total;

@@ -21,6 +21,9 @@ const PAIRS: usize = 2;
 /// Threads of a block.
 pub(super) const THREADS: u32 = 512;
 
+/// Pieces of a sum whose parts are added one after the other: at most 4096 in a thread. Sums of such blocks are added next.
+const BLOCK_PIECES: u32 = 4096 * THREADS;
+
 /// A row in the tensors.
 pub(super) struct Rows {
     pub(super) out: Row,
@@ -47,9 +50,15 @@ impl Rows {
 /// Maximum and sum of the pieces from `begin` to `end` that are this thread's; `STAGED` keeps them in shared memory.
 #[inline(always)]
 pub(super) unsafe fn gather<T: Vector, const STAGED: bool>(x: &Row, begin: u32, end: u32, fast: bool) -> Online {
-    let mut online = Online::EMPTY;
+    let (mut online, mut before) = (Online::EMPTY, Online::EMPTY);
     let mut piece = begin + thread::thread_idx_x();
+    let mut block_end = begin + BLOCK_PIECES;
     while piece < end {
+        if piece >= block_end {
+            before = before.with::<T>(online);
+            online = Online::EMPTY;
+            block_end += BLOCK_PIECES;
+        }
         let words: [Words; UNDER_WAY] = x.load::<T, UNDER_WAY>(piece, THREADS, f32::NEG_INFINITY);
         if STAGED {
             let mut k = 0;
@@ -64,7 +73,7 @@ pub(super) unsafe fn gather<T: Vector, const STAGED: bool>(x: &Row, begin: u32, 
         online.push::<T, UNDER_WAY>(&only::<T>(words, piece, end), fast);
         piece += UNDER_WAY as u32 * THREADS;
     }
-    online
+    if begin + BLOCK_PIECES < end { before.with::<T>(online) } else { online }
 }
 
 /// The pieces before `end`; the others are made -∞.
@@ -136,9 +145,15 @@ pub(super) unsafe fn gather_gradient<T: Vector, const STAGED: bool>(
     end: u32,
     log: bool,
 ) -> f32 {
-    let mut sum = 0.0;
+    let (mut sum, mut before) = (0.0, 0.0);
     let mut piece = begin + thread::thread_idx_x();
+    let mut block_end = begin + BLOCK_PIECES;
     while piece < end {
+        if piece >= block_end {
+            before += sum;
+            sum = 0.0;
+            block_end += BLOCK_PIECES;
+        }
         let mut dy: [Words; PAIRS] = rows.dy.load::<T, PAIRS>(piece, THREADS, 0.0);
         let mut y = [[0u32; 4]; PAIRS];
         if !log {
@@ -155,10 +170,10 @@ pub(super) unsafe fn gather_gradient<T: Vector, const STAGED: bool>(
             }
             k += 1;
         }
-        sum = sum_of::<T, PAIRS>(&y, &dy, log, sum);
+        sum += sum_of::<T, PAIRS>(&y, &dy, log, 0.0);
         piece += PAIRS as u32 * THREADS;
     }
-    sum
+    before + sum
 }
 
 /// Writes dx of the pieces from `begin` to `end` that are this thread's; `STAGED` has dy in shared memory.

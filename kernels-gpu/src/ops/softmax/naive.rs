@@ -3,7 +3,7 @@
 
 use crate::math::element::{Accumulator, Element, blend, load};
 use crate::math::index::offsets;
-use crate::math::warp_rows::{self, for_each_lane, reduce};
+use crate::math::warp_rows::{self, for_each_lane, reduce, sum};
 use kernel_abi::ops::softmax::{SoftmaxKind, SoftmaxParams};
 
 /// y = softmax(x).
@@ -12,7 +12,7 @@ pub unsafe fn forward<T: Element>(p: &SoftmaxParams) {
         let x = |e: i64| load::<T>(p.in_row.address, in_row + offsets([&p.in_row], e)[0]);
         let fast = p.kind == SoftmaxKind::Fast as u32;
         let max = if fast { T::Acc::ZERO } else { reduce(p.row_elems, T::Acc::NEG_INFINITY, x, |a, b| a.max(b)) };
-        let sum = reduce(p.row_elems, T::Acc::ZERO, |e| (x(e) - max).exp(), |a, b| a + b);
+        let sum = sum(p.row_elems, |e| (x(e) - max).exp());
         let log = p.kind == SoftmaxKind::Log as u32;
         let shift = if log { sum.ln() } else { T::Acc::ZERO };
         for_each_lane(p.row_elems, |e| {
@@ -29,7 +29,7 @@ pub unsafe fn backward<T: Element>(p: &SoftmaxParams) {
         let y = |e: i64| load::<T>(p.in_row.address, in_row + offsets([&p.in_row], e)[0]);
         let dy = |e: i64| load::<T>(p.dy_row.address, dy_row + offsets([&p.dy_row], e)[0]);
         let log = p.kind == SoftmaxKind::Log as u32;
-        let sum = reduce(p.row_elems, T::Acc::ZERO, |e| if log { dy(e) } else { y(e) * dy(e) }, |a, b| a + b);
+        let sum = sum(p.row_elems, |e| if log { dy(e) } else { y(e) * dy(e) });
         for_each_lane(p.row_elems, |e| {
             let result = if log { dy(e) - y(e).exp() * sum } else { y(e) * (dy(e) - sum) };
             blend::<T>(p.out_row.address, out_row + offsets([&p.out_row], e)[0], result, p.alpha, p.beta);

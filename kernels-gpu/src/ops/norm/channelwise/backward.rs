@@ -34,6 +34,12 @@ pub unsafe fn gradient<T: Element<Acc = f32>, const V: usize, const N: usize>(
 /// Numbers of shared memory that sums are joined in.
 pub const SUM_SLOTS: usize = 2 * 8 * SLOTS;
 
+/// What x̂ is more than (x - mean) · inv_std, of a vector's rows.
+#[inline(always)]
+unsafe fn rests<const V: usize>(p: &ChannelwiseParams, place: &Place) -> [f32; V] {
+    if p.rest == 0 { [0.0; V] } else { place.of_rows::<V>(p, p.rest) }
+}
+
 /// Σ g and Σ g x̂ of a part: thread t has those of channel t of the block's. All threads of the block call it, with
 /// [`SUM_SLOTS`] numbers of shared memory.
 #[inline(always)]
@@ -59,9 +65,10 @@ unsafe fn part_sums<T: Element<Acc = f32>, const V: usize, const N: usize, const
         },
     );
     if place.there {
-        let inv_std = place.of_rows::<V>(p, p.inv_std);
+        let (inv_std, rest) = (place.of_rows::<V>(p, p.inv_std), rests::<V>(p, place));
         for_each!(I < V, {
-            *sums.get_unchecked_mut(I).get_unchecked_mut(1) *= *inv_std.get_unchecked(I);
+            let [g, gx] = sums.get_unchecked_mut(I);
+            *gx = *gx * *inv_std.get_unchecked(I) + *g * *rest.get_unchecked(I);
         });
     }
     let add = #[inline(always)]
@@ -120,7 +127,8 @@ pub const fn holds_mean<T>() -> bool {
 unsafe fn leave_slope<T>(p: &ChannelwiseParams, channel: u32, scale: f32, shift: f32, tilt: f32) -> (f32, f32) {
     let (mean, inv_std) = (number(p.mean, channel), number(p.inv_std, channel));
     *(p.slope as *mut f32).add(channel as usize) = scale * inv_std;
-    let (shift, tilt) = (-shift * inv_std, -tilt * inv_std * inv_std);
+    let rest = if p.rest == 0 { 0.0 } else { number(p.rest, channel) };
+    let (shift, tilt) = (-(shift + tilt * rest) * inv_std, -tilt * inv_std * inv_std);
     (if holds_mean::<T>() { shift - tilt * mean } else { shift }, tilt)
 }
 
@@ -291,12 +299,13 @@ unsafe fn finish_some<T: Element<Acc = f32>, const V: usize, const N: usize, con
         || {
             // dx = factor g - shift - tilt (x - mean), with factors that hold what a channel's elements share.
             let (mut shift, mut tilt) = sums();
-            let inv_std = place.of_rows::<V>(p, p.inv_std);
+            let (inv_std, rest) = (place.of_rows::<V>(p, p.inv_std), rests::<V>(p, place));
             let mut factor = place.parameters::<T, V>(p, p.scale, wide, stride, 1.0);
             for_each!(I < V, {
                 let inv_std = *inv_std.get_unchecked(I);
                 *factor.get_unchecked_mut(I) *= inv_std;
-                *shift.get_unchecked_mut(I) *= inv_std;
+                let shift = shift.get_unchecked_mut(I);
+                *shift = (*shift + *tilt.get_unchecked(I) * *rest.get_unchecked(I)) * inv_std;
                 *tilt.get_unchecked_mut(I) *= inv_std;
                 *tilt.get_unchecked_mut(I) *= inv_std;
             });

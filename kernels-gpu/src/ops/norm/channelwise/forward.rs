@@ -2,15 +2,20 @@
 
 use super::join::{SLOTS, join_block};
 use super::place::{LANES, Place, neighbours, parameter, prefetch, set_parameter, store, store_where};
+use super::rows::{OfRow, image_of_row, pivot, pivots, settle};
 use crate::math::approximate::{inverse_sqrt, inverse_sqrts};
 use crate::math::element::Element;
 use crate::math::vector::{for_each, widened};
+use core::intrinsics::unchecked_div;
 use cuda_std::math::{max_nan_f32, min_nan_f32, reciprocal_approx};
 use cuda_std::thread::{block_idx_x, grid_dim_x, grid_threads_1d, index_1d, lane_id, sync_threads, thread_idx_x};
 use cuda_std::{guarded, shared_array, warp};
 use kernel_abi::ops::norm::channelwise::{BLOCK, ChannelwiseParams, RUN, tensor};
 
-/// Number of elements, mean, sum of squared deviations from it.
+/// Number of elements, mean less the channel's pivot, sum of squared deviations from it.
+///
+/// The pivot is x at the first position, of the image whose statistics are its own: all threads and blocks know it. What is
+/// left of the mean is of the size of differences, and keeps their digits.
 type Moments = [f32; 3];
 
 /// Those of both together.
@@ -46,6 +51,7 @@ unsafe fn part_moments<T: Element<Acc = f32>, const V: usize>(
     slots: *mut f32,
 ) -> Moments {
     // Sums of differences from the thread's first elements: squares of large numbers would lose the digits of small ones.
+    let pivots = if place.there { pivots::<T, V>(p, place) } else { [0; 4] };
     let mut origin = [0.0f32; V];
     let mut sums = [0.0f32; V];
     let mut squares = [0.0f32; V];
@@ -70,6 +76,7 @@ unsafe fn part_moments<T: Element<Acc = f32>, const V: usize>(
     );
     let n = count as f32;
     let each = 1.0 / n;
+    let pivots = widened::<T, V>(&pivots);
     let moments = #[inline(always)]
     |i: usize| -> Moments {
         if count == 0 {
@@ -77,7 +84,8 @@ unsafe fn part_moments<T: Element<Acc = f32>, const V: usize>(
         }
         let mean = *sums.get_unchecked(i) * each;
         let spread = *squares.get_unchecked(i) - *sums.get_unchecked(i) * mean;
-        [n, *origin.get_unchecked(i) + mean, if spread < 0.0 { 0.0 } else { spread }]
+        let pivot = *pivots.get_unchecked(if p.share.along_channels != 0 { i } else { 0 });
+        [n, (*origin.get_unchecked(i) - pivot) + mean, if spread < 0.0 { 0.0 } else { spread }]
     };
     let mut own = [[0.0; 3]; V];
     for_each!(I < V, {
@@ -167,8 +175,10 @@ unsafe fn finish_statistics_of_channels<T: Element<Acc = f32>>(p: &ChannelwisePa
             prefetch_running::<T>(p, channel);
         }
         let own = join_parts::<3>(p, first, slots, moments, join);
+        let of_channel = if finishes { pivot::<T>(p, 0, channel) } else { 0.0 };
+        let of_row = settle::<T>(p, channel, of_channel, own, finishes, true);
         if finishes {
-            finish_row::<T>(p, channel, own);
+            finish_row::<T>(p, channel, &of_row);
         }
         first += grid_dim_x() * FINISHED;
     }
@@ -191,6 +201,8 @@ pub unsafe fn finish_statistics<T: Element<Acc = f32>, const V: usize>(p: &Chann
             let (part, channel) = p.channels_per_row.div_rem(i);
             (first_part + part, first_channel + channel)
         };
+        let image = image_of_row(p, row);
+        let of_row = pivot::<T>(p, image, first_channel);
         let mut own = [0.0; 3];
         let mut i = lane_id();
         while i < n {
@@ -203,8 +215,12 @@ pub unsafe fn finish_statistics<T: Element<Acc = f32>, const V: usize>(p: &Chann
             for_each!(J < PARTS, {
                 let k = i + J as u32 * LANES;
                 if k < n {
-                    let [mean, squares] = *loaded.get_unchecked(J);
-                    own = join(own, [s.part_elems(part(k).0) as f32, mean, squares]);
+                    let [mut mean, squares] = *loaded.get_unchecked(J);
+                    let (part, channel) = part(k);
+                    if channel != first_channel {
+                        mean += pivot::<T>(p, image, channel) - of_row;
+                    }
+                    own = join(own, [s.part_elems(part) as f32, mean, squares]);
                 }
             });
             i += PARTS as u32 * LANES;
@@ -217,8 +233,9 @@ pub unsafe fn finish_statistics<T: Element<Acc = f32>, const V: usize>(p: &Chann
             own = if lane_id() & lane == 0 { join(own, other) } else { join(other, own) };
             lane /= 2;
         }
+        let of_row = settle::<T>(p, row, of_row, own, lane_id() == 0, true);
         if lane_id() == 0 {
-            finish_row::<T>(p, row, own);
+            finish_row::<T>(p, row, &of_row);
         }
         row += n_warps;
     }
@@ -237,21 +254,18 @@ pub unsafe fn pair(p: &ChannelwiseParams, at: u64, second: u64, there: bool) -> 
     [read(at), read(at + second)]
 }
 
-/// Writes a row's statistics; gives its mean and inverse standard deviation.
+/// Writes a row's statistics.
 #[inline(always)]
-pub unsafe fn finish_row<T: Element<Acc = f32>>(
-    p: &ChannelwiseParams,
-    row: u32,
-    [_, mean, squares]: Moments,
-) -> [f32; 2] {
-    let variance = squares * p.row_share;
-    let inv_std = inverse_sqrt(variance + p.epsilon);
-    *(p.mean as *mut f32).add(row as usize) = mean;
-    *(p.inv_std as *mut f32).add(row as usize) = inv_std;
+pub unsafe fn finish_row<T: Element<Acc = f32>>(p: &ChannelwiseParams, row: u32, known: &OfRow) {
+    *(p.mean as *mut f32).add(row as usize) = known.mean;
+    *(p.inv_std as *mut f32).add(row as usize) = known.inv_std;
+    if p.rest != 0 {
+        *(p.rest as *mut f32).add(row as usize) = known.shift;
+    }
     if p.running_mean != 0 {
         let (wide, stride) = (p.running_is_wide, p.parameter_strides[4]);
         const RUNNING: usize = 2;
-        let running: [_; RUNNING] = [(p.running_mean, mean), (p.running_var, p.correction * variance)];
+        let running: [_; RUNNING] = [(p.running_mean, known.mean), (p.running_var, p.correction * known.variance)];
         // Both are read before one is written.
         let priors = running.map(|(address, _)| parameter::<T>(address, wide, stride, row, 0.0));
         for_each!(I < RUNNING, {
@@ -259,7 +273,6 @@ pub unsafe fn finish_row<T: Element<Acc = f32>>(
             set_parameter::<T>(address, wide, stride, row, (1.0 - p.factor) * priors[I] + p.factor * new);
         });
     }
-    [mean, inv_std]
 }
 
 /// Brings near what [`finish_row`] reads.
@@ -273,21 +286,27 @@ pub unsafe fn prefetch_running<T>(p: &ChannelwiseParams, row: u32) {
 #[inline(always)]
 pub unsafe fn whole_forward<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
     let place = Place::new::<V, false>(p);
-    let rows = shared_array![f32; 2 * BLOCK as usize];
+    let rows = shared_array![f32; 3 * BLOCK as usize];
     if let Some(channel) = place.channel_of_thread::<V>(p) {
         prefetch::<T>(p.scale, p.parameters_are_wide, p.parameter_strides[0], channel);
         prefetch::<T>(p.bias, p.parameters_are_wide, p.parameter_strides[1], channel);
         prefetch_running::<T>(p, place.images[0] * p.rows_per_image + channel);
     }
     let moments = part_moments::<T, V>(p, &place, shared_array![f32; MOMENT_SLOTS]);
-    if let Some(channel) = place.channel_of_thread::<V>(p) {
-        let [mean, inv_std] = finish_row::<T>(p, place.images[0] * p.rows_per_image + channel, moments);
-        *rows.add(thread_idx_x() as usize) = mean;
-        *rows.add((BLOCK + thread_idx_x()) as usize) = inv_std;
+    let channel = place.channel_of_thread::<V>(p);
+    let row = place.images[0] * p.rows_per_image + channel.unwrap_or(0);
+    let of_channel = channel.map_or(0.0, |channel| pivot::<T>(p, image_of_row(p, row), channel));
+    let of_row = settle::<T>(p, row, of_channel, moments, channel.is_some(), true);
+    if channel.is_some() {
+        finish_row::<T>(p, row, &of_row);
+        *rows.add(thread_idx_x() as usize) = of_row.mean;
+        *rows.add((BLOCK + thread_idx_x()) as usize) = of_row.inv_std;
+        *rows.add((2 * BLOCK + thread_idx_x()) as usize) = of_row.shift;
     }
     sync_threads();
     let first = place.first_of_thread::<V>(p);
-    let statistics = || (in_block::<V>(p, rows, first), in_block::<V>(p, rows, BLOCK + first));
+    let statistics = #[inline(always)]
+    |which: u32| in_block::<V>(p, rows, which * BLOCK + first);
     finish::<T, V, true>(p, &place, statistics);
 }
 
@@ -312,7 +331,7 @@ pub fn parts_of_row(p: &ChannelwiseParams, row: u32) -> (u32, u32, u32) {
     }
     let rows = p.rows_per_image;
     // SAFETY: there is at least one row an image.
-    let image = unsafe { core::intrinsics::unchecked_div(row, rows) };
+    let image = unsafe { unchecked_div(row, rows) };
     (image * s.chunks.divisor, s.chunks.divisor, (row - image * rows) * channels)
 }
 
@@ -320,14 +339,20 @@ pub fn parts_of_row(p: &ChannelwiseParams, row: u32) -> (u32, u32, u32) {
 #[inline(always)]
 pub unsafe fn apply<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
     let place = Place::new::<V, true>(p);
-    finish::<T, V, true>(p, &place, || (place.of_rows(p, p.mean), place.of_rows(p, p.inv_std)));
+    let statistics = #[inline(always)]
+    |which: u32| match which {
+        MEAN => place.of_rows::<V>(p, p.mean),
+        INV_STD => place.of_rows::<V>(p, p.inv_std),
+        _ => place.of_rows::<V>(p, p.rest),
+    };
+    finish::<T, V, true>(p, &place, statistics);
 }
 
 /// y by running statistics.
 #[inline(always)]
 pub unsafe fn infer<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams) {
     let place = Place::new::<V, false>(p);
-    finish::<T, V, false>(p, &place, || running::<T, V>(p, &place));
+    finish::<T, V, false>(p, &place, |which| running::<T, V>(p, &place, which));
 }
 
 /// The same by blocks that have a short run of positions each, as those of a copy: no loop, and so fewer registers and
@@ -386,7 +411,13 @@ unsafe fn of_run_channels<T: Element<Acc = f32>, const V: usize, const INFERS: b
     let (mean, spread) = if INFERS { (p.running_mean, p.running_var) } else { (p.mean, p.inv_std) };
     let at = u64::from(channel) * 4;
     let (mut factor, mean) = (neighbours::<V>(spread + at), neighbours::<V>(mean + at));
-    let (scale, bias) = (neighbours::<V>(p.scale + at), neighbours::<V>(p.bias + at));
+    let (scale, mut bias) = (neighbours::<V>(p.scale + at), neighbours::<V>(p.bias + at));
+    if !INFERS {
+        let shift = neighbours::<V>(p.rest + at);
+        for_each!(I < V, {
+            *bias.get_unchecked_mut(I) += *shift.get_unchecked(I) * *scale.get_unchecked(I);
+        });
+    }
     if INFERS {
         for_each!(I < V, {
             *factor.get_unchecked_mut(I) += p.epsilon;
@@ -396,42 +427,39 @@ unsafe fn of_run_channels<T: Element<Acc = f32>, const V: usize, const INFERS: b
     for_each!(I < V, {
         *factor.get_unchecked_mut(I) *= *scale.get_unchecked(I);
     });
-    folded::<T, V>((mean, factor, bias))
+    (mean, factor, bias)
 }
 
-/// Of types whose own rounding is far more than what it costs, with the mean in the bias: registers are few.
+/// Means and inverse standard deviations by running statistics, 0 and 1 where there are none; and no shift.
 #[inline(always)]
-unsafe fn folded<T, const V: usize>((mean, factor, mut bias): OfChannels<V>) -> OfChannels<V> {
-    if size_of::<T>() > 2 {
-        return (mean, factor, bias);
-    }
-    for_each!(I < V, {
-        *bias.get_unchecked_mut(I) -= *mean.get_unchecked(I) * *factor.get_unchecked(I);
-    });
-    ([0.0; V], factor, bias)
-}
-
-/// Means and inverse standard deviations by running statistics; 0 and 1 where there are none.
-#[inline(always)]
-unsafe fn running<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams, place: &Place) -> ([f32; V], [f32; V]) {
-    if p.running_mean == 0 {
-        return ([0.0; V], [1.0; V]);
-    }
+unsafe fn running<T: Element<Acc = f32>, const V: usize>(p: &ChannelwiseParams, place: &Place, which: u32) -> [f32; V] {
     let (wide, stride) = (p.running_is_wide, p.parameter_strides[4]);
-    let mut inv_std = place.parameters::<T, V>(p, p.running_var, wide, stride, 0.0);
-    for_each!(I < V, {
-        let variance = inv_std.get_unchecked_mut(I);
-        *variance = inverse_sqrt(*variance + p.epsilon);
-    });
-    (place.parameters::<T, V>(p, p.running_mean, wide, stride, 0.0), inv_std)
+    match which {
+        MEAN if p.running_mean != 0 => place.parameters::<T, V>(p, p.running_mean, wide, stride, 0.0),
+        INV_STD if p.running_mean != 0 => {
+            let mut inv_std = place.parameters::<T, V>(p, p.running_var, wide, stride, 0.0);
+            for_each!(I < V, {
+                let variance = inv_std.get_unchecked_mut(I);
+                *variance = inverse_sqrt(*variance + p.epsilon);
+            });
+            inv_std
+        }
+        INV_STD => [1.0; V],
+        _ => [0.0; V],
+    }
 }
 
-/// Writes y; `statistics` gives means and inverse standard deviations.
+/// What is asked of statistics: the means of a vector's rows, their inverse standard deviations, and what is added to x̂.
+const MEAN: u32 = 0;
+const INV_STD: u32 = 1;
+const SHIFT: u32 = 2;
+
+/// Writes y; `statistics` gives one of [`MEAN`], [`INV_STD`] and [`SHIFT`].
 #[inline(always)]
 unsafe fn finish<T: Element<Acc = f32>, const V: usize, const LAST_FIRST: bool>(
     p: &ChannelwiseParams,
     place: &Place,
-    statistics: impl Fn() -> ([f32; V], [f32; V]),
+    statistics: impl Fn(u32) -> [f32; V],
 ) {
     if p.addresses[tensor::DY] == 0 && !LAST_FIRST {
         finish_some::<T, V, 1, ONCE, LAST_FIRST, true>(p, place, [tensor::X], statistics);
@@ -455,9 +483,9 @@ unsafe fn finish_some<
     p: &ChannelwiseParams,
     place: &Place,
     tensors: [usize; N],
-    statistics: impl Fn() -> ([f32; V], [f32; V]),
+    statistics: impl Fn(u32) -> [f32; V],
 ) {
-    let begin = || of_channels::<T, V>(p, place, statistics());
+    let begin = || of_channels::<T, V>(p, place, &statistics);
     place.walk::<T, V, N, K, LAST_FIRST, AHEAD, _>(
         p,
         tensors,
@@ -473,19 +501,26 @@ unsafe fn finish_some<
 /// Means, factors and biases of a vector's channels.
 type OfChannels<const V: usize> = ([f32; V], [f32; V], [f32; V]);
 
-/// Those, of means and inverse standard deviations.
+/// Those, by [`finish`]'s statistics: one vector of these at a time takes the fewest registers.
 #[inline(always)]
 unsafe fn of_channels<T: Element<Acc = f32>, const V: usize>(
     p: &ChannelwiseParams,
     place: &Place,
-    (mean, mut factor): ([f32; V], [f32; V]),
+    statistics: &impl Fn(u32) -> [f32; V],
 ) -> OfChannels<V> {
     let (wide, strides) = (p.parameters_are_wide, &p.parameter_strides);
-    let scale = place.parameters::<T, V>(p, p.scale, wide, strides[0], 1.0);
+    let mut factor = place.parameters::<T, V>(p, p.scale, wide, strides[0], 1.0);
+    let mut bias = statistics(SHIFT);
+    let given = place.parameters::<T, V>(p, p.bias, wide, strides[1], 0.0);
     for_each!(I < V, {
-        *factor.get_unchecked_mut(I) *= *scale.get_unchecked(I);
+        let bias = bias.get_unchecked_mut(I);
+        *bias = *bias * *factor.get_unchecked(I) + *given.get_unchecked(I);
     });
-    (mean, factor, place.parameters::<T, V>(p, p.bias, wide, strides[1], 0.0))
+    let inv_std = statistics(INV_STD);
+    for_each!(I < V, {
+        *factor.get_unchecked_mut(I) *= *inv_std.get_unchecked(I);
+    });
+    (statistics(MEAN), factor, bias)
 }
 
 /// y, of x's vector, and z's if `N` is 2.

@@ -10,6 +10,7 @@ mod forward;
 mod join;
 mod place;
 pub(super) mod resident;
+mod rows;
 mod runs;
 
 pub use backward::{apply_gradients, finish_gradients, gradient_sums, whole_backward};
@@ -20,3 +21,4 @@ pub use runs::{apply_gradients_runs, gradient_sums_runs, statistics_runs};
 use backward::{blend, gradient};
 use forward::{finish_row, prefetch_running};
 use place::parameter;
+use rows::{pivot, settle};

@@ -1,12 +1,11 @@
 //! What kernels whose blocks stay add up of channels, make of the sums, and write, forward and backward: two sums of each
 //! channel, four factors by them, and one or two results of each vector.
 
-use super::{blend, finish_row, gradient, parameter, prefetch_running};
-use crate::math::approximate::inverse_sqrt;
+use super::{blend, finish_row, gradient, parameter, pivot, prefetch_running, settle};
 use crate::math::element::Element;
 use crate::math::vector::{for_each, widened};
 use cuda_std::math::{max_nan_f32, min_nan_f32};
-use kernel_abi::ops::norm::channelwise::ChannelwiseParams;
+use kernel_abi::ops::norm::channelwise::{ChannelwiseParams, tensor};
 
 /// A pass.
 pub trait Pass {
@@ -22,7 +21,8 @@ pub trait Pass {
         sums: &mut [[f32; V]; 2],
     );
 
-    /// The part of a block, by the number of its elements of a channel and their sums.
+    /// The part of a block, by the number of its elements of a channel, their sums, and what these are relative to beside
+    /// the channel's pivot.
     fn part(count: f32, origin: f32, sums: [f32; 2]) -> [f32; 2];
 
     /// What finishing a channel takes, read beside other things.
@@ -31,10 +31,13 @@ pub trait Pass {
     /// A part with so many elements beside a reference, as what is to be added up.
     fn share(count: f32, reference: f32, part: [f32; 2]) -> [f32; 2];
 
-    /// The factors of a channel by all of its sums. The first block also writes what there is of the channel.
+    /// The factors of a channel by all of its sums, where it is `there`. The first block also writes what there is of the
+    /// channel. All lanes of a warp call it together.
+    #[allow(clippy::too_many_arguments)]
     unsafe fn finish<T: Element<Acc = f32>>(
         p: &ChannelwiseParams,
         channel: u32,
+        there: bool,
         is_first: bool,
         reference: f32,
         sums: [f32; 2],
@@ -48,6 +51,19 @@ pub trait Pass {
         words: &[[u32; 4]; N],
         z: Option<&[u32; 4]>,
     ) -> [[f32; V]; 2];
+}
+
+/// Of three numbers the one between.
+#[inline(always)]
+pub fn between(a: f32, b: f32, c: f32) -> f32 {
+    let (low, high) = if a < b { (a, b) } else { (b, a) };
+    if c < low {
+        low
+    } else if c > high {
+        high
+    } else {
+        c
+    }
 }
 
 /// Statistics, and y = (x - mean) · factor + bias + z.
@@ -72,7 +88,7 @@ impl Pass for Forward {
         });
     }
 
-    /// Mean and sum of squared deviations.
+    /// Mean, less the pivot, and sum of squared deviations.
     #[inline(always)]
     fn part(count: f32, origin: f32, [sum, squares]: [f32; 2]) -> [f32; 2] {
         let mean = sum / count;
@@ -80,7 +96,7 @@ impl Pass for Forward {
         [origin + mean, if spread < 0.0 { 0.0 } else { spread }]
     }
 
-    /// Scale and bias.
+    /// Scale, bias and pivot.
     #[inline(always)]
     unsafe fn parameters<T: Element<Acc = f32>>(p: &ChannelwiseParams, channel: u32, is_first: bool) -> [f32; 3] {
         if is_first {
@@ -90,7 +106,7 @@ impl Pass for Forward {
         [
             parameter::<T>(p.scale, wide, strides[0], channel, 1.0),
             parameter::<T>(p.bias, wide, strides[1], channel, 0.0),
-            0.0,
+            pivot::<T>(p, 0, channel),
         ]
     }
 
@@ -104,18 +120,22 @@ impl Pass for Forward {
     unsafe fn finish<T: Element<Acc = f32>>(
         p: &ChannelwiseParams,
         channel: u32,
+        there: bool,
         is_first: bool,
         reference: f32,
         [sum, squares]: [f32; 2],
-        [scale, bias, _]: [f32; 3],
+        [scale, bias, pivot]: [f32; 3],
     ) -> [f32; 4] {
         let mean = sum * p.row_share;
         let spread = squares - sum * mean;
-        let (mean, spread) = (reference + mean, if spread < 0.0 { 0.0 } else { spread });
-        if is_first {
-            finish_row::<T>(p, channel, [0.0, mean, spread]);
+        let spread = if spread < 0.0 { 0.0 } else { spread };
+        // Other blocks may be writing results already.
+        let stays = p.addresses[tensor::X] != p.addresses[tensor::OUT];
+        let known = settle::<T>(p, channel, pivot, [0.0, reference + mean, spread], there, stays);
+        if there && is_first {
+            finish_row::<T>(p, channel, &known);
         }
-        [mean, inverse_sqrt(spread * p.row_share + p.epsilon) * scale, bias, 0.0]
+        [known.mean, known.inv_std * scale, bias + known.shift * scale, 0.0]
     }
 
     #[inline(always)]
@@ -190,13 +210,14 @@ impl Pass for Backward {
     unsafe fn finish<T: Element<Acc = f32>>(
         p: &ChannelwiseParams,
         channel: u32,
+        there: bool,
         is_first: bool,
         _: f32,
         [g, gx]: [f32; 2],
         [scale, mean, inv_std]: [f32; 3],
     ) -> [f32; 4] {
         let gx = gx * inv_std;
-        if is_first {
+        if there && is_first {
             blend::<T>(p, p.dscale, p.parameter_strides[2], channel, gx);
             blend::<T>(p, p.dbias, p.parameter_strides[3], channel, g);
         }

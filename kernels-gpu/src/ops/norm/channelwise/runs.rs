@@ -9,6 +9,7 @@ use super::backward::{SUM_SLOTS, apply_gradients, gradient_sums_in, holds_mean};
 use super::forward::{MOMENT_SLOTS, statistics_in};
 use super::join::{join_rows, row_pitch, row_slots};
 use super::place::{Place, neighbours, store_where};
+use super::rows::pivots;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, widened};
 use cuda_std::thread::{block_dim_x, block_idx_x, block_idx_y, sync_threads};
@@ -146,6 +147,7 @@ pub unsafe fn statistics_runs<T: Element<Acc = f32>, const V: usize>(p: &Channel
     let mut spreads = [0.0f32; V];
     let mut n = 0.0f32;
     if walker.place.there {
+        let pivots = pivots::<T, V>(p, &walker.place);
         let (own, count) = walker.walk::<T, V, 1, { STATISTICS_RUN as usize }, _>(
             p,
             [tensor::X],
@@ -167,11 +169,12 @@ pub unsafe fn statistics_runs<T: Element<Acc = f32>, const V: usize>(p: &Channel
         );
         n = count as f32;
         let each = 1.0 / n;
+        let pivots = widened::<T, V>(&pivots);
         for_each!(I < V, {
             let (sum, squares) = (*own.sums.get_unchecked(I), *own.squares.get_unchecked(I));
             let mean = sum * each;
             let spread = squares - sum * mean;
-            *means.get_unchecked_mut(I) = *own.origin.get_unchecked(I) + mean;
+            *means.get_unchecked_mut(I) = (*own.origin.get_unchecked(I) - *pivots.get_unchecked(I)) + mean;
             *spreads.get_unchecked_mut(I) = if spread < 0.0 { 0.0 } else { spread };
         });
     }
@@ -239,8 +242,10 @@ pub unsafe fn gradient_sums_runs<T: Element<Acc = f32>, const V: usize>(p: &Chan
             },
         );
         let inv_std = neighbours::<V>(p.inv_std + at);
+        let rest = if p.rest == 0 { [0.0; V] } else { neighbours::<V>(p.rest + at) };
         for_each!(I < V, {
-            *gx_sums.get_unchecked_mut(I) *= *inv_std.get_unchecked(I);
+            let gx = gx_sums.get_unchecked_mut(I);
+            *gx = *gx * *inv_std.get_unchecked(I) + *g_sums.get_unchecked(I) * *rest.get_unchecked(I);
         });
         sums = [g_sums, gx_sums];
     }

@@ -23,7 +23,7 @@
 
 mod ring;
 
-use super::channelwise::resident::{Backward, Forward, Pass};
+use super::channelwise::resident::{Backward, Forward, Pass, between};
 use crate::math::chunks;
 use crate::math::element::Element;
 use crate::math::vector::{for_each, narrowed, read, widened};
@@ -115,7 +115,7 @@ unsafe fn run<T: Element<Acc = f32>, P: Pass, const V: usize, const L: u32, cons
     if let Some(channel) = thread.finishes(&b) {
         parameters = P::parameters::<T>(&p.channels, channel, b.block == 0);
     }
-    thread.leave_part::<T, P, N>(&b, shared, &mut full);
+    thread.leave_part::<T, P, N>(&b, shared, &mut full, parameters);
     thread.join_parts::<T, P>(&b, shared, parameters);
     thread.write::<T, P, N>(&b, shared, &mut full);
     thread.end(&b);
@@ -223,6 +223,7 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
         b: &Block<'_>,
         shared: &Shared,
         full: &mut Parities,
+        parameters: [f32; 3],
     ) {
         let mut sums = [[0.0f32; V]; 2];
         let (mut k, mut stage) = (0, 0);
@@ -231,7 +232,19 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
         full.wait(b.full, 0);
         if !P::BACKWARD {
             if self.there {
-                origin = widened::<T, V>(&shared::load_x4(b.stage(0) + self.own_channel * size_of::<T>() as u32));
+                // Of three positions the one between: a single one may be far from all others.
+                let last = b.p.positions_of(b.block, b.rows) - 1;
+                let at = #[inline(always)]
+                |i: u32| {
+                    let position = if i < last { i } else { last };
+                    let element = position * b.p.own_channels + self.own_channel;
+                    widened::<T, V>(&shared::load_x4(b.stage(0) + element * size_of::<T>() as u32))
+                };
+                let (one, two, three) = (at(0), at(1), at(2));
+                for_each!(I < V, {
+                    *origin.get_unchecked_mut(I) =
+                        between(*one.get_unchecked(I), *two.get_unchecked(I), *three.get_unchecked(I));
+                });
             }
             if self.thread < L && self.there && self.channel == self.own_channel {
                 for_each!(I < V, {
@@ -260,7 +273,7 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
         }
         let sums = self.add_up(b, shared.sums, &sums);
         if self.thread < b.p.own_channels {
-            let origin = if P::BACKWARD { 0.0 } else { *shared.of_channels.add(self.thread as usize) };
+            let origin = if P::BACKWARD { 0.0 } else { *shared.of_channels.add(self.thread as usize) - parameters[2] };
             let part = P::part(b.p.positions_of(b.block, b.rows) as f32, origin, sums);
             *((Self::part(b, b.block) + u64::from(self.thread) * 8) as *mut X2<f32>) = X2(part);
         }
@@ -424,8 +437,9 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
             *(shared.of_channels.add(2 * pair as usize) as *mut X2<f32>) = X2(reference);
         }
         sync_named(MEET, CONSUMERS);
-        if let Some(channel) = self.finishes(b) {
-            let [mut one, mut other] = [0.0f32; 2];
+        let channel = self.finishes(b);
+        let [mut one, mut other, mut reference] = [0.0f32; 3];
+        if channel.is_some() {
             let mut group = 0;
             while group < groups {
                 let at = shared.sums.add((group * 2 * Self::CHANNELS + self.thread) as usize);
@@ -433,9 +447,14 @@ impl<const V: usize, const L: u32, const PASSES: usize> Thread<V, L, PASSES> {
                 other += *at.add(Self::CHANNELS as usize);
                 group += 1;
             }
+            if P::RELATIVE {
+                reference = *shared.of_channels.add(self.thread as usize);
+            }
+        }
+        let (there, channel) = (channel.is_some(), channel.unwrap_or(0));
+        let factors = P::finish::<T>(p, channel, there, b.block == 0, reference, [one, other], parameters);
+        if there {
             let of_channel = shared.of_channels.add(self.thread as usize);
-            let reference = if P::RELATIVE { *of_channel } else { 0.0 };
-            let factors = P::finish::<T>(p, channel, b.block == 0, reference, [one, other], parameters);
             const ALL: usize = 4;
             for_each!(I < ALL, {
                 *of_channel.add(I * Self::CHANNELS as usize) = factors[I];

@@ -32,7 +32,7 @@ pub(super) unsafe fn run<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, first_gr
         let (slot, channel) = (turn.slot(b), b.channel(turn.k) + of_group);
         let parameters = P::parameters::<T>(&p.channels, channel, b.block == 0);
         mbarrier::wait(b.barrier(SUMMED, turn.stage), turn.parity);
-        leave_part::<T, P>(b, &turn);
+        leave_part::<T, P>(b, &turn, parameters);
         let mut block = lane_id();
         while block < p.blocks {
             while atomics::load_acquire_u64(b.flag(slot, block)) != p.tag + u64::from(turn.k) + 1 {}
@@ -72,8 +72,8 @@ pub(super) unsafe fn run<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, first_gr
             sums = sums.map(|v| v + warp::shuffle_xor_f32(v, distance));
             distance /= 2;
         }
+        let factors = P::finish::<T>(&p.channels, channel, first == 0, b.block == 0, reference, sums, parameters);
         if first == 0 {
-            let factors = P::finish::<T>(&p.channels, channel, b.block == 0, reference, sums, parameters);
             const ALL: usize = FACTORS as usize;
             for_each!(I < ALL, {
                 shared::store_f32(b.factor(turn.stage, I as u32, of_group), factors[I]);
@@ -91,7 +91,7 @@ pub(super) unsafe fn run<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, first_gr
 
 /// Joins what warps of this block have added up, and leaves it to the team.
 #[inline(always)]
-unsafe fn leave_part<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, turn: &Turn) {
+unsafe fn leave_part<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, turn: &Turn, parameters: [f32; 3]) {
     let p = b.p;
     let slot = turn.slot(b);
     // Lanes that have a channel of the group.
@@ -108,7 +108,8 @@ unsafe fn leave_part<T: Element<Acc = f32>, P: Pass>(b: &Block<'_>, turn: &Turn)
         let count = (b.n_units * p.unit_elems) as f32;
         let begin = b.stage(turn.stage) + channel * (p.unit_bytes >> p.group.trailing_zeros());
         let to = p.channels.partials + 8 * (b.part(slot, b.block) * u64::from(p.group) + u64::from(channel));
-        *(to as *mut X2<f32>) = X2(P::part(count, origin::<T, P>(begin, 0.0), [first, second]));
+        let pivot = if P::BACKWARD { 0.0 } else { parameters[2] };
+        *(to as *mut X2<f32>) = X2(P::part(count, origin::<T, P>(b, begin, 0.0) - pivot, [first, second]));
     }
     // Before the flag that every block has seen when it counts.
     if b.block == 0 && turn.k == 0 && lane_id() == 0 {

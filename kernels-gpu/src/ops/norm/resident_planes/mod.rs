@@ -273,7 +273,7 @@ unsafe fn add_up<T: Element<Acc = f32>, const V: usize, P: Pass, const N: usize,
         }
         mbarrier::wait(b.barrier(FULL, turn.stage), turn.parity);
         let stage = b.stage(turn.stage);
-        let origin = [origin::<T, P>(stage + walk.begin, ahead); V];
+        let origin = [origin::<T, P>(b, stage + walk.begin, ahead); V];
         let mut sums = [[0.0f32; V]; 2];
         walk.visit::<K>(
             #[inline(always)]

@@ -104,12 +104,12 @@ unsafe fn finish_row<
     given: &[[u32; 4]; BOTH],
 ) {
     let beside = SIMPLE && loads_parameters_beside(VECTORS);
-    let (mean, inv_std) = statistics::<T, E, THREADS, VECTORS, SCARCE>(p, at, x);
+    let (mean, normal) = statistics::<T, E, THREADS, VECTORS, SCARCE>(p, at, x);
     if at.row >= p.n_rows {
         return;
     }
     if at.thread == 0 {
-        store_statistics(p, at.row, mean, inv_std);
+        store_statistics(p, at.row, mean, normal.inv_std());
     }
     for_each!(J < VECTORS, {
         let at = if SCARCE { at.anew() } else { *at };
@@ -126,7 +126,7 @@ unsafe fn finish_row<
             };
             for_each!(I < E, {
                 let y = y.get_unchecked_mut(I);
-                *y = (*y - mean) * inv_std * *scale.get_unchecked(I) + *bias.get_unchecked(I);
+                *y = normal.of(*y) * *scale.get_unchecked(I) + *bias.get_unchecked(I);
             });
             store::<T, E>(p, at.row, column, y, streams(THREADS, VECTORS));
         }

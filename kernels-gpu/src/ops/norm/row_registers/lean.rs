@@ -16,11 +16,11 @@ pub unsafe fn forward_lean<T: Element<Acc = f32>, const E: usize, const THREADS:
     let at = Place::new::<THREADS>(block_idx_x());
     let x = load_row::<T, E, THREADS, VECTORS>(p, &at, p.x, p.x_pitch);
     prefetch_parameters::<T, E, THREADS, VECTORS>(p, &at);
-    let (mean, inv_std) = statistics::<T, E, THREADS, VECTORS, true>(p, &at, &x);
+    let (mean, mut normal) = statistics::<T, E, THREADS, VECTORS, true>(p, &at, &x);
     if at.thread == 0 {
-        store_statistics(p, at.row, mean, inv_std);
+        store_statistics(p, at.row, mean, normal.inv_std());
     }
-    let factor = p.alpha * inv_std;
+    (normal.inverse, normal.shift) = (p.alpha * normal.inverse, p.alpha * normal.shift);
     for_each!(J < VECTORS, {
         let at = at.anew();
         let column = at.column::<E, THREADS>(J);
@@ -28,7 +28,7 @@ pub unsafe fn forward_lean<T: Element<Acc = f32>, const E: usize, const THREADS:
         let mut y = anew::<T, E, true>(x.get_unchecked(J));
         for_each!(I < E, {
             let y = y.get_unchecked_mut(I);
-            *y = (*y - mean) * factor;
+            *y = normal.of(*y);
         });
         // Not all that is read for a vector at once.
         if p.scale != 0 {

@@ -2,7 +2,7 @@
 //!
 //! `THREADS` threads hold a row, `VECTORS` vectors of 16 bytes each, thread t those at t, t + THREADS, …. Up to 32 threads
 //! are lanes of one warp, and blocks of 256 threads have several rows; more threads are a block of their own. Sums go
-//! through shuffles, then through shared memory, in a fixed order; deviations are summed once the mean is known.
+//! through shuffles, then through shared memory, in a fixed order; deviations are summed once the mean is nearly known.
 //!
 //! Forward, the grid has a place for each row, or for up to `SHORT_ROWS` where lanes of a warp hold one. Backward, blocks go on to further rows, which they load while they work on
 //! the one before if registers allow: the threads keep to their columns, for which they add up dscale and dbias on the way; [`column_sums`] adds up those of all blocks.
@@ -14,7 +14,9 @@ mod sums;
 use super::channelwise;
 use crate::math::approximate::inverse_sqrt;
 use crate::math::element::Element;
+use crate::math::statistics::{Moments, Normal, moments};
 use crate::math::vector::{for_each, narrowed, widened};
+use cuda_std::math::fma_f32;
 use cuda_std::memory::{X4, store_x4, store_x4_streaming};
 use cuda_std::thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x};
 use cuda_std::{guarded, schedule, shared_array};
@@ -23,7 +25,7 @@ use kernel_abi::ops::norm::row_registers::{NormColumnSumsParams, NormRowsParams,
 pub use forward::forward;
 use forward::prefetch_parameters;
 pub use lean::forward_lean;
-pub(super) use sums::{over_lanes, over_row, place};
+pub(super) use sums::{mean_near, of_leader, over_lanes, over_row, place};
 
 const LANES: u32 = 32;
 
@@ -118,11 +120,12 @@ unsafe fn backward_with<
             // Nobody may still read sums of the row before.
             sync_threads();
         }
-        let (mean, inv_std) = if p.statistics_are_given != 0 {
-            (row.mean, row.inv_std)
+        let normal = if p.statistics_are_given != 0 {
+            Normal::given(row.mean, row.inv_std)
         } else {
-            statistics::<T, E, THREADS, VECTORS, SCARCE>(p, &at, &row.x)
+            statistics::<T, E, THREADS, VECTORS, SCARCE>(p, &at, &row.x).1
         };
+        let inv_std = normal.inv_std();
         let (mut shift, mut tilt) = (0.0f32, 0.0f32);
         for_each!(J < VECTORS, {
             let column = at.column::<E, THREADS>(J);
@@ -132,7 +135,7 @@ unsafe fn backward_with<
                 let scale = parameters::<T, E, SIMPLE>(p, p.scale, at.row, column, 1.0);
                 let [dscale, dbias] = sums.get_unchecked_mut(J);
                 for_each!(I < E, {
-                    let normal = (*x.get_unchecked(I) - mean) * inv_std;
+                    let normal = normal.of(*x.get_unchecked(I));
                     let g = *g.get_unchecked(I);
                     *dscale.get_unchecked_mut(I) += g * normal;
                     *dbias.get_unchecked_mut(I) += g;
@@ -152,7 +155,7 @@ unsafe fn backward_with<
                 let (x, mut dx) = (anew::<T, E, SCARCE>(x), anew::<T, E, SCARCE>(dy));
                 let scale = parameters::<T, E, SIMPLE>(p, p.scale, at.row, column, 1.0);
                 for_each!(I < E, {
-                    let normal = (*x.get_unchecked(I) - mean) * inv_std;
+                    let normal = normal.of(*x.get_unchecked(I));
                     let dx = dx.get_unchecked_mut(I);
                     *dx = inv_std * (*dx * *scale.get_unchecked(I) - shift - normal * tilt);
                 });
@@ -247,7 +250,7 @@ unsafe fn load_row<T: Element, const E: usize, const THREADS: u32, const VECTORS
     words
 }
 
-/// Mean and inverse standard deviation of a row, in all its threads.
+/// Mean of a row, and what makes its elements normal, in all its threads.
 #[inline(always)]
 unsafe fn statistics<
     T: Element<Acc = f32>,
@@ -259,31 +262,48 @@ unsafe fn statistics<
     p: &NormRowsParams,
     at: &Place,
     x: &[[u32; 4]; VECTORS],
-) -> (f32, f32) {
-    let mut mean = 0.0;
+) -> (f32, Normal<f32>) {
+    let mut high = 0.0;
     if p.has_mean != 0 {
+        let pivot = of_leader::<THREADS>(widened::<T, E>(x.get_unchecked(0))[0]);
         let mut sum = 0.0f32;
         for_each!(J < VECTORS, {
-            let values = widened::<T, E>(x.get_unchecked(J));
-            for_each!(I < E, {
-                sum += *values.get_unchecked(I);
-            });
+            if at.column::<E, THREADS>(J) < p.row_elems {
+                let values = widened::<T, E>(x.get_unchecked(J));
+                for_each!(I < E, {
+                    sum += *values.get_unchecked(I) - pivot;
+                });
+            }
         });
-        [sum] = over_row::<THREADS, 1, { place::MEAN }>([sum]);
-        mean = sum * p.share;
+        let [from, more] = mean_near::<THREADS>(pivot, sum, p.row_elems / E as u32, E as u32, p.share);
+        high = from + more;
     }
-    let mut squares = 0.0f32;
-    for_each!(J < VECTORS, {
-        if at.column::<E, THREADS>(J) < p.row_elems {
-            let values = anew::<T, E, SCARCE>(x.get_unchecked(J));
-            for_each!(I < E, {
-                let deviation = *values.get_unchecked(I) - mean;
-                squares += deviation * deviation;
+    let found: Moments<f32> = moments(
+        p.has_mean != 0,
+        p.share,
+        p.epsilon,
+        high,
+        #[inline(always)]
+        |scale, high, again| {
+            if again && THREADS > LANES {
+                // Nobody may still read what was summed up before.
+                sync_threads();
+            }
+            let (mut sum, mut squares) = (0.0f32, 0.0f32);
+            for_each!(J < VECTORS, {
+                if at.column::<E, THREADS>(J) < p.row_elems {
+                    let values = anew::<T, E, SCARCE>(x.get_unchecked(J));
+                    for_each!(I < E, {
+                        let difference = fma_f32(*values.get_unchecked(I), scale, -high);
+                        sum += difference;
+                        squares += difference * difference;
+                    });
+                }
             });
-        }
-    });
-    let [squares] = over_row::<THREADS, 1, { place::SQUARES }>([squares]);
-    (mean, inverse_sqrt(squares * p.share + p.epsilon))
+            over_row::<THREADS, 2, { place::SQUARES }>([sum, squares])
+        },
+    );
+    (found.mean(), found.normal(p.epsilon, inverse_sqrt))
 }
 
 #[inline(always)]

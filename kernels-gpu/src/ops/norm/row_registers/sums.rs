@@ -47,6 +47,45 @@ pub(in super::super) unsafe fn over_row<const THREADS: u32, const N: usize, cons
     over_lanes(others, warps)
 }
 
+/// The value of the first lane of a row's threads, or of the warp's.
+#[inline(always)]
+pub(in super::super) unsafe fn of_leader<const THREADS: u32>(value: f32) -> f32 {
+    let lane = if THREADS < LANES { thread_idx_x() % LANES / THREADS * THREADS } else { 0 };
+    f32::from_bits(warp::shuffle(value.to_bits(), lane))
+}
+
+/// The mean of a row as the sum of two numbers, of which the first is an element or a mean of some: by sums of differences
+/// from `pivot`, which all threads of a row or a warp share. A row has so many vectors of `elems` each, thread t those at
+/// t, t + `THREADS`, …. All threads of the block call it together.
+#[inline(always)]
+pub(in super::super) unsafe fn mean_near<const THREADS: u32>(
+    pivot: f32,
+    sum: f32,
+    n_vectors: u32,
+    elems: u32,
+    share: f32,
+) -> [f32; 2] {
+    if THREADS <= LANES {
+        let [sum] = over_lanes([sum], THREADS);
+        return [pivot, sum * share];
+    }
+    let slots = shared_array![f32; place::COUNT * SLOTS].add(place::MEAN * SLOTS);
+    let (warp_idx, lane) = ((thread_idx_x() / LANES) as usize, thread_idx_x() % LANES);
+    let [sum] = over_lanes([sum], LANES);
+    if lane == 0 {
+        *slots.add(warp_idx) = pivot;
+        *slots.add(32 + warp_idx) = sum;
+    }
+    sync_threads();
+    let warps = (THREADS / LANES).max(1);
+    let other = lane % warps;
+    let (first, pivot, sum) = (*slots, *slots.add(other as usize), *slots.add(32 + other as usize));
+    let rest = (n_vectors % THREADS).saturating_sub(LANES * other);
+    let count = (n_vectors / THREADS * LANES + if rest < LANES { rest } else { LANES }) * elems;
+    let [sum] = over_lanes([sum + count as f32 * (pivot - first)], warps);
+    [first, sum * share]
+}
+
 /// Sums over so many neighbouring lanes, a power of two, in all of them.
 #[inline(always)]
 pub(in super::super) unsafe fn over_lanes<const N: usize>(mut values: [f32; N], lanes: u32) -> [f32; N] {

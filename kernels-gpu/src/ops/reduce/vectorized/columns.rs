@@ -1,9 +1,11 @@
 //! Reductions across what lies contiguous, and of parts.
 
+use super::rounds::Rounds;
+use super::state::term_of;
 use super::{BLOCK, UNROLL, filled, part_end, put, put_part};
 use crate::math::element::{Accumulator, Element};
 use crate::math::index::offsets;
-use crate::math::reduction::{self, join, start, term};
+use crate::math::reduction::{self, Part, Scale, is_scaled, join, start, wanted};
 use crate::math::vector::{for_each, widened};
 use crate::math::words::load_words;
 use cuda_std::guarded;
@@ -24,21 +26,21 @@ fn item_offset(p: &ReducePartsParams, item: u32) -> i64 {
     i64::from(i0) * p.strides[0] + i64::from(i1) * p.strides[1] + i64::from(i2) * p.strides[2]
 }
 
-/// The items from `first` on, every `step`-th, of this block's part, combined element by element.
+/// The items from `first` on, every `step`-th, of this block's part, combined element by element, `N` loads in flight.
 #[inline(always)]
-unsafe fn over_items<T: Element, const V: usize, const OP: u32>(
+unsafe fn over_items<T: Element, const V: usize, const OP: u32, const N: usize>(
     p: &ReducePartsParams,
     from: u64,
-    first: u32,
-    step: u32,
+    (first, step): (u32, u32),
+    factor: T::Acc,
 ) -> [T::Acc; V] {
     let mut sums = [start::<T::Acc>(OP); V];
     let fill = filled::<T>(start(OP));
     let end = part_end(p);
     let mut item = block_idx_y() * p.part_items + first;
     while item < end {
-        let mut words = [fill; UNROLL];
-        for_each!(K < UNROLL, {
+        let mut words = [fill; N];
+        for_each!(K < N, {
             let item = item + K as u32 * step;
             if V > 1 || size_of::<T>() < 8 {
                 let offset = item_offset(p, item);
@@ -56,14 +58,14 @@ unsafe fn over_items<T: Element, const V: usize, const OP: u32>(
                 (words[0], words[1]) = (bits as u32, (bits >> 32) as u32);
             }
         });
-        for_each!(K < UNROLL, {
+        for_each!(K < N, {
             let values = widened::<T, V>(words.get_unchecked(K));
             for_each!(I < V, {
                 let sum = sums.get_unchecked_mut(I);
-                *sum = join(OP, *sum, term(OP, *values.get_unchecked(I)));
+                *sum = join(OP, *sum, term_of::<T::Acc, OP>(*values.get_unchecked(I), factor));
             });
         });
-        item += UNROLL as u32 * step;
+        item += N as u32 * step;
     }
     sums
 }
@@ -71,7 +73,7 @@ unsafe fn over_items<T: Element, const V: usize, const OP: u32>(
 /// The numbers of a block's rows combined in its first row, `V` for each of `lanes` threads beside one another: number
 /// `i` of a lane lies at `i · BLOCK + lane`. All threads of the block call it.
 #[inline(always)]
-unsafe fn over_rows<A: Accumulator, const V: usize, const OP: u32>(shared: *mut A, lanes: u32, mut sums: [A; V]) {
+unsafe fn over_rows<S: Copy, const V: usize>(shared: *mut S, lanes: u32, mut sums: [S; V], join: impl Fn(S, S) -> S) {
     let thread = thread_idx_x();
     // Threads are neighbours, elements far apart: no two of a warp share a bank.
     let place = |thread: u32, i: usize| shared.add(i * BLOCK + thread as usize);
@@ -84,7 +86,7 @@ unsafe fn over_rows<A: Accumulator, const V: usize, const OP: u32>(shared: *mut 
         if thread < half {
             for_each!(I < V, {
                 let sum = sums.get_unchecked_mut(I);
-                *sum = join(OP, *sum, *place(thread + half, I));
+                *sum = join(*sum, *place(thread + half, I));
                 *place(thread, I) = *sum;
             });
         }
@@ -104,23 +106,48 @@ pub(super) unsafe fn reduce<T: Element, const V: usize, const OP: u32>(p: &Reduc
     let vectors = p.run / V as u32;
     let (run, block) = p.blocks.div_rem(block_idx_x());
     let vector = (block << shift) + lane;
-    let mut sums = [start::<T::Acc>(OP); V];
-    if vector < vectors {
-        let [x] = offsets([&p.kept], i64::from(run) * i64::from(p.run) + i64::from(vector) * V as i64);
-        let from = p.x + (x * size_of::<T>() as i64) as u64;
-        sums = over_items::<T, V, OP>(p, from, row, BLOCK as u32 >> shift);
+    // Neighbouring threads write neighbouring results, no thread more than one: there are at most as many as threads.
+    let column = (block << shift) * V as u32 + thread;
+    let has_column = thread < p.lanes * V as u32 && column < p.run;
+    macro_rules! combined {
+        ($n:expr, $factor:expr) => {{
+            let mut sums = [start::<T::Acc>(OP); V];
+            if vector < vectors {
+                let [x] = offsets([&p.kept], i64::from(run) * i64::from(p.run) + i64::from(vector) * V as i64);
+                let from = p.x + (x * size_of::<T>() as i64) as u64;
+                sums = over_items::<T, V, OP, { $n }>(p, from, (row, BLOCK as u32 >> shift), $factor);
+            }
+            over_rows::<T::Acc, V>(shared, p.lanes, sums, |a, b| join(OP, a, b));
+        }};
     }
-    over_rows::<T::Acc, V, OP>(shared, p.lanes, sums);
-    // Neighbouring threads write neighbouring results.
-    let mut i = thread;
-    while i < p.lanes * V as u32 {
-        let (lane, element) = (i / V as u32, i % V as u32);
-        let column = (block << shift) * V as u32 + i;
-        if column < p.run {
-            let whole = *shared.add(element as usize * BLOCK + lane as usize);
-            put_part(p, i64::from(run) * i64::from(p.run) + i64::from(column), whole);
+    let own = || *shared.add((thread as usize % V) * BLOCK + thread as usize / V);
+    let put =
+        |whole, factor| put_part(p, i64::from(run) * i64::from(p.run) + i64::from(column), Part { whole, factor });
+    combined!(UNROLL, T::Acc::ONE);
+    let mut mine = Scale::One;
+    if has_column {
+        mine = wanted(OP, own());
+        if mine == Scale::One {
+            put(own(), T::Acc::ONE);
         }
-        i += BLOCK as u32;
+    }
+    if !is_scaled(OP) {
+        return;
+    }
+    // Each warp has all of the block's columns among its lanes.
+    let mut rounds = Rounds::none();
+    for_each!(I < V, {
+        let whole = *shared.add(I * BLOCK + lane as usize);
+        rounds.ask(if vector < vectors { wanted(OP, whole) } else { Scale::One });
+    });
+    while let Some(scale) = rounds.next() {
+        // The wholes are read before others take their places.
+        sync_threads();
+        let factor = scale.factor();
+        combined!(1, factor);
+        if has_column && mine == scale {
+            put(own(), factor);
+        }
     }
 }
 
@@ -129,12 +156,12 @@ pub(super) unsafe fn reduce<T: Element, const V: usize, const OP: u32>(p: &Reduc
 /// # Safety
 /// As the kernels.
 #[inline(always)]
-pub(super) unsafe fn finish<A: Accumulator, const OP: u32>(p: &ReducePartsParams, shared: *mut A) {
+pub(super) unsafe fn finish<A: Accumulator, const OP: u32>(p: &ReducePartsParams, shared: *mut Part<A>) {
     let thread = thread_idx_x();
     let shift = p.finish_lanes.trailing_zeros();
     let (slot, lane) = (thread >> shift, thread & (p.finish_lanes - 1));
     let (slots, output) = (BLOCK as u32 >> shift, i64::from((block_idx_x() << shift) + lane));
-    let mut whole = start::<A>(OP);
+    let mut whole = Part::<A>::start(OP);
     if output < p.n_outputs {
         let mut part = slot;
         while part < p.n_parts {
@@ -144,17 +171,17 @@ pub(super) unsafe fn finish<A: Accumulator, const OP: u32>(p: &ReducePartsParams
                 let part = part + K as u32 * slots;
                 let there = if part < p.n_parts { part } else { p.n_parts - 1 };
                 *parts.get_unchecked_mut(K) =
-                    *(p.partials as *const A).offset((i64::from(there) * p.n_outputs + output) as isize);
+                    *(p.partials as *const Part<A>).offset((i64::from(there) * p.n_outputs + output) as isize);
             });
             for_each!(K < FINISHED, {
                 if part + (K as u32 * slots) < p.n_parts {
-                    whole = join(OP, whole, *parts.get_unchecked(K));
+                    whole = whole.with(OP, *parts.get_unchecked(K));
                 }
             });
             part += FINISHED as u32 * slots;
         }
     }
-    over_rows::<A, 1, OP>(shared, p.finish_lanes, [whole]);
+    over_rows::<Part<A>, 1>(shared, p.finish_lanes, [whole], |a, b| a.with(OP, b));
     if slot == 0 && output < p.n_outputs {
         put(p, output, reduction::finish(p.op, *shared.add(lane as usize), p.n_reduced));
     }

@@ -84,7 +84,7 @@ impl<const V: usize, const WHOLE: bool> Row<'_, V, WHOLE> {
     unsafe fn place_in<T: Element, const OP: u32>(&self, words: &[u32; 4], item: u32, best: T::Acc) -> u32 {
         let mut place = NONE;
         let (elements, first) = self.elements::<T>(words, item, start(OP));
-        let terms = terms::<T::Acc, V, OP>(elements);
+        let terms = terms::<T::Acc, V, OP>(elements, T::Acc::ONE);
         for_each!(I < V, {
             let i = V - 1 - I;
             if terms[i] == best || (terms[i].is_nan() && best.is_nan()) {
@@ -139,7 +139,7 @@ unsafe fn of_row<T: Element, const V: usize, const OP: u32, const N: usize, cons
         for_each!(K < N, {
             let item = item + K as u32 * p.lanes;
             let (elements, _) = row.elements::<T>(round.get_unchecked(K), item, start(OP));
-            let of_item = tree::<T::Acc, V, OP>(terms::<T::Acc, V, OP>(elements));
+            let of_item = tree::<T::Acc, V, OP>(terms::<T::Acc, V, OP>(elements, T::Acc::ONE));
             // Later ones that are equal are no better.
             if is_ahead::<T::Acc, OP>(of_item, best) {
                 (best, best_item) = (of_item, item);

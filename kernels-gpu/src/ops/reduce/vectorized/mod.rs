@@ -9,13 +9,14 @@
 
 mod columns;
 mod first;
+mod rounds;
 mod rows;
 mod runs;
 mod state;
 
 use crate::math::element::{Accumulator, Element};
 use crate::math::index::row_offsets;
-use crate::math::reduction;
+use crate::math::reduction::{self, Part};
 use crate::math::typed::blend;
 use crate::math::{rows::Vector, vector::put as put_element};
 use cuda_std::thread::block_idx_y;
@@ -96,12 +97,12 @@ unsafe fn put<A: Accumulator>(p: &ReducePartsParams, output: i64, result: A) {
 
 /// Stores a result, or the part of it.
 #[inline(always)]
-unsafe fn put_part<A: Accumulator>(p: &ReducePartsParams, output: i64, whole: A) {
+unsafe fn put_part<A: Accumulator>(p: &ReducePartsParams, output: i64, part: Part<A>) {
     if p.partials != 0 {
         let slot = i64::from(block_idx_y()) * p.n_outputs + output;
-        *(p.partials as *mut A).offset(slot as isize) = whole;
+        *(p.partials as *mut Part<A>).offset(slot as isize) = part;
     } else {
-        put(p, output, reduction::finish(p.op, whole, p.n_reduced));
+        put(p, output, reduction::finish(p.op, part, p.n_reduced));
     }
 }
 

@@ -1,10 +1,10 @@
 //! Reductions of several runs that begin alike, none of them whole accesses: a thread has the same piece of every run that
 //! it meets, so what that holds of the run's neighbours is known before the first is loaded.
 
-use super::rows::{combine, is_within};
+use super::rows::{is_within, reduce_rounds};
 use super::state::State;
 use super::{UNROLL, filled, offset_of, part_end};
-use crate::math::element::Element;
+use crate::math::element::{Accumulator, Element};
 use crate::math::vector::{for_each, of_run, widened};
 use cuda_std::guarded;
 use cuda_std::thread::{block_idx_x, block_idx_y, thread_idx_x};
@@ -31,13 +31,14 @@ unsafe fn bits_of_run<T: Element, const V: usize>(first: i32, n: i32) -> Bits {
     bits
 }
 
-/// A thread's piece of the runs from `sub` on, every `step`-th; `piece` is its number.
+/// A thread's piece of the runs from `sub` on, every `step`-th, `N` loads in flight; `piece` is its number.
 #[inline(always)]
-unsafe fn over_runs<T: Element, S: State<T::Acc>, const V: usize>(
+unsafe fn over_runs<T: Element, S: State<T::Acc>, const V: usize, const N: usize>(
     p: &ReducePartsParams,
     from: u64,
     piece: u32,
     (sub, step): (u32, u32),
+    factor: T::Acc,
 ) -> S {
     let mut state = S::new();
     let size = size_of::<T>() as u64;
@@ -57,13 +58,13 @@ unsafe fn over_runs<T: Element, S: State<T::Acc>, const V: usize>(
         let outer = if i == 0 { 0 } else { p.items - 1 };
         let mine = outer >= run && outer < end && (outer - run) % step == 0 && (i == 0 || p.items > 1);
         if mine && !is_within(p, place(outer)) {
-            state.take::<V>(of_run::<T, V>(&fill, place(outer), first, p.run as i32, false, S::neutral()));
+            state.take::<V>(of_run::<T, V>(&fill, place(outer), first, p.run as i32, false, S::neutral()), factor);
         }
         i += 1;
     }
     while run < end {
-        let mut words = [fill; UNROLL];
-        for_each!(K < UNROLL, {
+        let mut words = [fill; N];
+        for_each!(K < N, {
             let run = run + K as u32 * step;
             let at = place(run);
             let there = run < end && is_within(p, at);
@@ -72,15 +73,15 @@ unsafe fn over_runs<T: Element, S: State<T::Acc>, const V: usize>(
                 *words.get_unchecked_mut(K) = loaded;
             }
         });
-        for_each!(K < UNROLL, {
+        for_each!(K < N, {
             let words = words.get_unchecked_mut(K);
             for_each!(W < WORDS, {
                 let (word, bits) = (words.get_unchecked_mut(W), *bits.get_unchecked(W));
                 *word = (*word & bits) | (*fill.get_unchecked(W) & !bits);
             });
-            state.take::<V>(widened::<T, V>(words));
+            state.take::<V>(widened::<T, V>(words), factor);
         });
-        run += UNROLL as u32 * step;
+        run += N as u32 * step;
     }
     state
 }
@@ -99,16 +100,19 @@ pub(super) unsafe fn reduce<T: Element, S: State<T::Acc>, const THREADS: usize>(
     let (group, lane) = (thread >> shift, thread & (p.lanes - 1));
     let output = i64::from(block_idx_x()) * i64::from(THREADS as u32 >> shift) + i64::from(group);
     let there = output < p.n_outputs;
-    let mut state = S::new();
-    if there {
-        let x = offset_of(p, &p.kept, p.x_pitch, output);
-        let from = p.x + (x * size_of::<T>() as i64) as u64;
-        let (piece, runs) = (lane & ((1 << run_shift) - 1), (lane >> run_shift, p.lanes >> run_shift));
-        state = match size_of::<T>() {
-            2 => over_runs::<T, S, 8>(p, from, piece, runs),
-            4 => over_runs::<T, S, 4>(p, from, piece, runs),
-            _ => over_runs::<T, S, 2>(p, from, piece, runs),
-        };
+    macro_rules! seen {
+        ($n:expr, $factor:expr) => {{
+            let x = offset_of(p, &p.kept, p.x_pitch, output);
+            let from = p.x + (x * size_of::<T>() as i64) as u64;
+            let (piece, runs) = (lane & ((1 << run_shift) - 1), (lane >> run_shift, p.lanes >> run_shift));
+            let factor = $factor;
+            match size_of::<T>() {
+                _ if !there => S::new(),
+                2 => over_runs::<T, S, 8, { $n }>(p, from, piece, runs, factor),
+                4 => over_runs::<T, S, 4, { $n }>(p, from, piece, runs, factor),
+                _ => over_runs::<T, S, 2, { $n }>(p, from, piece, runs, factor),
+            }
+        }};
     }
-    combine::<T, S, THREADS>(p, shared, state, output);
+    reduce_rounds::<T, S, THREADS>(p, shared, output, || seen!(UNROLL, T::Acc::ONE), |factor| seen!(1, factor));
 }

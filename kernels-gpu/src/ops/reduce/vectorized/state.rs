@@ -2,7 +2,7 @@
 
 use super::{ReducePartsParams, put, put_part};
 use crate::math::element::Accumulator;
-use crate::math::reduction::{join, start, term};
+use crate::math::reduction::{Part, Scale, is_scaled, join, start, term, wanted};
 use crate::math::rows::Vector;
 use crate::math::vector::for_each;
 use core::marker::PhantomData;
@@ -10,17 +10,23 @@ use kernel_abi::ops::reduce::ReducePass;
 
 /// The state of a thread, a warp or a block.
 pub(super) trait State<A: Accumulator>: Copy {
+    /// Whether another scale than 1 may be wanted.
+    const IS_SCALED: bool;
+    /// Whether long rows are split into parts; of others, a thread may have any number of terms.
+    const IS_SPLIT: bool;
     /// Of nothing.
     fn new() -> Self;
     /// What stands for elements that there are not: it changes nothing.
     fn neutral() -> A;
-    /// With elements.
-    fn take<const V: usize>(&mut self, elements: [A; V]);
+    /// With elements, times a factor where one may be wanted.
+    fn take<const V: usize>(&mut self, elements: [A; V], factor: A);
     /// With what another one has seen.
     fn with(self, other: Self) -> Self;
     fn shuffle_xor(self, lane: u32) -> Self;
-    /// Stores the result.
-    unsafe fn put(self, p: &ReducePartsParams, output: i64);
+    /// The scale that is wanted, by the result with scale 1.
+    fn wanted(self) -> Scale;
+    /// Stores the result of elements times a factor.
+    unsafe fn put(self, p: &ReducePartsParams, output: i64, factor: A);
 }
 
 /// Two by two, so that no result waits for the one before.
@@ -41,11 +47,17 @@ pub(super) fn tree<A: Accumulator, const V: usize, const OP: u32>(mut terms: [A;
     terms[0]
 }
 
+/// What an element times a factor counts as; the factor is 1 where no other is ever wanted.
 #[inline(always)]
-pub(super) fn terms<A: Accumulator, const V: usize, const OP: u32>(elements: [A; V]) -> [A; V] {
+pub(super) fn term_of<A: Accumulator, const OP: u32>(element: A, factor: A) -> A {
+    term(OP, if is_scaled(OP) { element * factor } else { element })
+}
+
+#[inline(always)]
+pub(super) fn terms<A: Accumulator, const V: usize, const OP: u32>(elements: [A; V], factor: A) -> [A; V] {
     let mut terms = elements;
     for_each!(I < V, {
-        terms[I] = term(OP, elements[I]);
+        terms[I] = term_of::<A, OP>(elements[I], factor);
     });
     terms
 }
@@ -55,6 +67,9 @@ pub(super) fn terms<A: Accumulator, const V: usize, const OP: u32>(elements: [A;
 pub(super) struct Folded<A, const OP: u32>(A);
 
 impl<A: Accumulator, const OP: u32> State<A> for Folded<A, OP> {
+    const IS_SCALED: bool = is_scaled(OP);
+    const IS_SPLIT: bool = true;
+
     #[inline(always)]
     fn new() -> Self {
         Folded(start(OP))
@@ -66,8 +81,8 @@ impl<A: Accumulator, const OP: u32> State<A> for Folded<A, OP> {
     }
 
     #[inline(always)]
-    fn take<const V: usize>(&mut self, elements: [A; V]) {
-        self.0 = join(OP, self.0, tree::<A, V, OP>(terms::<A, V, OP>(elements)));
+    fn take<const V: usize>(&mut self, elements: [A; V], factor: A) {
+        self.0 = join(OP, self.0, tree::<A, V, OP>(terms::<A, V, OP>(elements, factor)));
     }
 
     #[inline(always)]
@@ -81,8 +96,13 @@ impl<A: Accumulator, const OP: u32> State<A> for Folded<A, OP> {
     }
 
     #[inline(always)]
-    unsafe fn put(self, p: &ReducePartsParams, output: i64) {
-        put_part(p, output, self.0);
+    fn wanted(self) -> Scale {
+        wanted(OP, self.0)
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, p: &ReducePartsParams, output: i64, factor: A) {
+        put_part(p, output, Part { whole: self.0, factor });
     }
 }
 
@@ -103,6 +123,9 @@ fn shift(max: f32) -> f32 {
 const MAX: u32 = ReducePass::Max as u32;
 
 impl<T: Vector> State<f32> for Exponentials<T> {
+    const IS_SCALED: bool = false;
+    const IS_SPLIT: bool = false;
+
     #[inline(always)]
     fn new() -> Self {
         Exponentials { max: f32::NEG_INFINITY, sum: 0.0, element: PhantomData }
@@ -114,7 +137,7 @@ impl<T: Vector> State<f32> for Exponentials<T> {
     }
 
     #[inline(always)]
-    fn take<const V: usize>(&mut self, elements: [f32; V]) {
+    fn take<const V: usize>(&mut self, elements: [f32; V], _: f32) {
         let max = join(MAX, self.max, tree::<f32, V, MAX>(elements));
         let shift = shift(max);
         let mut powers = elements;
@@ -139,7 +162,12 @@ impl<T: Vector> State<f32> for Exponentials<T> {
     }
 
     #[inline(always)]
-    unsafe fn put(self, p: &ReducePartsParams, output: i64) {
+    fn wanted(self) -> Scale {
+        Scale::One
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, p: &ReducePartsParams, output: i64, _: f32) {
         // An infinite maximum is the result, whatever became of the sum beside it.
         let is_infinite = self.max.abs() == f32::INFINITY;
         put(p, output, if is_infinite { self.max } else { Accumulator::ln(self.sum) + self.max });
