@@ -5,11 +5,12 @@
 //! logical extents; strides and element types are the business of whoever calls.
 
 mod epilogue;
+pub mod integers;
 pub mod ops;
 mod sum;
 pub mod tolerance;
 
-use kernel_abi::{BadDescriptor, DType, Problem};
+use kernel_abi::{BadDescriptor, Cast, DType, Problem};
 
 /// A problem whose result can be judged.
 pub trait Judge: Problem {
@@ -22,6 +23,18 @@ pub trait Judge: Problem {
     fn judge_scaled(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>> {
         let _ = (alpha, beta);
         self.judge(operands)
+    }
+
+    /// The bare results of a problem that is computed exactly with integers, modulo 2⁶⁴ or without a modulus; `None` where
+    /// it is computed with real numbers.
+    fn judge_integers(&self, operands: &[Vec<i128>]) -> Option<Vec<Vec<i128>>> {
+        let _ = operands;
+        None
+    }
+
+    /// How numbers become integers where they are stored.
+    fn cast(&self) -> Cast {
+        Cast::NEAREST
     }
 
     /// Changes random operands, which are each within their [`Domain`](kernel_abi::Domain), where they do not fit one
@@ -50,10 +63,20 @@ pub trait Judge: Problem {
     }
 }
 
+/// The types of what is written, for operators whose outputs are not made of each other.
+fn stored_types(problem: &impl Problem) -> Vec<DType> {
+    let written = problem.operands().into_iter().filter(|operand| operand.role != kernel_abi::Role::Input);
+    written.map(|operand| operand.desc.dtype()).collect()
+}
+
 /// A problem of any operator, to be judged.
 pub trait AnyJudge {
     /// See [`Judge::judge_scaled`].
     fn judge_scaled(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>>;
+    /// See [`Judge::judge_integers`].
+    fn judge_integers(&self, operands: &[Vec<i128>]) -> Option<Vec<Vec<i128>>>;
+    /// See [`Judge::cast`].
+    fn cast(&self) -> Cast;
     /// See [`Judge::make_admissible`].
     fn make_admissible(&self, operands: &mut [Vec<f64>]);
     /// See [`Judge::judge_magnitudes`].
@@ -65,6 +88,12 @@ pub trait AnyJudge {
 impl<P: Judge> AnyJudge for P {
     fn judge_scaled(&self, operands: &[Vec<f64>], alpha: f64, beta: f64) -> Vec<Vec<f64>> {
         Judge::judge_scaled(self, operands, alpha, beta)
+    }
+    fn judge_integers(&self, operands: &[Vec<i128>]) -> Option<Vec<Vec<i128>>> {
+        Judge::judge_integers(self, operands)
+    }
+    fn cast(&self) -> Cast {
+        Judge::cast(self)
     }
     fn make_admissible(&self, operands: &mut [Vec<f64>]) {
         Judge::make_admissible(self, operands);

@@ -2,6 +2,7 @@
 
 use crate::Judge;
 use crate::sum::{log_sum_exp, sum};
+use kernel_abi::DType;
 use kernel_abi::ops::crossentropy::{CrossEntropyInput, CrossEntropyProblem, LossReduction};
 
 impl Judge for CrossEntropyProblem {
@@ -18,6 +19,11 @@ impl Judge for CrossEntropyProblem {
         let lse = if self.lse().is_some() { rest.next() } else { None }.unwrap_or(&zeros);
         let total = if self.total().is_some() { rest.next().map(|total| total[0]) } else { None };
         vec![backward(self, x, target, weight, lse, total, rest.next().unwrap_or(&zeros))]
+    }
+
+    /// lse and total are not made of the loss.
+    fn rounded_to(&self) -> Vec<DType> {
+        crate::stored_types(self)
     }
 }
 

@@ -101,14 +101,20 @@ struct Neighbour {
 fn neighbours(problem: &GridSampleProblem, g: f64, extent: i64) -> Vec<Neighbour> {
     let desc = problem.desc();
     let size = extent as f64;
+    // Between mirrors, places come again after 4 of the grid's units: an exact remainder, however large the coordinate.
+    let g = if desc.padding == GridPadding::Reflection { g % 4.0 } else { g };
     let (place, mut speed) = if desc.align_corners {
         ((g + 1.0) / 2.0 * (size - 1.0), (size - 1.0) / 2.0)
     } else {
         (((g + 1.0) * size - 1.0) / 2.0, size / 2.0)
     };
-    if !place.is_finite() {
-        let outside = desc.padding == GridPadding::Zeros;
-        return if outside { Vec::new() } else { vec![Neighbour { at: 0, weight: 1.0, slope: 0.0 }] };
+    let still = |at: i64| vec![Neighbour { at: at as usize, weight: 1.0, slope: 0.0 }];
+    match desc.padding {
+        _ if place.abs() < FAR => {}
+        GridPadding::Zeros => return Vec::new(),
+        GridPadding::Border if place > 0.0 => return still(extent - 1),
+        // NaN too: only the border has an end for what is infinite.
+        GridPadding::Border | GridPadding::Reflection => return still(0),
     }
     let within = |at: f64| {
         let at = if desc.mode == GridSampleMode::Cubic { padded(problem, at, size).0 } else { at };
@@ -148,6 +154,9 @@ fn neighbours(problem: &GridSampleProblem, g: f64, extent: i64) -> Vec<Neighbour
     }
     list
 }
+
+/// Places this far from 0 are beyond every image, and their neighbours are no numbers of their own.
+const FAR: f64 = 1e15;
 
 /// What padding makes of a place, and the factor of its slope.
 fn padded(problem: &GridSampleProblem, place: f64, size: f64) -> (f64, f64) {

@@ -5,7 +5,7 @@ use crate::Judge;
 use crate::sum::sum;
 use kernel_abi::ops::activation::{Activation, ActivationMode};
 use kernel_abi::ops::norm::{NormMode, NormPass, NormProblem};
-use kernel_abi::{DType, Problem, Role};
+use kernel_abi::{DType, Problem};
 
 impl Judge for NormProblem {
     fn judge(&self, operands: &[Vec<f64>]) -> Vec<Vec<f64>> {
@@ -50,8 +50,7 @@ impl Judge for NormProblem {
 
     /// Statistics are not made of y.
     fn rounded_to(&self) -> Vec<DType> {
-        let operands = self.operands().into_iter();
-        operands.filter(|operand| operand.role != Role::Input).map(|operand| operand.desc.dtype()).collect()
+        crate::stored_types(self)
     }
 }
 
@@ -105,43 +104,97 @@ fn places(problem: &NormProblem) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Mean, variance and number of elements of each row.
-fn statistics(problem: &NormProblem, x: &[f64]) -> Vec<(f64, f64, f64)> {
+/// What is known of a row: of its elements times a power of two, so that squares neither overflow nor vanish beside ε. The mean is
+/// the sum of two numbers: one would be off by much of a deviation that is small beside it.
+struct Row {
+    scale: f64,
+    mean: [f64; 2],
+    variance: f64,
+    elems: f64,
+}
+
+impl Row {
+    fn new(values: &[f64], centred: bool, epsilon: f64) -> Row {
+        let largest = values.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
+        let scale = if largest > 2f64.powi(480) {
+            2f64.powi(-520)
+        } else if largest < 2f64.powi(-450) && epsilon < 2f64.powi(-520) {
+            2f64.powi(520)
+        } else {
+            1.0
+        };
+        let elems = values.len() as f64;
+        let mut row = Row { scale, mean: [0.0; 2], variance: 0.0, elems };
+        // Each time from what was found before: the mean of equal numbers is that number.
+        let rounds = if centred { 3 } else { 0 };
+        for _ in 0..rounds {
+            let high = row.mean[0] + row.mean[1];
+            if !high.is_finite() {
+                break;
+            }
+            row.mean = [high, sum(values.iter().map(|x| x * scale - high)) / elems];
+        }
+        row.variance = sum(values.iter().map(|&x| row.deviation(x) * row.deviation(x))) / elems;
+        row
+    }
+
+    /// Of scaled elements.
+    fn deviation(&self, x: f64) -> f64 {
+        (x * self.scale - self.mean[0]) - self.mean[1]
+    }
+
+    fn root(&self, epsilon: f64) -> f64 {
+        (self.variance + epsilon * self.scale * self.scale).sqrt()
+    }
+
+    fn normal(&self, x: f64, epsilon: f64) -> f64 {
+        self.deviation(x) / self.root(epsilon)
+    }
+
+    fn mean(&self) -> f64 {
+        let [high, low] = self.mean;
+        (if high.is_finite() { high + low } else { high }) / self.scale
+    }
+
+    fn inv_std(&self, epsilon: f64) -> f64 {
+        self.scale / self.root(epsilon)
+    }
+
+    /// Mean, variance and number of elements.
+    fn moments(&self) -> (f64, f64, f64) {
+        (self.mean(), self.variance / self.scale / self.scale, self.elems)
+    }
+}
+
+/// Of each row.
+fn statistics(problem: &NormProblem, x: &[f64]) -> Vec<Row> {
     let places = places(problem);
     let n_rows = places.iter().map(|place| place.0 + 1).max().unwrap_or(0);
-    (0..n_rows)
-        .map(|row| {
-            let values: Vec<f64> = places.iter().zip(x).filter(|(place, _)| place.0 == row).map(|(_, &x)| x).collect();
-            let m = values.len() as f64;
-            let centred = !matches!(problem.mode(), NormMode::Rms { .. });
-            let mean = if centred { sum(values.iter().copied()) / m } else { 0.0 };
-            let variance = sum(values.iter().map(|x| (x - mean) * (x - mean))) / m;
-            (mean, variance, m)
-        })
-        .collect()
+    let mut rows = vec![Vec::new(); n_rows];
+    places.iter().zip(x).for_each(|(place, &x)| rows[place.0].push(x));
+    let centred = !matches!(problem.mode(), NormMode::Rms { .. });
+    rows.iter().map(|values| Row::new(values, centred, problem.epsilon())).collect()
 }
 
 /// y; then mean, inv_std, running_mean and running_var, as far as the problem has them.
 fn forward(problem: &NormProblem, tensors: &Named<'_>) -> Vec<Vec<f64>> {
     let x = tensors.get("x").unwrap_or_default();
     let statistics = statistics(problem, x);
-    let inv_std = |variance: f64| 1.0 / (variance + problem.epsilon()).sqrt();
+    let epsilon = problem.epsilon();
     let y = places(problem)
         .into_iter()
         .enumerate()
-        .map(|(i, (row, param))| {
-            let (mean, variance, _) = statistics[row];
-            finish(problem, tensors, i, param, (x[i] - mean) * inv_std(variance))
-        })
+        .map(|(i, (row, param))| finish(problem, tensors, i, param, statistics[row].normal(x[i], epsilon)))
         .collect();
     let mut results = vec![y];
     if tensors.get("mean").is_some() {
-        results.push(statistics.iter().map(|s| s.0).collect());
+        results.push(statistics.iter().map(Row::mean).collect());
     }
     if tensors.get("inv_std").is_some() {
-        results.push(statistics.iter().map(|s| inv_std(s.1)).collect());
+        results.push(statistics.iter().map(|row| row.inv_std(epsilon)).collect());
     }
-    results.extend(running(problem, tensors, &statistics));
+    let moments: Vec<_> = statistics.iter().map(Row::moments).collect();
+    results.extend(running(problem, tensors, &moments));
     results
 }
 
@@ -188,12 +241,12 @@ fn backward(problem: &NormProblem, tensors: &Named<'_>, sum: impl Fn([f64; 3]) -
     let own = statistics(problem, x);
     let (mode, coefficient) = problem.activation();
     let g: Vec<f64> = (0..x.len()).map(|i| dy[i] * slope(mode, coefficient, tensors.at("y", i, 0.0))).collect();
-    let mean = |row: usize| match tensors.get("inv_std") {
-        Some(_) => tensors.at("mean", row, 0.0),
-        None => own[row].0,
+    let inv_std = |row: usize| tensors.at("inv_std", row, own[row].inv_std(problem.epsilon()));
+    let normal = |row: usize, x: f64| match tensors.get("inv_std") {
+        Some(inv_std) => (x - tensors.at("mean", row, 0.0)) * inv_std[row],
+        None => own[row].normal(x, problem.epsilon()),
     };
-    let inv_std = |row: usize| tensors.at("inv_std", row, 1.0 / (own[row].1 + problem.epsilon()).sqrt());
-    let normal: Vec<f64> = places.iter().zip(x).map(|(&(row, _), x)| (x - mean(row)) * inv_std(row)).collect();
+    let normal: Vec<f64> = places.iter().zip(x).map(|(&(row, _), &x)| normal(row, x)).collect();
     let h: Vec<f64> = places.iter().zip(&g).map(|(&(_, param), g)| g * tensors.at("scale", param, 1.0)).collect();
     let (mut sum_h, mut sum_hx) = (vec![0.0; own.len()], vec![0.0; own.len()]);
     for (i, &(row, _)) in places.iter().enumerate() {
@@ -203,7 +256,7 @@ fn backward(problem: &NormProblem, tensors: &Named<'_>, sum: impl Fn([f64; 3]) -
     let centred = !matches!(problem.mode(), NormMode::Rms { .. });
     let dx = (0..x.len()).map(|i| {
         let row = places[i].0;
-        let m = own[row].2;
+        let m = own[row].elems;
         let shift = if centred { sum_h[row] / m } else { 0.0 };
         inv_std(row) * sum([h[i], shift, normal[i] * sum_hx[row] / m])
     });
@@ -250,7 +303,9 @@ fn finalize(problem: &NormProblem, tensors: &Named<'_>) -> Vec<Vec<f64>> {
         .zip(squares)
         .map(|(sum, squares)| {
             let mean = sum / n;
-            (mean, (squares / n - mean * mean).max(0.0), n)
+            let spread = squares / n - mean * mean;
+            // A comparison and not `max`, which would drop a NaN.
+            (mean, if spread < 0.0 { 0.0 } else { spread }, n)
         })
         .collect();
     let inv_std: Vec<f64> = statistics.iter().map(|s| 1.0 / (s.1 + problem.epsilon()).sqrt()).collect();

@@ -2,23 +2,39 @@
 
 use crate::Judge;
 use kernel_abi::ops::pad::{PadMode, PadPass, PadProblem};
+use kernel_abi::{Cast, DType};
 
 impl Judge for PadProblem {
     fn judge(&self, operands: &[Vec<f64>]) -> Vec<Vec<f64>> {
-        let given = &operands[0];
-        let mut dx = vec![0.0; self.x().n_elems() as usize];
-        let y: Vec<f64> = (0..self.y().n_elems())
-            .map(|i| match source(self, i) {
-                Some(at) if self.pad_pass() == PadPass::Forward => given[at],
-                Some(at) => {
-                    dx[at] += given[i as usize];
-                    0.0
-                }
-                None => self.value(),
-            })
-            .collect();
-        vec![if self.pad_pass() == PadPass::Forward { y } else { dx }]
+        vec![written(self, &operands[0], 0.0, self.filling(), |a, b| a + b)]
     }
+
+    fn judge_integers(&self, operands: &[Vec<i128>]) -> Option<Vec<Vec<i128>>> {
+        // The largest i64 is no f64.
+        let filling = i128::from(self.filling() as i64);
+        let written = || written(self, &operands[0], 0, filling, |a, b| a + b);
+        (self.computing() == DType::I64).then(|| vec![written()])
+    }
+
+    fn cast(&self) -> Cast {
+        Cast::PLAIN
+    }
+}
+
+/// y, or dx.
+fn written<T: Copy>(problem: &PadProblem, given: &[T], zero: T, filling: T, add: impl Fn(T, T) -> T) -> Vec<T> {
+    let mut dx = vec![zero; problem.x().n_elems() as usize];
+    let y: Vec<T> = (0..problem.y().n_elems())
+        .map(|i| match source(problem, i) {
+            Some(at) if problem.pad_pass() == PadPass::Forward => given[at],
+            Some(at) => {
+                dx[at] = add(dx[at], given[i as usize]);
+                zero
+            }
+            None => filling,
+        })
+        .collect();
+    if problem.pad_pass() == PadPass::Forward { y } else { dx }
 }
 
 /// The element of x that element `i` of y is, both row-major.

@@ -2,13 +2,24 @@
 
 use super::activation;
 use crate::Judge;
+use crate::integers::low_bits;
 use kernel_abi::TensorDesc;
 use kernel_abi::ops::pointwise::{Argument, PointwisePass, PointwiseProblem, Step, StepOp};
+use kernel_abi::{Cast, DType};
 
 impl Judge for PointwiseProblem {
     fn judge(&self, operands: &[Vec<f64>]) -> Vec<Vec<f64>> {
         let inputs: Vec<(&TensorDesc, &[f64])> = self.inputs().iter().zip(operands.iter().map(Vec::as_slice)).collect();
         vec![evaluate(self, &inputs)]
+    }
+
+    fn judge_integers(&self, operands: &[Vec<i128>]) -> Option<Vec<Vec<i128>>> {
+        (self.computing() == DType::I64)
+            .then(|| vec![(0..self.c().n_elems()).map(|i| integer(self, operands, i)).collect()])
+    }
+
+    fn cast(&self) -> Cast {
+        PointwiseProblem::cast(self)
     }
 
     /// Of every step's result the largest there is: a later step may make a small number of a large one that was rounded.
@@ -35,6 +46,63 @@ impl Judge for PointwiseProblem {
         };
         vec![(0..self.c().n_elems()).map(magnitude).collect()]
     }
+}
+
+/// Element `i` of c, modulo 2⁶⁴.
+fn integer(problem: &PointwiseProblem, inputs: &[Vec<i128>], i: i64) -> i128 {
+    let wrapped = |value: i128| low_bits(DType::I64, value);
+    let input = |n: usize| {
+        let element = inputs[n][repeated(problem.c(), &problem.inputs()[n], i)];
+        wrapped(problem.factor(n) as i128 * element)
+    };
+    let mut running = if problem.inputs().is_empty() { 0 } else { input(0) };
+    for step in problem.steps() {
+        let at = |argument: &Argument| match argument {
+            Argument::Running => running,
+            Argument::Input(n) => input(*n),
+            Argument::Number(number) => number.get() as i128,
+        };
+        let arguments: Vec<i128> = step.arguments().iter().map(at).collect();
+        let (a, b) = (arguments[0], arguments.get(1).copied().unwrap_or(0));
+        let StepOp::Pointwise(pass) = step.op() else { return running };
+        running = wrapped(match pass {
+            PointwisePass::Add => a + b,
+            PointwisePass::Sub => a - b,
+            PointwisePass::Mul => a * b,
+            PointwisePass::Min => a.min(b),
+            PointwisePass::Max => a.max(b),
+            PointwisePass::Not => 1 - a,
+            PointwisePass::Div | PointwisePass::Mod if b == 0 => 0,
+            PointwisePass::Div => a / b,
+            PointwisePass::Mod => a % b,
+            PointwisePass::Pow if b < 0 && a.abs() != 1 => 0,
+            // Of 1 and -1, only the last bit of the exponent counts; of others modulo 2⁶⁴, by squares.
+            PointwisePass::Pow => (0..64).rev().fold(1, |product, bit| {
+                let square = wrapped(product * product);
+                if b.unsigned_abs() >> bit & 1 == 1 { wrapped(square * a) } else { square }
+            }),
+            PointwisePass::AddSquare => a + wrapped(b * b),
+            PointwisePass::Prelu if a > 0 => a,
+            PointwisePass::Prelu => a * b,
+            PointwisePass::CmpEq => i128::from(a == b),
+            PointwisePass::CmpNeq => i128::from(a != b),
+            PointwisePass::CmpGt => i128::from(a > b),
+            PointwisePass::CmpGe => i128::from(a >= b),
+            PointwisePass::CmpLt => i128::from(a < b),
+            PointwisePass::CmpLe => i128::from(a <= b),
+            PointwisePass::LogicalAnd => i128::from(a != 0 && b != 0),
+            PointwisePass::LogicalOr => i128::from(a != 0 || b != 0),
+            PointwisePass::LogicalXor => i128::from((a != 0) != (b != 0)),
+            PointwisePass::LogicalNot => i128::from(a == 0),
+            PointwisePass::Abs => a.abs(),
+            PointwisePass::Neg => -a,
+            PointwisePass::Sign => a.signum(),
+            PointwisePass::Select if arguments[2] == 0 => b,
+            PointwisePass::GenIndex => operation(problem, step, &[a as f64], i) as i128,
+            _ => a,
+        });
+    }
+    running
 }
 
 /// c for the given inputs.
@@ -84,7 +152,7 @@ fn operation(problem: &PointwiseProblem, step: &Step, arguments: &[f64], i: i64)
         PointwisePass::AddSquare => a + b * b,
         PointwisePass::Atan2 => a.atan2(b),
         PointwisePass::Prelu => {
-            if a > 0.0 {
+            if a >= 0.0 {
                 a
             } else {
                 a * b

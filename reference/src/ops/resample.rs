@@ -64,7 +64,7 @@ fn for_each_output(problem: &ResampleProblem, mut body: impl FnMut(Option<Vec<(u
 fn along_axis(problem: &ResampleProblem, axis: usize, output: i64) -> Option<Vec<(usize, f64)>> {
     let image = problem.x().dims()[2 + axis];
     let scale = problem.scale(axis).unwrap_or(problem.y().dims()[2 + axis] as f64 / image as f64);
-    let place = place(problem, axis, output as f64);
+    let place = place(problem, axis, output);
     let last = (image - 1) as f64;
     if problem.coordinates() == Coordinates::Crop && (place < 0.0 || place > last) {
         return None;
@@ -72,6 +72,16 @@ fn along_axis(problem: &ResampleProblem, axis: usize, output: i64) -> Option<Vec
     let clamped = |i: i64| i.clamp(0, image - 1) as usize;
     let floor = place.floor();
     if problem.mode() == ResampleMode::Nearest {
+        if let Some((numerator, denominator)) = fraction(problem, axis, output) {
+            let (below, rest) = (numerator.div_euclid(denominator), numerator.rem_euclid(denominator));
+            let up = match problem.round() {
+                NearestRound::PreferFloor => 2 * rest > denominator,
+                NearestRound::PreferCeil => 2 * rest >= denominator,
+                NearestRound::Floor => false,
+                NearestRound::Ceil => rest > 0,
+            };
+            return Some(vec![(clamped(below as i64 + i64::from(up)), 1.0)]);
+        }
         let up = match problem.round() {
             NearestRound::PreferFloor => place - floor > 0.5,
             NearestRound::PreferCeil => place - floor >= 0.5,
@@ -96,14 +106,34 @@ fn along_axis(problem: &ResampleProblem, axis: usize, output: i64) -> Option<Vec
     Some(around.map(|i| (clamped(i), weight(i) / divisor)).collect())
 }
 
-/// Where an output position lies in the image: ONNX's table.
-fn place(problem: &ResampleProblem, axis: usize, x: f64) -> f64 {
+/// Where an output position lies in the image, as a fraction of integers: in an image that is scaled by its extents.
+fn fraction(problem: &ResampleProblem, axis: usize, output: i64) -> Option<(i128, i128)> {
+    if problem.scale(axis).is_some() {
+        return None;
+    }
+    let [p, image, outputs] = [output, problem.x().dims()[2 + axis], problem.y().dims()[2 + axis]].map(i128::from);
+    Some(match problem.coordinates() {
+        Coordinates::Crop => return None,
+        Coordinates::PytorchHalfPixel | Coordinates::AlignCorners if outputs == 1 => (0, 1),
+        Coordinates::AlignCorners => (p * (image - 1), outputs - 1),
+        Coordinates::Asymmetric => (p * image, outputs),
+        // (p + 1/2) H / P - 1/2, twice each.
+        _ => ((2 * p + 1) * image - outputs, 2 * outputs),
+    })
+}
+
+/// Where an output position lies in the image: ONNX's table, or the fraction where there is one.
+fn place(problem: &ResampleProblem, axis: usize, output: i64) -> f64 {
+    if let Some((numerator, denominator)) = fraction(problem, axis, output) {
+        return numerator as f64 / denominator as f64;
+    }
+    let x = output as f64;
     let (image, output) = (problem.x().dims()[2 + axis] as f64, problem.y().dims()[2 + axis] as f64);
     let scale = problem.scale(axis).unwrap_or(output / image);
     let length = problem.scale(axis).map_or(output, |scale| scale * image);
     match problem.coordinates() {
         Coordinates::HalfPixel => (x + 0.5) / scale - 0.5,
-        Coordinates::PytorchHalfPixel if length > 1.0 => (x + 0.5) / scale - 0.5,
+        Coordinates::PytorchHalfPixel if output > 1.0 => (x + 0.5) / scale - 0.5,
         Coordinates::PytorchHalfPixel => 0.0,
         Coordinates::HalfPixelSymmetric => {
             let adjustment = output / length;

@@ -2,10 +2,19 @@
 
 use crate::Judge;
 use kernel_abi::ops::transform::TransformProblem;
+use kernel_abi::{Cast, DType};
 
 impl Judge for TransformProblem {
     fn judge(&self, operands: &[Vec<f64>]) -> Vec<Vec<f64>> {
         vec![forward(&operands[0])]
+    }
+
+    fn judge_integers(&self, operands: &[Vec<i128>]) -> Option<Vec<Vec<i128>>> {
+        (self.accumulator() == DType::I64).then(|| vec![operands[0].clone()])
+    }
+
+    fn cast(&self) -> Cast {
+        TransformProblem::cast(self)
     }
 }
 
