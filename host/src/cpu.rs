@@ -1,16 +1,19 @@
 //! The CPU device: what all CPU algorithms share.
 //!
-//! A CPU algorithm is a pure function on packed slices of `f32` or `f64` ([`CpuKernel`]). Around it, [`CpuAlgorithm`]
+//! A CPU algorithm is a pure function on packed slices of `f32`, `f64` or `i64` ([`CpuKernel`]). Around it, [`CpuAlgorithm`]
 //! brings operands of any strides and type into that form and the results back, with alpha and beta. Packed operands
 //! of the computing type are used where they lie. All scratch memory comes from the plan's workspace.
 
 use crate::epilogue;
 use crate::operators::Operation;
 use crate::plan::{Bound, Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
-use crate::tensor::{Boolean, Element, Real, Region, RegionMut, f8e4m3, f8e5m2, gather, scatter, scatter_typed};
+use crate::select::{Algorithm, Config, Refusal, Spread};
+use crate::tensor::{
+    Boolean, Element, Real, Region, RegionMut, f8e4m3, f8e5m2, gather, scatter, scatter_typed, store_integers,
+};
 use crate::{Context, DType, Error, Operand, Role, Stream, TensorDesc};
 use half::{bf16, f16};
+use kernel_abi::{Cast, Rounding};
 
 /// Operands as packed slices, in the problem's order, and scratch.
 pub(crate) struct CpuCall<'a, A> {
@@ -42,6 +45,12 @@ pub(crate) trait CpuKernel<P>: Sync + Copy + 'static {
         0
     }
 
+    /// What an infinity or NaN of an operand reaches beyond the formula.
+    fn spread(problem: &P) -> Spread {
+        let _ = problem;
+        Spread::None
+    }
+
     /// How many times slower than the device's plain rates it computes `problem`.
     fn slowness(problem: &P) -> f64 {
         let _ = problem;
@@ -50,6 +59,23 @@ pub(crate) trait CpuKernel<P>: Sync + Copy + 'static {
 
     /// Computes the outputs, alpha, beta and a problem's epilogue left out.
     fn compute<A: Real>(problem: &P, call: CpuCall<'_, A>);
+
+    /// Whether `problem` is one of integers, for [`CpuKernel::compute_integers`].
+    fn is_integral(problem: &P) -> bool {
+        let _ = problem;
+        false
+    }
+
+    /// The same as [`CpuKernel::compute`], exactly and wrapping.
+    fn compute_integers(problem: &P, call: CpuCall<'_, i64>) {
+        let _ = (problem, call);
+    }
+
+    /// How numbers become integers where they are stored.
+    fn cast(problem: &P) -> Cast {
+        let _ = problem;
+        Cast::NEAREST
+    }
 }
 
 /// Makes an [`Algorithm`] of a [`CpuKernel`].
@@ -82,6 +108,10 @@ impl<P: Operation, K: CpuKernel<P>> Algorithm<P> for CpuAlgorithm<K> {
         K::refuse(problem).map_or(Ok(vec![CONFIG]), |reason| Err(Refusal(reason)))
     }
 
+    fn spread(&self, problem: &P, _: Config) -> Spread {
+        K::spread(problem)
+    }
+
     fn workspace_bytes(&self, problem: &P, _: Config) -> u64 {
         Layout::new::<P, K>(problem).total_bytes
     }
@@ -94,6 +124,7 @@ impl<P: Operation, K: CpuKernel<P>> Algorithm<P> for CpuAlgorithm<K> {
     fn prepare(&self, problem: &P, _: Config, _: &Context) -> Result<Box<dyn Launch>, Error> {
         let layout = Layout::new::<P, K>(problem);
         Ok(match layout.computing {
+            DType::I64 => Box::new(CpuLaunch::<P, K, i64>::new(problem, layout)),
             DType::F64 => Box::new(CpuLaunch::<P, K, f64>::new(problem, layout)),
             _ => Box::new(CpuLaunch::<P, K, f32>::new(problem, layout)),
         })
@@ -118,7 +149,10 @@ struct Staged {
 impl Layout {
     fn new<P: Operation, K: CpuKernel<P>>(problem: &P) -> Self {
         let operands = problem.operands();
-        let computing = DType::computing(operands.iter().map(|operand| operand.desc.dtype()));
+        let computing = match K::is_integral(problem) {
+            true => DType::I64,
+            false => DType::computing(operands.iter().map(|operand| operand.desc.dtype())),
+        };
         let item = computing.size_bytes() as u64;
         let mut total_bytes = 0u64;
         let operands = operands
@@ -170,7 +204,68 @@ struct Pending<'a> {
     storage: Option<&'a mut [u8]>,
 }
 
-impl<P: Operation, K: CpuKernel<P>, A: Real> Launch for CpuLaunch<P, K, A> {
+/// A type that operands are packed in.
+trait Packed: Element {
+    fn compute<P, K: CpuKernel<P>>(problem: &P, call: CpuCall<'_, Self>);
+    /// Applies the problem's epilogue to the results, if it has one.
+    fn apply_epilogue<P: Operation>(
+        problem: &P,
+        y_desc: &TensorDesc,
+        scalars: (f64, f64),
+        inputs: &[&[Self]],
+        prior: &[Self],
+        results: &mut [&mut [Self]],
+    ) {
+        let _ = (problem, y_desc, scalars, inputs, prior, results);
+    }
+    /// `y = alpha · result + beta · y`; y is not read when beta is 0.
+    fn store(desc: &TensorDesc, result: &[Self], storage: &mut [u8], scalars: (f64, f64), cast: Cast);
+}
+
+macro_rules! packed_reals {
+    ($($t:ident),*) => { $(
+        impl Packed for $t {
+            fn compute<P, K: CpuKernel<P>>(problem: &P, call: CpuCall<'_, Self>) {
+                K::compute(problem, call);
+            }
+            fn apply_epilogue<P: Operation>(
+                problem: &P,
+                y_desc: &TensorDesc,
+                (alpha, beta): (f64, f64),
+                inputs: &[&[Self]],
+                prior: &[Self],
+                results: &mut [&mut [Self]],
+            ) {
+                let Some(epilogue) = problem.epilogue() else { return };
+                let pass = epilogue::cpu::Pass { epilogue, y_desc, alpha, beta, inputs, prior };
+                match results {
+                    [y] => pass.y(y),
+                    [y, sum, sum_squares] => {
+                        pass.y(y);
+                        pass.sums(y, sum, sum_squares);
+                    }
+                    _ => {}
+                }
+            }
+            fn store(desc: &TensorDesc, result: &[Self], storage: &mut [u8], (alpha, beta): (f64, f64), cast: Cast) {
+                store(desc, result, storage, alpha, beta, cast);
+            }
+        }
+    )* };
+}
+
+packed_reals!(f32, f64);
+
+impl Packed for i64 {
+    fn compute<P, K: CpuKernel<P>>(problem: &P, call: CpuCall<'_, Self>) {
+        K::compute_integers(problem, call);
+    }
+    fn store(desc: &TensorDesc, result: &[Self], storage: &mut [u8], scalars: (f64, f64), cast: Cast) {
+        store_integers(desc, result, storage, scalars, cast);
+    }
+}
+
+impl<P: Operation, K: CpuKernel<P>, A: Packed> Launch for CpuLaunch<P, K, A> {
     fn launch(&self, _: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         let (alpha, beta) = (call.alpha, call.beta);
         let RegionMut::Host(workspace) = &mut call.workspace else {
@@ -223,24 +318,16 @@ impl<P: Operation, K: CpuKernel<P>, A: Real> Launch for CpuLaunch<P, K, A> {
             }
         }
         let outputs = results.iter_mut().map(|result| &mut **result).collect();
-        K::compute(&self.problem, CpuCall { inputs: inputs.clone(), outputs, scratch, alpha });
-        if let Some(epilogue) = self.problem.epilogue() {
-            let y_desc = &pending[0].desc;
-            let pass = epilogue::cpu::Pass { epilogue, y_desc, alpha, beta, inputs: &inputs, prior };
-            match &mut results[..] {
-                [y] => pass.y(y),
-                [y, sum, sum_squares] => {
-                    pass.y(y);
-                    pass.sums(y, sum, sum_squares);
-                }
-                _ => {}
-            }
+        A::compute::<P, K>(&self.problem, CpuCall { inputs: inputs.clone(), outputs, scratch, alpha });
+        if let Some(y) = pending.first() {
+            A::apply_epilogue(&self.problem, &y.desc, (alpha, beta), &inputs, prior, &mut results);
         }
+        let cast = K::cast(&self.problem);
         let roles = self.layout.operands.iter().map(|staged| staged.operand.role).filter(|&role| role != Role::Input);
         for ((role, output), result) in roles.zip(pending).zip(results) {
             if let Some(storage) = output.storage {
                 let (alpha, beta) = if role == Role::Output { (alpha, beta) } else { (1.0, 0.0) };
-                store(&output.desc, result, storage, alpha, beta);
+                A::store(&output.desc, result, storage, (alpha, beta), cast);
             }
         }
         Ok(())
@@ -248,24 +335,37 @@ impl<P: Operation, K: CpuKernel<P>, A: Real> Launch for CpuLaunch<P, K, A> {
 }
 
 /// `y = alpha · result + beta · y`, in `A`; y is not read when beta is 0.
-fn store<A: Real>(desc: &TensorDesc, result: &[A], storage: &mut [u8], alpha: f64, beta: f64) {
+fn store<A: Real>(desc: &TensorDesc, result: &[A], storage: &mut [u8], alpha: f64, beta: f64, cast: Cast) {
     match desc.dtype() {
-        DType::F32 => store_as::<A, f32>(desc, result, storage, alpha, beta),
-        DType::F64 => store_as::<A, f64>(desc, result, storage, alpha, beta),
-        DType::F16 => store_as::<A, f16>(desc, result, storage, alpha, beta),
-        DType::BF16 => store_as::<A, bf16>(desc, result, storage, alpha, beta),
-        DType::I8 => store_as::<A, i8>(desc, result, storage, alpha, beta),
-        DType::I32 => store_as::<A, i32>(desc, result, storage, alpha, beta),
-        DType::U8 => store_as::<A, u8>(desc, result, storage, alpha, beta),
-        DType::I64 => store_as::<A, i64>(desc, result, storage, alpha, beta),
-        DType::Bool => store_as::<A, Boolean>(desc, result, storage, alpha, beta),
-        DType::F8E4M3 => store_as::<A, f8e4m3>(desc, result, storage, alpha, beta),
-        DType::F8E5M2 => store_as::<A, f8e5m2>(desc, result, storage, alpha, beta),
+        DType::F32 => store_as::<A, f32>(desc, result, storage, alpha, beta, cast),
+        DType::F64 => store_as::<A, f64>(desc, result, storage, alpha, beta, cast),
+        DType::F16 => store_as::<A, f16>(desc, result, storage, alpha, beta, cast),
+        DType::BF16 => store_as::<A, bf16>(desc, result, storage, alpha, beta, cast),
+        DType::I8 => store_as::<A, i8>(desc, result, storage, alpha, beta, cast),
+        DType::I32 => store_as::<A, i32>(desc, result, storage, alpha, beta, cast),
+        DType::U8 => store_as::<A, u8>(desc, result, storage, alpha, beta, cast),
+        DType::I64 => store_as::<A, i64>(desc, result, storage, alpha, beta, cast),
+        DType::Bool => store_as::<A, Boolean>(desc, result, storage, alpha, beta, cast),
+        DType::F8E4M3 => store_as::<A, f8e4m3>(desc, result, storage, alpha, beta, cast),
+        DType::F8E5M2 => store_as::<A, f8e5m2>(desc, result, storage, alpha, beta, cast),
     }
 }
 
-fn store_as<A: Real, T: Element>(desc: &TensorDesc, result: &[A], storage: &mut [u8], alpha: f64, beta: f64) {
+fn store_as<A: Real, T: Element>(
+    desc: &TensorDesc,
+    result: &[A],
+    storage: &mut [u8],
+    alpha: f64,
+    beta: f64,
+    cast: Cast,
+) {
     let (alpha, beta) = (A::real(alpha), A::real(beta));
+    if T::DTYPE.is_integer() && cast.rounding == Rounding::Truncate {
+        return scatter_typed(desc, result, storage, |y: &mut T, r: A| {
+            let value = if beta == A::zero() { alpha * r } else { alpha * r + beta * A::load(*y) };
+            *y = value.trunc().store();
+        });
+    }
     if beta == A::zero() {
         if alpha == A::one() {
             return scatter(desc, result, storage);

@@ -38,6 +38,7 @@ mod plan;
 mod select;
 mod settings;
 mod stream;
+mod sum;
 mod tensor;
 
 pub use context::{Context, DeviceInfo, DeviceKind};
@@ -50,8 +51,8 @@ pub use microbatch::{
 };
 pub use plan::{Args, Plan, Workspace};
 pub use select::{
-    Candidate, FindOptions, FindProgress, FindStage, Measured, Origin, PlanRequest, Policy, StoreLocation, StoreStatus,
-    Verdict, measured_times,
+    Candidate, FindOptions, FindProgress, FindStage, Measured, NonFinite, Origin, PlanRequest, Policy, Spread,
+    StoreLocation, StoreStatus, Verdict, measured_times,
 };
 pub use stream::{Stream, Timer};
 pub use tensor::{Boolean, Element, Tensor, TensorView, TensorViewMut, f8e4m3, f8e5m2};

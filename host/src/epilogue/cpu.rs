@@ -73,7 +73,9 @@ impl<A: Real> Pass<'_, A> {
 /// What y holds of a number.
 fn rounded<A: Real>(dtype: DType, value: A) -> A {
     match dtype {
-        DType::F32 | DType::F64 => value,
+        DType::F64 => value,
+        // The computing type is f64 where channel sums are.
+        DType::F32 => A::load(value.store::<f32>()),
         DType::F16 => A::load(value.store::<f16>()),
         DType::BF16 => A::load(value.store::<bf16>()),
         // A problem with an epilogue is of general types.

@@ -22,12 +22,14 @@ const MAX_SLICES: i64 = 256;
 const VECTOR_BYTES: i64 = 16;
 
 macro_rules! rows {
-    ($(($symbol:ident, $dtype:ident)),* $(,)?) => {
-        &[$((stringify!($symbol), kernel_abi::dtype_of!($dtype))),*]
+    ($(($symbol:ident $(, $dtype:ident)+)),* $(,)?) => {
+        &[$((stringify!($symbol) $(, kernel_abi::dtype_of!($dtype))+)),*]
     };
 }
 
-const SEPARATE: &[(&str, DType)] = kernel_abi::epilogue_separate_kernels!(rows);
+/// Symbol, element type, type of the sums.
+const SEPARATE: &[(&str, DType, DType)] = kernel_abi::epilogue_separate_kernels!(rows);
+/// Symbol, type of the sums.
 const SUMS: &[(&str, DType)] = kernel_abi::epilogue_sums_kernels!(rows);
 
 /// Bias and activation for kernels. Where there is a bias, its address is for the time being the number of its operand.
@@ -60,7 +62,8 @@ pub(crate) struct ChannelPass {
     /// With accesses of single elements.
     single: Form,
     n_slices: i64,
-    sums: bool,
+    /// The type of the channel sums, where there are some.
+    sums: Option<DType>,
     sum_operand: usize,
     moved_bytes: f64,
 }
@@ -102,7 +105,7 @@ impl ChannelPass {
             vectors,
             single,
             n_slices,
-            sums: epilogue.has_sums(),
+            sums: epilogue.sums_dtype(),
             sum_operand: epilogue.sum_operand().unwrap_or(0),
             moved_bytes: moved as f64 * y.dtype().size_bytes() as f64,
         }
@@ -110,32 +113,29 @@ impl ChannelPass {
 
     /// Room for the parts of the sums.
     pub(crate) fn workspace_bytes(&self) -> u64 {
-        let sums = if self.sums { 2 * self.single.params.channels * self.n_slices } else { 0 };
-        sums as u64 * self.dtype.accumulator().size_bytes() as u64
+        let sums = 2 * self.single.params.channels * self.n_slices;
+        self.sums.map_or(0, |dtype| sums as u64 * dtype.size_bytes() as u64)
     }
 
     /// Bound by memory.
     pub(crate) fn estimate_us(&self, context: &Context) -> f64 {
-        let launches = if self.sums { 2.0 } else { 1.0 };
+        let launches = if self.sums.is_some() { 2.0 } else { 1.0 };
         launches * LAUNCH_US + self.moved_bytes / context.info().bytes_per_us
     }
 
-    /// The symbol of its kernel.
-    pub(crate) fn symbol(dtype: DType) -> &'static str {
-        symbol(SEPARATE, dtype)
+    /// The symbol of the kernel for elements of this type, and for sums of that where there are some.
+    pub(crate) fn symbol(dtype: DType, sums: Option<DType>) -> &'static str {
+        // Every type that y may have is in the list.
+        let sums = sums.unwrap_or(dtype.accumulator());
+        SEPARATE.iter().find(|row| (row.1, row.2) == (dtype, sums)).map_or("", |row| row.0)
     }
 
     /// Loads the kernels.
     pub(crate) fn prepare(self, context: &Context) -> Result<ChannelPassLaunch, Error> {
-        let accumulator = self.dtype.accumulator();
-        let sums = if self.sums { Some(context.function(symbol(SUMS, accumulator))?) } else { None };
-        Ok(ChannelPassLaunch { function: context.function(Self::symbol(self.dtype))?, sums, pass: self })
+        let add_up = |dtype: DType| SUMS.iter().find(|row| row.1 == dtype).map_or("", |row| row.0);
+        let sums = self.sums.map(|dtype| context.function(add_up(dtype))).transpose()?;
+        Ok(ChannelPassLaunch { function: context.function(Self::symbol(self.dtype, self.sums))?, sums, pass: self })
     }
-}
-
-/// The row of a type; every type that y may have is in the lists.
-fn symbol(rows: &[(&'static str, DType)], dtype: DType) -> &'static str {
-    rows.iter().find(|row| row.1 == dtype).map_or("", |row| row.0)
 }
 
 impl Form {
@@ -234,7 +234,7 @@ impl ChannelPassLaunch {
         let mut params = form.params;
         (params.y, params.z) = (y, z);
         bind(&mut params.epilogue.bias, call);
-        params.partials = if pass.sums { workspace } else { 0 };
+        params.partials = if pass.sums.is_some() { workspace } else { 0 };
         let config = LaunchConfig {
             grid: [form.blocks as u32, pass.n_slices as u32, 1],
             block: [BLOCK as u32, 1, 1],

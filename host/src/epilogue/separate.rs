@@ -6,10 +6,11 @@
 //! product's. A plain product is rounded to y's type before the pass and once more behind it, and what overflows that
 //! type, or underflows, does so before a residual could take it back.
 
+use super::Epilogue;
 use super::pass::{ChannelPass, ChannelPassLaunch};
 use crate::operators::Operation;
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Cheapest, Config, Refusal, check_gpu};
+use crate::select::{Algorithm, Cheapest, Config, Refusal, Spread, check_gpu};
 use crate::{Context, Error, Stream};
 
 /// What parts of the workspace are aligned to.
@@ -70,7 +71,21 @@ impl<P: Operation> Algorithm<P> for SeparateEpilogue {
         if Steps::of(problem, context).is_none() {
             return Err(Refusal::new("needs an algorithm for the product, which every other refuses"));
         }
-        Ok(vec![Config(ChannelPass::symbol(problem.operands()[2].desc.dtype()))])
+        let sums = problem.epilogue().and_then(Epilogue::sums_dtype);
+        Ok(vec![Config(ChannelPass::symbol(problem.operands()[2].desc.dtype(), sums))])
+    }
+
+    fn spread_on(&self, problem: &P, _: Config, context: &Context) -> Spread {
+        let of = |steps: Steps<P>| {
+            let Cheapest { algorithm, config, .. } = steps.product;
+            algorithm.spread_on(&steps.problem, config, context)
+        };
+        Steps::of(problem, context).map_or(Spread::None, of)
+    }
+
+    /// A product of a larger spread is only taken where the problem asks for it.
+    fn is_asked_for(&self, _: &P, _: Config) -> bool {
+        true
     }
 
     /// Of the pass alone: the product's depends on the device.

@@ -89,9 +89,9 @@ impl<'a, P: Operation> Subject<'a, P> {
         let candidates = select::candidates(self.context, &part, None);
         let is_named = |candidate: &&Candidate| candidate.algorithm == algorithm && candidate.config == config;
         match candidates.iter().find(is_named) {
-            Some(&Candidate { algorithm, config, verdict: Verdict::Able { workspace_bytes, estimate_us, .. } }) => {
-                Ok(MicroBatch { batch: images, algorithm, config, time_us: estimate_us, workspace_bytes })
-            }
+            Some(&Candidate {
+                algorithm, config, verdict: Verdict::Able { workspace_bytes, estimate_us, .. }, ..
+            }) => Ok(MicroBatch { batch: images, algorithm, config, time_us: estimate_us, workspace_bytes }),
             Some(refused) => Err(Refusal(refused.to_string())),
             None => Err(Refusal(format!("has no candidate {algorithm} ({config}) for {images} images"))),
         }

@@ -201,7 +201,7 @@ fn is_among(names: Option<&[Name]>, candidate: &Candidate) -> bool {
 
 /// Adds a part by an able candidate.
 fn push(parts: &mut Vec<MicroBatch>, calls: &mut Vec<Call>, images: i64, candidate: &Candidate, time_us: f64) {
-    let Candidate { algorithm, config, verdict } = candidate;
+    let Candidate { algorithm, config, verdict, .. } = candidate;
     let Verdict::Able { workspace_bytes, .. } = *verdict else { return };
     let time = picoseconds(time_us);
     parts.push(MicroBatch { batch: images, algorithm, config, time_us: microseconds(time), workspace_bytes });

@@ -116,7 +116,7 @@ impl AnyProblem for Synthetic {
                 (_, Some(_)) => order.push((i, us)),
                 (_, None) => missing.push(i),
             }
-            Candidate { algorithm: NAMES[i], config: "", verdict }
+            Candidate { algorithm: NAMES[i], config: "", spread: crate::Spread::None, verdict }
         };
         let candidates = self.kinds.iter().enumerate().map(judge).collect();
         (Judged { candidates, order }, missing)

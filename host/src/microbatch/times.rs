@@ -168,6 +168,7 @@ mod tests {
         let candidate = |(&algorithm, &(workspace_bytes, us)): (&&'static str, &(u64, Option<f64>))| Candidate {
             algorithm,
             config: "",
+            spread: crate::Spread::None,
             verdict: Verdict::Able {
                 workspace_bytes,
                 estimate_us: 1.0,

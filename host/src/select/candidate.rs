@@ -1,5 +1,6 @@
 //! What was found out about each algorithm.
 
+use super::Spread;
 use std::fmt;
 
 /// What was found out about a candidate.
@@ -58,8 +59,18 @@ pub struct Candidate {
     pub algorithm: &'static str,
     /// The kernel's symbol, a word on the CPU, empty where the algorithm refused as a whole.
     pub config: &'static str,
+    /// What an infinity or NaN of an operand reaches beyond the formula; [`Spread::None`] where the algorithm refused as
+    /// a whole.
+    pub spread: Spread,
     /// What was found out.
     pub verdict: Verdict,
+}
+
+impl Candidate {
+    /// An algorithm that refused as a whole.
+    pub(crate) fn refused(algorithm: &'static str, reason: String) -> Self {
+        Candidate { algorithm, config: "", spread: Spread::None, verdict: Verdict::Refused(reason) }
+    }
 }
 
 impl fmt::Display for Candidate {
@@ -76,7 +87,11 @@ impl fmt::Display for Candidate {
                     let note = if *cut_short { ", first run only" } else { "" };
                     write!(f, ", time {us:.1} us ({origin}{note})")?;
                 }
-                write!(f, ", workspace {workspace_bytes} bytes")
+                write!(f, ", workspace {workspace_bytes} bytes")?;
+                if self.spread > Spread::None {
+                    write!(f, ", spread {}", self.spread)?;
+                }
+                Ok(())
             }
         }
     }

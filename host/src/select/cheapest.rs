@@ -1,6 +1,6 @@
 //! The best of an operator's algorithms by their estimates, for algorithms that are made of others.
 
-use super::{Algorithm, Config};
+use super::{Algorithm, Config, Spread};
 use crate::Context;
 use crate::operators::Operation;
 
@@ -12,7 +12,7 @@ pub(crate) struct Cheapest<P: 'static> {
 }
 
 impl<P: Operation> Cheapest<P> {
-    /// Of the least estimate among those that `may` be taken; the first of equals.
+    /// Of the least estimate among those that `may` be taken and that a policy takes by itself; the first of equals.
     pub(crate) fn of(problem: &P, context: &Context, may: impl Fn(&dyn Algorithm<P>) -> bool) -> Option<Self> {
         let mut best: Option<Self> = None;
         for &algorithm in P::algorithms() {
@@ -20,6 +20,10 @@ impl<P: Operation> Cheapest<P> {
                 continue;
             }
             for config in algorithm.configs(problem, context).unwrap_or_default() {
+                let spread = algorithm.spread_on(problem, config, context);
+                if spread > Spread::UNASKED && !algorithm.is_asked_for(problem, config) {
+                    continue;
+                }
                 let estimate_us = algorithm.estimate_us(problem, config, context);
                 if best.as_ref().is_none_or(|best| estimate_us < best.estimate_us) {
                     best = Some(Cheapest { algorithm, config, estimate_us });

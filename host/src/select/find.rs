@@ -68,7 +68,7 @@ fn unknown(
     let known = if remeasures { Default::default() } else { context.store().lookup(context, problem) };
     let mut missing = Vec::new();
     for &(i, _) in order {
-        let Candidate { algorithm, config, verdict } = &mut candidates[i];
+        let Candidate { algorithm, config, verdict, .. } = &mut candidates[i];
         let Verdict::Able { workspace_bytes, measured, .. } = verdict else { continue };
         *measured = known.get(algorithm, config, *workspace_bytes);
         if measured.is_some() {
@@ -129,7 +129,7 @@ fn measure_these(
     let others = rivals(candidates.iter().enumerate().filter(|(i, _)| !chosen.contains(i)).map(|(_, c)| c));
     let outcomes = trial::run(subject, candidates, chosen, others, options)?;
     for (&i, outcome) in chosen.iter().zip(outcomes) {
-        let Candidate { algorithm, config, verdict } = &mut candidates[i];
+        let Candidate { algorithm, config, verdict, .. } = &mut candidates[i];
         match outcome {
             Ok((us, cut_short)) => {
                 let Verdict::Able { workspace_bytes, measured, .. } = verdict else { continue };

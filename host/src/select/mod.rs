@@ -8,6 +8,7 @@ mod find;
 mod operands;
 mod refusal;
 mod request;
+mod spread;
 mod store;
 mod trial;
 
@@ -18,6 +19,7 @@ pub(crate) use find::NOISE;
 pub(crate) use refusal::{Refusal, check_gpu, check_hopper};
 pub(crate) use request::Position;
 pub use request::{FindOptions, FindProgress, FindStage, PlanRequest, Policy};
+pub use spread::{NonFinite, Spread};
 pub(crate) use store::{Store, scope};
 pub use store::{StoreLocation, StoreStatus};
 
@@ -44,6 +46,18 @@ pub(crate) trait Algorithm<P>: Sync {
     fn configs(&self, problem: &P, context: &Context) -> Result<Vec<Config>, Refusal>;
     /// Whether it computes problems that have an epilogue; `configs` is not asked about them otherwise.
     fn takes_epilogues(&self) -> bool {
+        false
+    }
+    /// What an infinity or NaN of an operand reaches beyond the formula.
+    fn spread(&self, _: &P, _: Config) -> Spread {
+        Spread::None
+    }
+    /// The same for algorithms that use others, and so depend on the device.
+    fn spread_on(&self, problem: &P, config: Config, _: &Context) -> Spread {
+        self.spread(problem, config)
+    }
+    /// Whether the problem permits this algorithm in words, whatever its spread.
+    fn is_asked_for(&self, _: &P, _: Config) -> bool {
         false
     }
     /// Scratch memory of one run.
@@ -89,11 +103,10 @@ fn judged_by<P: Operation>(
         };
         match configs {
             Err(Refusal(reason)) => {
-                list.push(Candidate { algorithm: algorithm.name(), config: "", verdict: Verdict::Refused(reason) });
+                list.push(Candidate::refused(algorithm.name(), reason));
             }
             Ok(configs) if configs.is_empty() => {
-                let verdict = Verdict::Refused("has no kernel for this problem".to_owned());
-                list.push(Candidate { algorithm: algorithm.name(), config: "", verdict });
+                list.push(Candidate::refused(algorithm.name(), "has no kernel for this problem".to_owned()));
             }
             Ok(configs) => list.extend(configs.into_iter().map(|config| {
                 let workspace_bytes = algorithm.workspace_bytes_on(problem, config, context);
@@ -101,7 +114,8 @@ fn judged_by<P: Operation>(
                     Some(limit) if workspace_bytes > limit => Verdict::Refused(over_limit(workspace_bytes, limit)),
                     _ => Verdict::Able { workspace_bytes, estimate_us: estimate_us(algorithm, config), measured: None },
                 };
-                Candidate { algorithm: algorithm.name(), config: config.0, verdict }
+                let spread = algorithm.spread_on(problem, config, context);
+                Candidate { algorithm: algorithm.name(), config: config.0, spread, verdict }
             })),
         }
     }
@@ -130,8 +144,7 @@ pub(crate) struct Judged {
 impl Judged {
     /// No algorithm was asked.
     pub(crate) fn refused(reason: String) -> Self {
-        let verdict = Verdict::Refused(reason);
-        Judged { candidates: vec![Candidate { algorithm: "", config: "", verdict }], order: Vec::new() }
+        Judged { candidates: vec![Candidate::refused("", reason)], order: Vec::new() }
     }
 }
 
@@ -146,19 +159,21 @@ pub(crate) fn judge<P: Operation>(context: &Context, problem: &P, request: &Plan
 
 /// Judges every algorithm by its estimate.
 pub(crate) fn estimated<P: Operation>(context: &Context, problem: &P, request: &PlanRequest) -> Judged {
-    asked_for(candidates(context, problem, request.workspace_limit_bytes), request)
+    asked_for(problem, candidates(context, problem, request.workspace_limit_bytes), request)
 }
 
 /// Judges every algorithm, without estimates.
 pub(crate) fn able<P: Operation>(context: &Context, problem: &P, request: &PlanRequest) -> Judged {
-    asked_for(judged_by(context, problem, request.workspace_limit_bytes, |_, _| f64::INFINITY), request)
+    let candidates = judged_by(context, problem, request.workspace_limit_bytes, |_, _| f64::INFINITY);
+    asked_for(problem, candidates, request)
 }
 
 /// What of the candidates the request allows.
-fn asked_for(mut candidates: Vec<Candidate>, request: &PlanRequest) -> Judged {
+fn asked_for<P: Operation>(problem: &P, mut candidates: Vec<Candidate>, request: &PlanRequest) -> Judged {
     // An algorithm's own reason says more.
     for candidate in candidates.iter_mut().filter(|candidate| matches!(candidate.verdict, Verdict::Able { .. })) {
-        if let Some(asked) = asked_for_others(candidate, request) {
+        if let Some(asked) = asked_for_others(candidate, request).or_else(|| not_admitted(problem, candidate, request))
+        {
             candidate.verdict = Verdict::Refused(asked);
         }
     }
@@ -210,6 +225,31 @@ fn asked_for_others(candidate: &Candidate, request: &PlanRequest) -> Option<Stri
     }
 }
 
+/// Why a candidate spreads numbers that are not finite further than the request permits.
+fn not_admitted<P: Operation>(problem: &P, candidate: &Candidate, request: &PlanRequest) -> Option<String> {
+    let &Candidate { algorithm, config, spread, .. } = candidate;
+    let names = |name: &String| algorithm == name || config == name;
+    let is_named =
+        matches!(&request.policy, Policy::Fixed(name) if names(name)) || request.algorithms.iter().any(names);
+    match request.nonfinite {
+        NonFinite::Strict if spread > Spread::None => Some(format!(
+            "an infinity or NaN spreads further than the formula says (spread: {spread}), the request is strict (spread: none)"
+        )),
+        NonFinite::Default if spread > Spread::UNASKED && !is_named => {
+            let method = P::algorithms().iter().find(|method| method.name() == algorithm)?;
+            let is_asked_for = method.is_asked_for(problem, Config(config));
+            (!is_asked_for).then(|| {
+                format!(
+                    "an infinity or NaN spreads further than the formula says (spread: {spread}), by itself a policy takes up \
+                     to {}: permit any, or name the algorithm",
+                    Spread::UNASKED
+                )
+            })
+        }
+        NonFinite::Default | NonFinite::Strict | NonFinite::Permit => None,
+    }
+}
+
 /// Chooses and prepares.
 pub(crate) fn plan<P: Operation>(context: &Context, problem: &P, request: &PlanRequest) -> Result<Plan, Error> {
     if request.batch_sizes != BatchSizes::Undivided {
@@ -236,6 +276,9 @@ pub(crate) fn chosen_by(context: &Context, request: &PlanRequest) -> String {
     };
     if let Some(limit) = request.workspace_limit_bytes {
         text.push_str(&format!(", workspace at most {limit} bytes"));
+    }
+    if request.nonfinite != NonFinite::Default {
+        text.push_str(&format!(", nonfinite {}", request.nonfinite));
     }
     text
 }

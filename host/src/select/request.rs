@@ -1,5 +1,6 @@
 //! What a caller asks of a choice.
 
+use super::NonFinite;
 use crate::{BatchSizes, Context};
 use std::fmt;
 use std::sync::Arc;
@@ -29,6 +30,11 @@ impl Policy {
         PlanRequest::from(self).workspace_limit(bytes)
     }
 
+    /// The same policy among candidates that spread infinities and NaNs no further than this permits.
+    pub fn nonfinite(self, nonfinite: NonFinite) -> PlanRequest {
+        PlanRequest::from(self).nonfinite(nonfinite)
+    }
+
     /// The same policy for parts of the batch of these sizes.
     pub fn micro_batches(self, sizes: BatchSizes) -> PlanRequest {
         PlanRequest::from(self).micro_batches(sizes)
@@ -49,6 +55,8 @@ pub struct PlanRequest {
     pub batch_sizes: BatchSizes,
     /// The only algorithms to choose among, by name; all where it is empty.
     pub algorithms: Vec<String>,
+    /// What infinities and NaNs of operands may reach.
+    pub nonfinite: NonFinite,
 }
 
 impl From<Policy> for PlanRequest {
@@ -59,6 +67,7 @@ impl From<Policy> for PlanRequest {
             find: FindOptions::default(),
             batch_sizes: BatchSizes::default(),
             algorithms: Vec::new(),
+            nonfinite: NonFinite::Default,
         }
     }
 }
@@ -79,6 +88,12 @@ impl PlanRequest {
     /// The same among the algorithms of these names.
     pub fn only(mut self, algorithms: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.algorithms = algorithms.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The same among candidates that spread infinities and NaNs no further than this permits.
+    pub fn nonfinite(mut self, nonfinite: NonFinite) -> Self {
+        self.nonfinite = nonfinite;
         self
     }
 

@@ -12,7 +12,7 @@ pub use element::Element;
 pub(crate) use element::Real;
 pub use fp8::{f8e4m3, f8e5m2};
 pub(crate) use memory::{HostMemory, Memory, Region, RegionMut};
-pub(crate) use strided::{gather, scatter, scatter_typed};
+pub(crate) use strided::{gather, scatter, scatter_typed, store_integers};
 pub use view::{TensorView, TensorViewMut};
 
 use crate::{Context, Error, Stream, TensorDesc};

@@ -6,6 +6,8 @@ use super::{Boolean, Element, f8e4m3, f8e5m2};
 use crate::{DType, TensorDesc};
 use arrayvec::ArrayVec;
 use half::{bf16, f16};
+use kernel_abi::cast::is_whole;
+use kernel_abi::{Cast, Overflow, Rounding};
 use rayon::prelude::*;
 
 /// One loop: extent, stride in the strided tensor, stride in the packed slice.
@@ -31,7 +33,7 @@ pub(crate) fn gather<T: Element>(desc: &TensorDesc, storage: &[u8], packed: &mut
         DType::I8 => gather_typed(desc, storage, packed, |from: i8| T::from_f32(f32::from(from))),
         DType::I32 => gather_typed(desc, storage, packed, |from: i32| T::from_f64(f64::from(from))),
         DType::U8 => gather_typed(desc, storage, packed, |from: u8| T::from_f32(f32::from(from))),
-        DType::I64 => gather_typed(desc, storage, packed, |from: i64| T::from_f64(from as f64)),
+        DType::I64 => gather_typed(desc, storage, packed, |from: i64| T::from_integer(from)),
         DType::Bool => gather_typed(desc, storage, packed, |from: Boolean| T::from_f32(from.to_f32())),
         DType::F8E4M3 => gather_typed(desc, storage, packed, |from: f8e4m3| T::from_f32(from.to_f32())),
         DType::F8E5M2 => gather_typed(desc, storage, packed, |from: f8e5m2| T::from_f32(from.to_f32())),
@@ -57,10 +59,61 @@ pub(crate) fn scatter<T: Element>(desc: &TensorDesc, packed: &[T], storage: &mut
 
 /// Rounds once, through `f32` only where that is exact.
 fn from_any<T: Element, U: Element>(value: T) -> U {
-    if matches!(T::DTYPE, DType::F64 | DType::I32 | DType::I64) {
+    if T::DTYPE == DType::I64 {
+        U::from_integer(value.to_integer())
+    } else if matches!(T::DTYPE, DType::F64 | DType::I32) {
         U::from_f64(value.to_f64())
     } else {
         U::from_f32(value.to_f32())
+    }
+}
+
+/// Writes `alpha · result + beta · prior` to a tensor of integers or truth values: exactly where both are integers that `i64`
+/// holds, else in `f64`, which saturates.
+pub(crate) fn store_integers(
+    desc: &TensorDesc,
+    result: &[i64],
+    storage: &mut [u8],
+    (alpha, beta): (f64, f64),
+    cast: Cast,
+) {
+    let wraps = cast.overflow == Overflow::Wrap;
+    let whole = is_whole(alpha) && is_whole(beta);
+    let (a, b) = (alpha as i64, beta as i64);
+    // The second value says whether what is beyond the type's range saturates.
+    let value = |result: i64, prior: &dyn Fn() -> i64| -> (i64, bool) {
+        if whole {
+            let prior = if b == 0 { 0 } else { prior() };
+            return (a.wrapping_mul(result).wrapping_add(b.wrapping_mul(prior)), !wraps);
+        }
+        let mut real = alpha * result as f64;
+        if beta != 0.0 {
+            real += beta * prior() as f64;
+        }
+        let real = match (desc.dtype(), cast.rounding) {
+            (DType::Bool, _) => f64::from(u8::from(real != 0.0)),
+            (_, Rounding::Truncate) => real.trunc(),
+            (_, Rounding::Even) => real.round_ties_even(),
+        };
+        (real as i64, true)
+    };
+    macro_rules! store_as {
+        ($t:ty) => {
+            scatter_typed(desc, result, storage, |to: &mut $t, from: i64| {
+                let (value, saturates) = value(from, &|| i64::from(*to));
+                let within = value.clamp(i64::from(<$t>::MIN), i64::from(<$t>::MAX));
+                *to = (if saturates { within } else { value }) as $t;
+            })
+        };
+    }
+    match desc.dtype() {
+        DType::I8 => store_as!(i8),
+        DType::U8 => store_as!(u8),
+        DType::I32 => store_as!(i32),
+        DType::Bool => scatter_typed(desc, result, storage, |to: &mut Boolean, from: i64| {
+            *to = Boolean::new(value(from, &|| i64::from(to.get())).0 != 0);
+        }),
+        _ => store_as!(i64),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{AffineGridPass, AffineGridProblem};
 use crate::cpu::{CpuCall, CpuKernel};
+use crate::sum::{Reals, Scattered};
 use crate::tensor::Real;
 use kernel_abi::ops::affinegrid::coordinate;
 use rayon::prelude::*;
@@ -31,14 +32,15 @@ impl CpuKernel<AffineGridProblem> for Images {
             }
             AffineGridPass::Backward => {
                 outputs[0].par_chunks_mut(matrix).zip(inputs[0].par_chunks(image)).for_each(|(dtheta, dgrid)| {
-                    dtheta.fill(A::zero());
+                    let mut sums = Reals::new(matrix);
                     for (position, dplace) in dgrid.chunks(n_axes).enumerate() {
                         let e = coordinates::<A>(problem, position);
-                        for (row, dplace) in dtheta.chunks_mut(n_axes + 1).zip(dplace) {
-                            row.iter_mut().zip(&e).take(n_axes).for_each(|(sum, e)| *sum = *sum + *dplace * *e);
-                            row[n_axes] = row[n_axes] + *dplace;
+                        for (row, dplace) in dplace.iter().enumerate().map(|(i, dplace)| (i * (n_axes + 1), *dplace)) {
+                            (0..n_axes).for_each(|j| sums.add(row + j, dplace * e[j]));
+                            sums.add(row + n_axes, dplace);
                         }
                     }
+                    sums.finish(dtheta);
                 });
             }
         }

@@ -2,7 +2,8 @@
 
 use super::{BiasPass, BiasProblem};
 use crate::cpu::{CpuCall, CpuKernel};
-use crate::tensor::Real;
+use crate::sum::{Lanes, for_each_run, over_blocks};
+use crate::tensor::{Element, Real};
 use rayon::prelude::*;
 
 /// Forward one task a channel of an image, backward one task a channel.
@@ -28,10 +29,14 @@ impl CpuKernel<BiasProblem> for Channels {
                 });
             }
             BiasPass::Backward => outputs[0].par_iter_mut().enumerate().for_each(|(c, dbias)| {
-                let images = inputs[0].chunks(channels * behind);
-                *dbias = images.fold(A::zero(), |sum, image| {
-                    sum + image[c * behind..(c + 1) * behind].iter().fold(A::zero(), |sum, &dy| sum + dy)
-                });
+                let block = |range| {
+                    let mut lanes = Lanes::new(0.0, |a, b| a + b);
+                    for_each_run(range, behind, |image, within| {
+                        lanes.push_slice(&inputs[0][(image * channels + c) * behind..][within], Element::to_f64);
+                    });
+                    lanes.finish()
+                };
+                *dbias = A::real(over_blocks(inputs[0].len() / channels, &block, &|a, b| a + b));
             }),
         }
     }

@@ -1,16 +1,16 @@
 //! The ordered list of convolution algorithms.
 
 use super::{
-    ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, depthwise_planes, depthwise_tma, diagonal_mma,
-    explicit_gemm, f32_wgmma, ffma, fft, grouped_mma, grouped_tma, halo_wgmma, halo_wgmma_split, im2col_wgmma,
-    kmajor_wgmma, merged_groups, naive, nchw_transposed, overlap_wgmma, packed_rows, padded_channels, pointwise_lanes,
-    pointwise_matmul, pointwise_strided, provided, spread_columns, tf32x3_mma, winograd,
+    ConvPass, ConvProblem, cp_async_mma, cpu_direct, cpu_gemm, depthwise, depthwise_planes, depthwise_tma,
+    diagonal_mma, explicit_gemm, f32_wgmma, ffma, fft, grouped_mma, grouped_tma, halo_wgmma, halo_wgmma_split,
+    im2col_wgmma, kmajor_wgmma, merged_groups, naive, nchw_transposed, overlap_wgmma, packed_rows, padded_channels,
+    pointwise_lanes, pointwise_matmul, pointwise_strided, provided, spread_columns, tf32x3_mma, winograd,
 };
 use crate::cpu::CpuAlgorithm;
 use crate::epilogue::SeparateEpilogue;
 use crate::microbatch::{BatchSplit, Share};
 use crate::operators::Operation;
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, Spread};
 use crate::{Context, DType, Problem};
 
 #[allow(private_interfaces)]
@@ -70,6 +70,19 @@ impl Operation for ConvProblem {
             _ => Share::Along(0),
         })
     }
+}
+
+/// The spread of kernels that multiply zeros where a window lies over the padding, or in `dgrad` between positions of dy.
+pub(super) fn padding_spread(problem: &ConvProblem) -> Spread {
+    let shape = problem.shape();
+    let meets_zeros = shape.axes.iter().zip(shape.filter).any(|(axis, taps)| {
+        let padded = axis.padding != 0 || axis.padding_end != 0;
+        match problem.conv_pass() {
+            ConvPass::Fprop | ConvPass::Wgrad => padded,
+            ConvPass::Dgrad => padded || axis.stride != 1 || taps != 1,
+        }
+    });
+    if meets_zeros { Spread::Window } else { Spread::None }
 }
 
 /// The algorithm for channels-last tensors whose kernel a config names, for those that multiply through others.

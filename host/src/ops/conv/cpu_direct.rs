@@ -6,7 +6,8 @@
 use super::cpu_geometry::Geometry;
 use super::{ConvPass, ConvProblem};
 use crate::cpu::{CpuCall, CpuKernel};
-use crate::tensor::Real;
+use crate::sum::{RowSums, Stream};
+use crate::tensor::{Element, Real};
 use rayon::prelude::*;
 
 /// Plain loops.
@@ -15,6 +16,8 @@ pub(super) struct CpuDirect;
 
 /// Multiply-adds that are worth handing to another thread.
 const TASK_TERMS: usize = 1 << 14;
+/// Products of a row of dy whose sum is kept in the type that is computed in.
+const RUN: usize = 4096;
 
 impl CpuKernel<ConvProblem> for CpuDirect {
     const NAME: &'static str = "cpu_direct";
@@ -53,7 +56,7 @@ fn fprop<A: Real>(geometry: &Geometry, x: &[A], w: &[A], y: &mut [A]) {
         let (row, z) = (row / nz, row % nz);
         let (n, k) = (row / (groups * group_k), row % (groups * group_k));
         let first_channel = (n * groups + k / group_k) * group_c;
-        y.fill(A::zero());
+        let mut sums = RowSums::new(y);
         let (x, w) = (&x[first_channel * n_pixels..], &w[k * geometry.terms()..][..geometry.terms()]);
         for t in (0..nt).filter(|&t| geometry.valid(0, t).contains(&z)) {
             for r in (0..nr).filter(|&r| geometry.valid(1, r).contains(&p)) {
@@ -63,16 +66,17 @@ fn fprop<A: Real>(geometry: &Geometry, x: &[A], w: &[A], y: &mut [A]) {
                     if qs.is_empty() {
                         continue;
                     }
-                    let y = &mut y[qs.clone()];
                     let first = line + geometry.input(2, qs.start, s);
                     let end = line + geometry.input(2, qs.end - 1, s) + 1;
                     let tap = geometry.filter_offset([t, r, s]);
                     for c in 0..group_c {
+                        let y = &mut sums.next()[qs.clone()];
                         add_scaled(y, 1, &x[c * n_pixels..][first..end], stride, w[c * n_taps + tap]);
                     }
                 }
             }
         }
+        sums.finish();
     });
 }
 
@@ -86,7 +90,7 @@ fn dgrad<A: Real>(geometry: &Geometry, dy: &[A], w: &[A], dx: &mut [A]) {
         let (row, d) = (row / depth, row % depth);
         let (n, c) = (row / (groups * group_c), row % (groups * group_c));
         let (g, c) = (c / group_c, c % group_c);
-        dx.fill(A::zero());
+        let mut sums = RowSums::new(dx);
         let dy = &dy[(n * groups + g) * group_k * n_positions..][..group_k * n_positions];
         let w = &w[g * group_k * geometry.terms()..][..group_k * geometry.terms()];
         for (t, z) in (0..nt).filter_map(|t| Some((t, geometry.output(0, d, t)?))) {
@@ -97,15 +101,16 @@ fn dgrad<A: Real>(geometry: &Geometry, dy: &[A], w: &[A], dx: &mut [A]) {
                     if qs.is_empty() {
                         continue;
                     }
-                    let dx = &mut dx[geometry.input(2, qs.start, s)..];
+                    let first = geometry.input(2, qs.start, s);
                     let tap = c * n_taps + geometry.filter_offset([t, r, s]);
                     for k in 0..group_k {
                         let dy = &dy[k * n_positions + line..][qs.clone()];
-                        add_scaled(dx, stride, dy, 1, w[k * geometry.terms() + tap]);
+                        add_scaled(&mut sums.next()[first..], stride, dy, 1, w[k * geometry.terms() + tap]);
                     }
                 }
             }
         }
+        sums.finish();
     });
 }
 
@@ -121,7 +126,7 @@ fn wgrad<A: Real>(geometry: &Geometry, x: &[A], dy: &[A], dw: &mut [A]) {
             for r in 0..nr {
                 for s in 0..ns {
                     let (zs, ps, qs) = (geometry.valid(0, t), geometry.valid(1, r), geometry.valid(2, s));
-                    let mut sum = A::zero();
+                    let mut sum = Stream::new();
                     for n in 0..if qs.is_empty() { 0 } else { n_images } {
                         let x = &x[((n * groups + g) * group_c + c) * n_pixels..][..n_pixels];
                         let dy = &dy[(n * groups * group_k + k) * n_positions..][..n_positions];
@@ -129,11 +134,13 @@ fn wgrad<A: Real>(geometry: &Geometry, x: &[A], dy: &[A], dw: &mut [A]) {
                             for p in ps.clone() {
                                 let line = (geometry.input(0, z, t) * height + geometry.input(1, p, r)) * width;
                                 let x = &x[line + geometry.input(2, qs.start, s)..];
-                                sum = sum + dot(&dy[(z * np + p) * nq..][qs.clone()], x, stride);
+                                let dy = dy[(z * np + p) * nq..][qs.clone()].chunks(RUN);
+                                let runs = dy.zip(x.chunks(RUN.saturating_mul(stride)));
+                                runs.for_each(|(dy, x)| sum.push(Element::to_f64(dot(dy, x, stride))));
                             }
                         }
                     }
-                    dw[geometry.filter_offset([t, r, s])] = sum;
+                    dw[geometry.filter_offset([t, r, s])] = A::real(sum.finish());
                 }
             }
         }

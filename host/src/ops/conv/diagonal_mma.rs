@@ -12,7 +12,7 @@ use super::{ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal, check_gpu};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_gpu};
 use crate::{Context, DType, Error, Problem, Stream};
 use kernel_abi::ops::conv::ConvMode;
 use kernel_abi::ops::conv::diagonal_mma::{
@@ -72,6 +72,15 @@ impl Algorithm<ConvProblem> for DiagonalMma {
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         check_gpu(context)?;
         cut(problem).map(|cut| vec![Config(cut.row.symbol)]).map_err(Refusal::new)
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        match problem.conv_pass() {
+            // Eight channels are multiplied with each other's zeros.
+            ConvPass::Fprop | ConvPass::Dgrad => Spread::Group,
+            // Rows are filled up to 8 columns with zeros of dy.
+            ConvPass::Wgrad => Spread::Window,
+        }
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, _: Config) -> u64 {

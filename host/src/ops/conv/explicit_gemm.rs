@@ -12,7 +12,7 @@ use crate::launch::{covering_grid, launch};
 use crate::ops::matmul::{MatmulDesc, MatmulProblem};
 use crate::plan::{Call, Launch};
 use crate::select::cost::LAUNCH_US;
-use crate::select::{Algorithm, Cheapest, Config, Refusal, check_gpu};
+use crate::select::{Algorithm, Cheapest, Config, Refusal, Spread, check_gpu};
 use crate::{Context, DType, Error, Math, Stream, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::ConvWindowsParams;
@@ -47,6 +47,10 @@ impl Algorithm<ConvProblem> for ExplicitGemm {
             return Err(Refusal::new(format!("needs an algorithm for {}, which every one refuses", windows.problem)));
         }
         Ok(vec![Config(windows.kernel(problem.x().dtype()))])
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        crate::ops::conv::algorithms::padding_spread(problem)
     }
 
     /// Of the windows alone: the product's depends on the device.

@@ -120,6 +120,10 @@ impl Algorithm<ConvProblem> for Ffma {
         "ffma"
     }
 
+    fn spread(&self, problem: &ConvProblem, _: Config) -> crate::select::Spread {
+        super::algorithms::padding_spread(problem)
+    }
+
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         check_gpu(context)?;
         check(problem)?;

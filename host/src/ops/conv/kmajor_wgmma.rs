@@ -12,7 +12,7 @@ use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, div_ceil, launch, scales_only, store_params};
 use crate::ops::transform::Copying;
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal, check_hopper};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_hopper};
 use crate::{Context, DType, Error, Math, Stream, TensorDesc};
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, MAX_CLASSES, THREADS, access};
 use kernel_abi::ops::conv::kmajor_wgmma::ConvKMajorParams;
@@ -69,6 +69,10 @@ impl Algorithm<ConvProblem> for KMajorWgmma {
         let view = KMajorView::of(problem)?;
         let fits = |row: &&Row| row.dtype == problem.x().dtype() && view.fits(row.tile);
         Ok(KERNELS.iter().filter(fits).map(|row| Config(row.symbol)).collect())
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        crate::ops::conv::algorithms::padding_spread(problem)
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, _: Config) -> u64 {

@@ -14,7 +14,7 @@ use super::{ConvPass, ConvProblem, halo_wgmma, halo_wgmma_split, im2col_wgmma};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch, linear_grid};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal, check_hopper};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_hopper};
 use crate::{Context, Error, Problem, Stream, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::merged_groups::{ConvMergeParams, RUN};
@@ -61,6 +61,16 @@ impl Algorithm<ConvProblem> for MergedGroups {
     fn configs(&self, problem: &ConvProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
         check_hopper(context)?;
         configs_of(&METHODS, &Merged::of(problem)?.problem, context)
+    }
+
+    fn spread(&self, problem: &ConvProblem, config: Config) -> Spread {
+        let Ok(merged) = Merged::of(problem) else { return Spread::Group };
+        let inner = owner(config).spread(&merged.problem, config);
+        match problem.conv_pass() {
+            // Groups that are merged have zeros between them.
+            ConvPass::Fprop | ConvPass::Dgrad => Spread::Group.max(inner),
+            ConvPass::Wgrad => inner,
+        }
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {

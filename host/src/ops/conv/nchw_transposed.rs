@@ -11,7 +11,7 @@ use super::{
 };
 use crate::ops::transform::Copies;
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal, check_gpu};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_gpu};
 use crate::{Context, Error, Operand, Problem, TensorDesc};
 
 /// The kernels that a method may choose, each with the name it has here.
@@ -218,6 +218,17 @@ impl Algorithm<ConvProblem> for NchwTransposed {
             *taken <= OFFERED
         });
         Ok(found.into_iter().map(|(_, config)| config).collect())
+    }
+
+    fn spread(&self, problem: &ConvProblem, config: Config) -> Spread {
+        let (method, inner) = chosen(config);
+        let spread = |laid: Laid| method.algorithm.spread(&laid.problem, inner);
+        Laid::of(method, problem).map_or(Spread::Window, spread)
+    }
+
+    fn is_asked_for(&self, problem: &ConvProblem, config: Config) -> bool {
+        let (method, inner) = chosen(config);
+        Laid::of(method, problem).is_ok_and(|laid| method.algorithm.is_asked_for(&laid.problem, inner))
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {

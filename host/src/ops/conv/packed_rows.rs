@@ -77,6 +77,11 @@ impl Algorithm<ConvProblem> for PackedRows {
         }
     }
 
+    fn spread(&self, _: &ConvProblem, _: Config) -> crate::select::Spread {
+        // Windows are filled up to 16 bytes with what lies behind them, times zero weights.
+        crate::select::Spread::Window
+    }
+
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
         let Ok(packing) = Packing::of(problem) else { return 0 };
         let behind = match packing.wgrad_view(problem) {

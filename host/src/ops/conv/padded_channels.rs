@@ -12,7 +12,7 @@ use super::{ConvProblem, halo_wgmma, im2col_wgmma};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, div_ceil, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal, check_hopper};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_hopper};
 use crate::{Context, Error, Operand, Problem, Stream, TensorDesc};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::padded_channels::{BLOCK_RUNS, ConvPadParams, PaddedRows, RUN, THREADS};
@@ -46,6 +46,11 @@ impl Algorithm<ConvProblem> for PaddedChannels {
         check_hopper(context)?;
         let copies = Copies::of(problem)?;
         configs_of(&METHODS, &copies.problem, context)
+    }
+
+    fn spread(&self, problem: &ConvProblem, config: Config) -> Spread {
+        let inner = |copies: Copies| owner(config).spread(&copies.problem, config);
+        Copies::of(problem).map_or(Spread::Window, inner)
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {

@@ -7,7 +7,7 @@ use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
 use crate::select::cost::LAUNCH_US;
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, Spread};
 use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
 use kernel_abi::ops::conv::pointwise_lanes::{ConvPointwiseLanesParams, LANES, MAX_FEW, THREADS, VECTOR_BYTES};
 
@@ -56,6 +56,10 @@ impl Algorithm<ConvProblem> for PointwiseLanes {
         }
         let (row, _) = of(problem)?;
         Ok(vec![Config(row.symbol)])
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        crate::ops::conv::algorithms::padding_spread(problem)
     }
 
     fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {

@@ -6,7 +6,7 @@
 use super::ConvProblem;
 use crate::driver::GpuStream;
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, Spread};
 use crate::{Context, Error, Stream};
 use std::fmt;
 
@@ -62,6 +62,15 @@ impl Algorithm<ConvProblem> for Provided {
         let provider = context.conv_provider().ok_or_else(|| Refusal::new("the context has no provider"))?;
         let offers = provider.offers(problem).map_err(Refusal)?;
         Ok(offers.iter().map(|offer| Config(offer.algorithm)).collect())
+    }
+
+    fn spread(&self, _: &ConvProblem, _: Config) -> Spread {
+        // Nothing is known of it. Who offers it has asked for it.
+        Spread::Channel
+    }
+
+    fn is_asked_for(&self, _: &ConvProblem, _: Config) -> bool {
+        true
     }
 
     fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {

@@ -2,6 +2,7 @@
 
 use super::{CrossEntropyInput, CrossEntropyProblem, LossReduction};
 use crate::cpu::{CpuCall, CpuKernel};
+use crate::sum::sum;
 use crate::tensor::{Element, Real};
 use rayon::prelude::*;
 
@@ -56,8 +57,7 @@ impl CpuKernel<CrossEntropyProblem> for Rows {
 /// Stores the rows' losses or their sum, and what the backward pass wants.
 fn reduce<A: Real>(problem: &CrossEntropyProblem, found: &[A], outputs: &mut [&mut [A]]) {
     let column = |i: usize| found.iter().skip(i).step_by(3).copied();
-    // Few enough additions to make them in f64, and in order.
-    let sum = |i: usize| column(i).map(Element::to_f64).sum::<f64>();
+    let sum = |i: usize| sum(column(i).map(Element::to_f64));
     match problem.reduction() {
         LossReduction::None => outputs[0].iter_mut().zip(column(0)).for_each(|(loss, row)| *loss = row),
         LossReduction::Sum => outputs[0][0] = A::real(sum(0)),
@@ -72,6 +72,11 @@ fn reduce<A: Real>(problem: &CrossEntropyProblem, found: &[A], outputs: &mut [&m
     if let Some(total) = others.next() {
         total[0] = A::real(sum(1));
     }
+}
+
+/// The sum of a row's terms, rounded once.
+fn total<A: Real>(terms: impl Iterator<Item = A>) -> A {
+    A::real(sum(terms.map(Element::to_f64)))
 }
 
 /// What a row's target asks for.
@@ -144,21 +149,29 @@ impl<A: Real> Matrix<'_, A> {
             CrossEntropyInput::Logits => {
                 // A NaN is lost here and found again in the sum.
                 let max = (0..n_classes).map(x).fold(A::neg_infinity(), |max, x| if x > max { x } else { max });
-                (max, (0..n_classes).map(|c| (x(c) - max).exp()).sum::<A>().ln())
+                (max, total((0..n_classes).map(|c| (x(c) - max).exp())).ln())
             }
         };
         let target = self.target(row);
         let term = |c: usize| {
             let a = self.coefficient(row, &target, c);
             // What no coefficient asks for does not count, be it infinite.
-            if a == A::zero() { A::zero() } else { a * ((max - x(c)) + ln_sum) }
+            let apart = max - x(c);
+            if a == A::zero() {
+                a
+            } else if apart.is_infinite() {
+                // Numbers that are far apart have products that may not be.
+                a * max - a * x(c)
+            } else {
+                a * (apart + ln_sum)
+            }
         };
         let (loss, weight) = match target {
             Target::Nothing => (A::zero(), A::zero()),
             Target::Illegal => (A::nan(), A::nan()),
             Target::Class(class) if self.problem.smoothing() == 0.0 => (term(class), self.class_weight(class)),
-            Target::Class(class) => ((0..n_classes).map(term).sum(), self.class_weight(class)),
-            Target::Probabilities => ((0..n_classes).map(term).sum(), A::one()),
+            Target::Class(class) => (total((0..n_classes).map(term)), self.class_weight(class)),
+            Target::Probabilities => (total((0..n_classes).map(term)), A::one()),
         };
         [loss, weight, max + ln_sum]
     }
@@ -173,7 +186,7 @@ impl<A: Real> Matrix<'_, A> {
         let coefficient = |c: usize| self.coefficient(row, &target, c);
         let sum: A = match self.problem.input() {
             CrossEntropyInput::LogProbs => A::zero(),
-            CrossEntropyInput::Logits => (0..n_classes).map(coefficient).sum(),
+            CrossEntropyInput::Logits => total((0..n_classes).map(coefficient)),
         };
         for c in 0..n_classes {
             let share = match self.problem.input() {

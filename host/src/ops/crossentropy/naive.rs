@@ -7,7 +7,7 @@ use crate::plan::{Call, Launch};
 use crate::select::{Algorithm, Config, Refusal, cost};
 use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
 use kernel_abi::desc::collapse;
-use kernel_abi::ops::crossentropy::{CrossEntropyParams, CrossEntropySumParams, target};
+use kernel_abi::ops::crossentropy::{CrossEntropyParams, target};
 
 const KERNELS: &[KernelRow] = kernel_abi::crossentropy_kernels!(kernel_rows);
 const SUMS: &[KernelRow] = kernel_abi::crossentropy_sum_kernels!(kernel_rows);
@@ -66,10 +66,8 @@ impl Launch for Steps {
     fn launch(&self, stream: &Stream, call: &mut Call<'_>) -> Result<(), Error> {
         let params = self.places.bind(&self.params, call);
         launch_on(stream, &self.rows, &self.config, &params)?;
-        let Some(Sum { function, config, params: sum }) = &self.sum else { return Ok(()) };
-        let CrossEntropyParams { partials, total, alpha, beta, .. } = params;
-        let sum = CrossEntropySumParams { partials, loss: params.loss.address, total, alpha, beta, ..*sum };
-        launch_on(stream, function, config, &sum)
+        let Some(Sum { function, config, n_partials }) = &self.sum else { return Ok(()) };
+        launch_on(stream, function, config, &params.sum(*n_partials))
     }
 }
 
@@ -114,7 +112,7 @@ pub(super) fn partials_bytes(problem: &CrossEntropyProblem, n_partials: i64) -> 
     if problem.dx().is_some() || problem.reduction() == LossReduction::None {
         return 0;
     }
-    2 * n_partials as u64 * problem.loss().dtype().size_bytes() as u64
+    (n_partials as u64).saturating_mul(2 * size_of::<f64>() as u64)
 }
 
 /// Parameters, complete but for addresses and scalars.
@@ -147,6 +145,8 @@ pub(super) fn params(problem: &CrossEntropyProblem) -> Result<CrossEntropyParams
             _ => target::PROBABILITIES,
         },
         reduction: problem.reduction() as u32,
+        loss_dtype: problem.loss().dtype() as u32,
+        weight_dtype: problem.weight().map_or(0, |weight| weight.dtype() as u32),
         alpha: 1.0,
         beta: 0.0,
         smoothing: problem.smoothing(),
@@ -172,7 +172,7 @@ pub(super) fn params(problem: &CrossEntropyProblem) -> Result<CrossEntropyParams
 pub(super) struct Sum {
     function: Function,
     config: LaunchConfig,
-    params: CrossEntropySumParams,
+    n_partials: i64,
 }
 
 impl Sum {
@@ -185,19 +185,9 @@ impl Sum {
         if partials_bytes(problem, 1) == 0 {
             return Ok(None);
         }
-        let kernel = kernel_for(SUMS, problem.pass(), problem.loss().dtype(), context);
+        let kernel = kernel_for(SUMS, problem.pass(), problem.x().dtype(), context);
         let config = kernel.map_err(|refusal| refusal.into_error("naive", problem))?[0];
-        let params = CrossEntropySumParams {
-            n_partials,
-            partials: 0,
-            loss: 0,
-            total: 0,
-            alpha: 1.0,
-            beta: 0.0,
-            reduction: problem.reduction() as u32,
-            reserved: 0,
-        };
         let grid = LaunchConfig { block: [SUM_BLOCK, 1, 1], ..LaunchConfig::default() };
-        Ok(Some(Sum { function: context.function(config.0)?, config: grid, params }))
+        Ok(Some(Sum { function: context.function(config.0)?, config: grid, n_partials }))
     }
 }

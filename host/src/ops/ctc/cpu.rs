@@ -60,7 +60,9 @@ impl CpuKernel<CtcProblem> for Sequences {
             let losses = scratch.iter().step_by(stride).take(n_sequences).copied();
             match problem.reduction() {
                 LossReduction::None => outputs[0].iter_mut().zip(losses).for_each(|(to, loss)| *to = loss),
-                LossReduction::Sum | LossReduction::Mean => outputs[0][0] = losses.sum(),
+                LossReduction::Sum | LossReduction::Mean => {
+                    outputs[0][0] = A::real(losses.map(Element::to_f64).sum());
+                }
             }
             return;
         }

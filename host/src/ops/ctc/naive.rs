@@ -64,7 +64,7 @@ impl Algorithm<CtcProblem> for Naive {
             x_strides: strides(x),
             indices: [0; 3],
             index_bytes: indices.map(|index| index.dtype().size_bytes() as u32),
-            reserved: 0,
+            loss_dtype: problem.loss().dtype() as u32,
             index_strides: indices.map(|index| index.strides()[0]),
             label_stride: problem.target().strides()[1],
             loss: 0,
@@ -86,7 +86,7 @@ impl Algorithm<CtcProblem> for Naive {
             last: if is_backward {
                 (function("gradient", x.dtype())?, rows)
             } else {
-                (function("loss", problem.loss().dtype())?, LaunchConfig { grid: [1; 3], ..rows })
+                (function("loss", x.dtype())?, LaunchConfig { grid: [1; 3], ..rows })
             },
             params,
             parts: Parts::new(problem),
@@ -117,7 +117,7 @@ struct Parts {
 impl Parts {
     fn new(problem: &CtcProblem) -> Self {
         let [n_steps, n_sequences, _] = problem.extents().map(|extent| extent as u64);
-        let item = problem.loss().dtype().size_bytes() as u64;
+        let item = problem.x().dtype().accumulator().size_bytes() as u64;
         let row = (problem.n_states() as u64).saturating_mul(n_sequences * item);
         let mut bytes = 0u64;
         let mut part = |size: u64| {

@@ -2,7 +2,8 @@
 
 use super::{GridSamplePass, GridSampleProblem};
 use crate::cpu::{CpuCall, CpuKernel};
-use crate::tensor::Real;
+use crate::sum::{Reals, Scattered};
+use crate::tensor::{Element, Real};
 use kernel_abi::ops::gridsample::Place;
 use rayon::prelude::*;
 
@@ -32,7 +33,7 @@ impl CpuKernel<GridSampleProblem> for Planes {
         let positions = shape.output.iter().product::<i64>() as usize;
         let pass = problem.sample_pass();
         let grid = if pass == GridSamplePass::BackwardData { inputs[0] } else { inputs[1] };
-        let places = grid.par_chunks(n_axes).map(|coordinates| neighbours(problem, coordinates));
+        let places = grid.par_chunks(n_axes).map(|coordinates| neighbours(problem, coordinates, pass));
         let places: Vec<Vec<Neighbour<A>>> = places.collect();
         let of_plane = |plane: usize| &places[plane / channels * positions..][..positions];
         match pass {
@@ -47,12 +48,13 @@ impl CpuKernel<GridSampleProblem> for Planes {
             GridSamplePass::BackwardData => {
                 let planes = outputs[0].par_chunks_mut(pixels).zip(inputs[1].par_chunks(positions)).enumerate();
                 planes.for_each(|(plane, (dx, dy))| {
-                    dx.fill(A::zero());
+                    let mut sums = Reals::new(pixels);
                     for (dy, neighbours) in dy.iter().zip(of_plane(plane)) {
                         for neighbour in neighbours {
-                            dx[neighbour.at] = dx[neighbour.at] + neighbour.weight * *dy;
+                            sums.add(neighbour.at, neighbour.weight * *dy);
                         }
                     }
+                    sums.finish(dx);
                 });
             }
             GridSamplePass::BackwardGrid => {
@@ -62,8 +64,8 @@ impl CpuKernel<GridSampleProblem> for Planes {
                     for (o, dplace) in dgrid.chunks_mut(n_axes).enumerate() {
                         dplace.fill(A::zero());
                         for neighbour in &places[n * positions + o] {
-                            let terms = (0..channels).map(|c| x[c * pixels + neighbour.at] * dy[c * positions + o]);
-                            let product = terms.sum::<A>();
+                            let term = |c: usize| Element::to_f64(x[c * pixels + neighbour.at] * dy[c * positions + o]);
+                            let product = A::real((0..channels).map(term).sum());
                             for (sum, slope) in dplace.iter_mut().zip(neighbour.slopes) {
                                 // A slope of nothing counts as none, whatever the product.
                                 *sum = if slope == A::zero() { *sum } else { *sum + slope * product };
@@ -76,8 +78,8 @@ impl CpuKernel<GridSampleProblem> for Planes {
     }
 }
 
-/// The neighbours in the image of the place that coordinates name.
-fn neighbours<A: Real>(problem: &GridSampleProblem, coordinates: &[A]) -> Vec<Neighbour<A>> {
+/// The neighbours in the image of the place that coordinates name, of which a pass has terms.
+fn neighbours<A: Real>(problem: &GridSampleProblem, coordinates: &[A], pass: GridSamplePass) -> Vec<Neighbour<A>> {
     let (sampler, image) = (problem.sampler(), problem.shape().image);
     let only = Place { centre: 0.0, slope: 0.0, begin: 0, n: 1 };
     // The last axis has the first coordinate.
@@ -99,7 +101,11 @@ fn neighbours<A: Real>(problem: &GridSampleProblem, coordinates: &[A]) -> Vec<Ne
                 let slopes = [d * h * slope(2), d * slope(1) * w, slope(0) * h * w];
                 let weight = d * h * w;
                 // What weighs nothing is left out: it may be infinite.
-                if weight != 0.0 || slopes.iter().any(|&slope| slope != 0.0) {
+                let counts = match pass {
+                    GridSamplePass::BackwardGrid => slopes.iter().any(|&slope| slope != 0.0),
+                    _ => weight != 0.0,
+                };
+                if counts {
                     found.push(Neighbour {
                         at: ((at[0] * image[1] + at[1]) * image[2] + at[2]) as usize,
                         weight: A::real(weight),

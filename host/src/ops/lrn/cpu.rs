@@ -61,12 +61,25 @@ impl<A: Real> Image<'_, A> {
     }
 }
 
+/// Brings squares of the largest numbers, and sums of them, to what the type holds.
+fn down<A: Real>() -> A {
+    A::real(2f64.powi(if size_of::<A>() == size_of::<f32>() { -81 } else { -600 }))
+}
+
 fn forward<A: Real>(problem: &LrnProblem, image: Image<'_, A>, y: &mut [A], scratch: &mut [A]) {
-    let (sums, spare) = scratch.split_at_mut(image.x.len());
-    scales(problem, image, sums, &mut spare[..image.x.len()]);
+    let (sums, rest) = scratch.split_at_mut(image.x.len());
+    let (spare, scaled) = rest.split_at_mut(image.x.len());
+    scales(problem, image, A::one(), sums, spare);
     let power = A::real(-problem.beta());
     for ((y, &x), &s) in y.iter_mut().zip(image.x).zip(&*sums) {
         *y = x * s.powf(power);
+    }
+    if sums.iter().any(|s| s.is_infinite()) {
+        let (down, half) = (down::<A>(), down::<A>().powf(-power));
+        scales(problem, image, down, scaled, spare);
+        for i in (0..image.x.len()).filter(|&i| sums[i].is_infinite()) {
+            y[i] = image.x[i] * half * scaled[i].powf(power) * half;
+        }
     }
 }
 
@@ -75,39 +88,67 @@ fn backward<A: Real>(
     image: Image<'_, A>,
     dy: &[A],
     dx: &mut [A],
-    dmeans: Option<&mut [A]>,
+    mut dmeans: Option<&mut [A]>,
     scratch: &mut [A],
+) {
+    let (sums, spare) = scratch.split_at_mut(image.x.len());
+    scales(problem, image, A::one(), sums, &mut spare[..image.x.len()]);
+    let overflows: Vec<bool> = sums.iter().map(|s| s.is_infinite()).collect();
+    gradients(problem, image, dy, (A::one(), &|i| !overflows[i]), scratch, &mut |i, direct, part| {
+        dx[i] = direct - part;
+        if let Some(dmeans) = &mut dmeans {
+            dmeans[i] = part;
+        }
+    });
+    if overflows.contains(&true) {
+        gradients(problem, image, dy, (down(), &|i| overflows[i]), scratch, &mut |i, direct, part| {
+            dx[i] = dx[i] + (direct - part);
+            if let Some(dmeans) = &mut dmeans {
+                dmeans[i] = dmeans[i] + part;
+            }
+        });
+    }
+}
+
+/// Gives `store` each element's number, what its own s makes of its dy, and what the windows that it lies in take from that:
+/// only of elements that count, with squares of numbers times a power of two.
+fn gradients<A: Real>(
+    problem: &LrnProblem,
+    image: Image<'_, A>,
+    dy: &[A],
+    (scale, counts): (A, &dyn Fn(usize) -> bool),
+    scratch: &mut [A],
+    store: &mut dyn FnMut(usize, A, A),
 ) {
     let elems = image.x.len();
     let (sums, rest) = scratch.split_at_mut(elems);
     let (spare, powers) = rest.split_at_mut(elems);
-    scales(problem, image, sums, spare);
+    scales(problem, image, scale, sums, spare);
     let power = A::real(-problem.beta());
+    // s to the power of -beta is that of the scaled s, times this twice.
+    let half = scale.powf(-power);
     for i in 0..elems {
         powers[i] = sums[i].powf(power);
-        sums[i] = dy[i] * image.x[i] * powers[i] / sums[i];
+        sums[i] = if counts(i) { dy[i] * (image.x[i] * scale) * powers[i] / sums[i] } else { A::zero() };
     }
     let (behind, ahead) = problem.reach();
     window_sums(problem, &ahead, &behind, sums, spare);
     let factor = A::real(2.0 * problem.alpha() * problem.beta() / problem.window_elems());
     for i in 0..elems {
-        // Over the sum: it is not needed any more, and dmeans may not be wanted.
-        sums[i] = factor * image.centred(i) * sums[i];
-        dx[i] = dy[i] * powers[i] - sums[i];
-    }
-    if let Some(dmeans) = dmeans {
-        dmeans.copy_from_slice(sums);
+        let direct = if counts(i) { dy[i] * half * powers[i] * half } else { A::zero() };
+        store(i, direct, factor * (image.centred(i) * scale) * sums[i] * half * half);
     }
 }
 
-/// s of every element of an image.
-fn scales<A: Real>(problem: &LrnProblem, image: Image<'_, A>, sums: &mut [A], spare: &mut [A]) {
+/// s of every element of an image, times a number's square: what is squared is times the number.
+fn scales<A: Real>(problem: &LrnProblem, image: Image<'_, A>, scale: A, sums: &mut [A], spare: &mut [A]) {
     for (i, sum) in sums.iter_mut().enumerate() {
-        *sum = image.centred(i) * image.centred(i);
+        let scaled = image.centred(i) * scale;
+        *sum = scaled * scaled;
     }
     let (behind, ahead) = problem.reach();
     window_sums(problem, &behind, &ahead, sums, spare);
-    let (alpha, k) = (A::real(problem.alpha() / problem.window_elems()), A::real(problem.k()));
+    let (alpha, k) = (A::real(problem.alpha() / problem.window_elems()), A::real(problem.k()) * scale * scale);
     sums.iter_mut().for_each(|sum| *sum = k + alpha * *sum);
 }
 

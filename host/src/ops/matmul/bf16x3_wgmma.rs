@@ -1,8 +1,9 @@
 //! f32 matmul on Hopper's bf16 tensor cores, with the error of f32 arithmetic.
 //!
 //! Both inputs are taken apart into three bf16 numbers an element, in the workspace, and six of the nine products of
-//! parts are summed. An element that is not finite spoils its row or column: where scalar arithmetic gives an infinity,
-//! this gives NaN. Elements below 2^-110 lose the bits of their smaller parts.
+//! parts are summed. The first part is cut off, so that the largest numbers stay finite. An infinity is its sign, zero and
+//! itself: results are infinite, or NaN, where scalar arithmetic has them so, but for factors below 2^-133, which count
+//! as zero beside an infinity. Elements below 2^-110 lose the bits of their smaller parts.
 
 use super::MatmulProblem;
 use super::tma_wgmma::launch::Step;

@@ -86,31 +86,56 @@ tensors! {
     }
 }
 
-/// Numbers of scratch a row: forward mean, inverse standard deviation and variance; backward the first two, Σ h / m and
-/// Σ h x̂ / m.
-const PER_ROW: usize = 4;
+/// Numbers of scratch a row, by [`kept`].
+const PER_ROW: usize = kept::COUNT;
+
+/// Places of what is kept of a row: x̂ = ((x · scale − high) − low) · inverse, with the mean in two numbers.
+///
+/// One number would be off by up to half a unit in its last place, which is much of a deviation that is small beside it. The
+/// power of two keeps what lies between from overflow.
+mod kept {
+    pub const SCALE: usize = 0;
+    pub const HIGH: usize = 1;
+    pub const LOW: usize = 2;
+    pub const INVERSE: usize = 3;
+    pub const INV_STD: usize = 4;
+    /// Forward: mean and variance as they are stored.
+    pub const MEAN: usize = 5;
+    pub const VARIANCE: usize = 6;
+    /// Backward: Σ h / m and Σ h x̂ / m.
+    pub const SHIFT: usize = 5;
+    pub const TILT: usize = 6;
+    pub const COUNT: usize = 7;
+}
+
+/// x̂ of an element, by what is kept of its row.
+fn normal<A: Real>(kept: &[A], x: A) -> A {
+    ((x * kept[kept::SCALE] - kept[kept::HIGH]) - kept[kept::LOW]) * kept[kept::INVERSE]
+}
 
 fn forward<A: Real>(problem: &NormProblem, given: &Given<'_, A>, wanted: Wanted<'_, A>, scratch: &mut [A]) {
     let (Some(x), Some(y)) = (given.x, wanted.y) else { return };
     let rows = problem.sharing().packed_rows();
     scratch.par_chunks_mut(PER_ROW).enumerate().for_each(|(row, kept)| {
-        let (mean, variance) = statistics(problem, &rows, x, row);
-        kept[0] = A::real(mean);
-        kept[1] = A::real(inverse_deviation(problem, variance));
-        kept[2] = A::real(variance);
+        let own = statistics(problem, &rows, x, row);
+        own.keep(kept);
+        kept[kept::MEAN] = A::real(own.mean());
+        kept[kept::VARIANCE] = A::real(own.variance / own.scale / own.scale);
     });
-    for (place, to) in [(0, wanted.mean), (1, wanted.inv_std)] {
+    for (place, to) in [(kept::MEAN, wanted.mean), (kept::INV_STD, wanted.inv_std)] {
         let Some(to) = to else { continue };
         to.iter_mut().zip(scratch.chunks(PER_ROW)).for_each(|(to, kept)| *to = kept[place]);
     }
     let correction = A::real(problem.correction());
-    for (place, factor, to) in [(0, A::one(), wanted.running_mean), (2, correction, wanted.running_var)] {
+    for (place, factor, to) in
+        [(kept::MEAN, A::one(), wanted.running_mean), (kept::VARIANCE, correction, wanted.running_var)]
+    {
         let Some(to) = to else { continue };
         let (keep, take) = (A::real(1.0 - problem.factor()), A::real(problem.factor()) * factor);
         to.iter_mut().zip(scratch.chunks(PER_ROW)).for_each(|(to, kept)| *to = keep * *to + take * kept[place]);
     }
     let scratch = &*scratch;
-    finish(problem, given, y, |row, x| (x - scratch[PER_ROW * row]) * scratch[PER_ROW * row + 1]);
+    finish(problem, given, y, |row, x| normal(&scratch[PER_ROW * row..][..PER_ROW], x));
 }
 
 fn inference<A: Real>(problem: &NormProblem, given: &Given<'_, A>, wanted: Wanted<'_, A>, _: &mut [A]) {
@@ -157,34 +182,35 @@ fn backward<A: Real>(problem: &NormProblem, given: &Given<'_, A>, wanted: Wanted
     let g = |at: usize| given.y.map_or(dy[at], |y| dy[at] * slope(mode, coefficient, y[at]));
     let h = |at: usize, param: usize| given.scale.map_or(g(at), |scale| g(at) * scale[param]);
     scratch.par_chunks_mut(PER_ROW).enumerate().for_each(|(row, kept)| {
-        let (mean, inv_std) = match given.inv_std {
-            Some(inv_std) => (given.mean.map_or(A::zero(), |mean| mean[row]), inv_std[row]),
-            None => {
-                let (mean, variance) = statistics(problem, &rows, x, row);
-                (A::real(mean), A::real(inverse_deviation(problem, variance)))
+        match given.inv_std {
+            Some(inv_std) => {
+                kept[kept::SCALE] = A::one();
+                kept[kept::HIGH] = given.mean.map_or(A::zero(), |mean| mean[row]);
+                kept[kept::LOW] = A::zero();
+                kept[kept::INVERSE] = inv_std[row];
+                kept[kept::INV_STD] = inv_std[row];
             }
-        };
+            None => statistics(problem, &rows, x, row).keep(kept),
+        }
         let (mut shift, mut tilt) = (0.0, 0.0);
         for_each_of_row(&rows, row, |at, i| {
             let h = Element::to_f64(h(at, parameter(&rows, row, i)));
             shift += h;
-            tilt += h * Element::to_f64((x[at] - mean) * inv_std);
+            tilt += h * Element::to_f64(normal(kept, x[at]));
         });
         let m = problem.count() as f64;
-        kept[0] = mean;
-        kept[1] = inv_std;
-        kept[2] = if problem.mode().has_mean() { A::real(shift / m) } else { A::zero() };
-        kept[3] = A::real(tilt / m);
+        kept[kept::SHIFT] = if problem.mode().has_mean() { A::real(shift / m) } else { A::zero() };
+        kept[kept::TILT] = A::real(tilt / m);
     });
     let scratch = &*scratch;
-    let normal = |row: usize, at: usize| (x[at] - scratch[PER_ROW * row]) * scratch[PER_ROW * row + 1];
+    let normal = |row: usize, at: usize| normal(&scratch[PER_ROW * row..][..PER_ROW], x[at]);
     let least = CHUNK.div_ceil(rows.n_inner);
     dx.par_chunks_mut(rows.n_inner).with_min_len(least).enumerate().for_each(|(piece, dx)| {
         let (row, first) = (piece % rows.n_rows, piece * rows.n_inner);
         let kept = &scratch[PER_ROW * row..][..PER_ROW];
         for (i, dx) in dx.iter_mut().enumerate() {
             let h = h(first + i, parameter(&rows, row, i));
-            *dx = kept[1] * (h - kept[2] - normal(row, first + i) * kept[3]);
+            *dx = kept[kept::INV_STD] * (h - kept[kept::SHIFT] - normal(row, first + i) * kept[kept::TILT]);
         }
     });
     if let Some(dz) = wanted.dz {
@@ -236,20 +262,75 @@ fn inverse_deviation(problem: &NormProblem, variance: f64) -> f64 {
     1.0 / (variance + problem.epsilon()).sqrt()
 }
 
-/// Mean and variance of a row.
-fn statistics<A: Real>(problem: &NormProblem, rows: &PackedRows, x: &[A], row: usize) -> (f64, f64) {
-    let m = problem.count() as f64;
-    let mut sum = 0.0;
-    if problem.mode().has_mean() {
-        for_each_of_row(rows, row, |at, _| sum += Element::to_f64(x[at]));
+/// Statistics of a row's elements times a power of two. The mean is the sum of two numbers.
+struct Statistics<A> {
+    scale: f64,
+    high: A,
+    low: f64,
+    variance: f64,
+    /// 1 / √(variance + ε · scale²).
+    inverse: f64,
+}
+
+impl<A: Real> Statistics<A> {
+    fn mean(&self) -> f64 {
+        let high = Element::to_f64(self.high);
+        (if high.is_finite() { high + self.low } else { high }) / self.scale
     }
-    let mean = sum / m;
+
+    /// Leaves what elements are made normal with.
+    fn keep(&self, kept: &mut [A]) {
+        kept[kept::SCALE] = A::real(self.scale);
+        kept[kept::HIGH] = self.high;
+        kept[kept::LOW] = A::real(self.low);
+        kept[kept::INVERSE] = A::real(self.inverse);
+        kept[kept::INV_STD] = A::real(self.inverse * self.scale);
+    }
+}
+
+/// The power of two that brings rows whose largest magnitude is this where squares neither overflow nor vanish beside ε, in
+/// the exponents that `A` has.
+fn scale_of<A>(largest: f64, epsilon: f64) -> f64 {
+    let power: i32 = if size_of::<A>() == size_of::<f64>() { 520 } else { 80 };
+    if largest > 2f64.powi(power - 40) {
+        2f64.powi(-power)
+    } else if largest < 2f64.powi(70 - power) && epsilon < 2f64.powi(-power) {
+        2f64.powi(power)
+    } else {
+        1.0
+    }
+}
+
+/// Those of a row. Deviations are from the mean as it was found before: so the mean of equal numbers is that number.
+fn statistics<A: Real>(problem: &NormProblem, rows: &PackedRows, x: &[A], row: usize) -> Statistics<A> {
+    let m = problem.count() as f64;
+    let mut largest = 0.0f64;
+    for_each_of_row(rows, row, |at, _| largest = largest.max(Element::to_f64(x[at]).abs()));
+    let scale = scale_of::<A>(largest, problem.epsilon());
+    let scaled = |at: usize| Element::to_f64(x[at] * A::real(scale));
+    let (mut high, mut low) = (A::zero(), 0.0);
+    if problem.mode().has_mean() {
+        const ROUNDS: usize = 3;
+        for _ in 0..ROUNDS {
+            let near = Element::to_f64(high) + low;
+            if !near.is_finite() {
+                break;
+            }
+            high = A::real(near);
+            let from = Element::to_f64(high);
+            let mut sum = 0.0;
+            for_each_of_row(rows, row, |at, _| sum += scaled(at) - from);
+            low = sum / m;
+        }
+    }
+    let from = Element::to_f64(high);
     let mut squares = 0.0;
     for_each_of_row(rows, row, |at, _| {
-        let deviation = Element::to_f64(x[at]) - mean;
+        let deviation = (scaled(at) - from) - low;
         squares += deviation * deviation;
     });
-    (mean, squares / m)
+    let variance = squares / m;
+    Statistics { scale, high, low, variance, inverse: 1.0 / (variance + problem.epsilon() * scale * scale).sqrt() }
 }
 
 /// The parameter of element `i` of a piece of a row.

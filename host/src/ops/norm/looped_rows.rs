@@ -44,7 +44,7 @@ impl Algorithm<NormProblem> for LoopedRows {
 
     fn workspace_bytes_on(&self, problem: &NormProblem, config: Config, context: &Context) -> u64 {
         let own = if wants_parts(problem) {
-            parts_bytes(problem, n_parts(problem, context)) + 2 * statistic_bytes(problem)
+            parts_bytes(problem, n_parts(problem, context)) + 3 * statistic_bytes(problem)
         } else {
             0
         };
@@ -127,7 +127,8 @@ struct Gradients {
     columns: Function,
     config: LaunchConfig,
     sums: KernelLaunch<NormColumnSumsParams>,
-    /// In the workspace: parts, then a mean and an inverse standard deviation a row where they are not given.
+    /// In the workspace: parts, then a mean, an inverse standard deviation and what rounding takes from x̂, a row, where
+    /// they are not given.
     parts_bytes: u64,
     statistic_bytes: u64,
 }
@@ -153,6 +154,7 @@ impl Launch for RowsLaunch {
         if params.statistics_are_given == 0 {
             params.mean = params.partials + gradients.parts_bytes;
             params.inv_std = params.mean + gradients.statistic_bytes;
+            params.rest = params.inv_std + gradients.statistic_bytes;
         }
         run(&self.function, &self.config, stream, &params)?;
         run(&gradients.columns, &gradients.config, stream, &params)?;

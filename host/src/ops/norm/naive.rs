@@ -5,14 +5,21 @@ use crate::driver::Function;
 use crate::launch::{KernelRow, LaunchConfig, kernel_for, kernel_rows, launch, linear_grid};
 use crate::plan::{Call, Launch};
 use crate::select::cost::{LAUNCH_US, streaming_us};
-use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, Error, Problem, Stream, TensorDesc};
+use crate::select::{Algorithm, Config, Refusal, check_gpu};
+use crate::{Context, DType, Error, Problem, Stream, TensorDesc};
 use kernel_abi::BadDescriptor;
 use kernel_abi::desc::collapse_dims;
 use kernel_abi::ops::norm::{NormFinalizeParams, NormParams, Sharing, Walk, slot};
 
 const KERNELS: &[KernelRow] = kernel_abi::norm_kernels!(kernel_rows);
-const FINALIZE_KERNELS: &[KernelRow] = kernel_abi::norm_finalize_kernels!(kernel_rows);
+macro_rules! finalize_rows {
+    ($(($symbol:ident, $sums:ident, $dtype:ident)),* $(,)?) => {
+        &[$((stringify!($symbol), kernel_abi::dtype_of!($sums), kernel_abi::dtype_of!($dtype))),*]
+    };
+}
+
+/// Symbol, type of the sums, type of all else.
+const FINALIZE_KERNELS: &[(&str, DType, DType)] = kernel_abi::norm_finalize_kernels!(finalize_rows);
 const BLOCK: u32 = 256;
 const LANES: i64 = 32;
 
@@ -25,12 +32,17 @@ impl Algorithm<NormProblem> for Naive {
     }
 
     fn configs(&self, problem: &NormProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        let rows = if problem.norm_pass() == NormPass::Finalize { FINALIZE_KERNELS } else { KERNELS };
-        kernel_for(rows, problem.pass(), problem.x().dtype(), context)
+        if problem.norm_pass() == NormPass::Finalize {
+            check_gpu(context)?;
+            let dtypes = (problem.x().dtype(), problem.out().dtype());
+            let rows = FINALIZE_KERNELS.iter().filter(|row| (row.1, row.2) == dtypes);
+            return Ok(rows.map(|row| Config(row.0)).collect());
+        }
+        kernel_for(KERNELS, problem.pass(), problem.x().dtype(), context)
     }
 
     fn workspace_bytes(&self, problem: &NormProblem, _: Config) -> u64 {
-        if keeps_statistics(problem) { 2 * problem.statistic().data_bytes() } else { 0 }
+        if keeps_statistics(problem) { 3 * problem.statistic().data_bytes() } else { 0 }
     }
 
     fn estimate_us(&self, problem: &NormProblem, _: Config, context: &Context) -> f64 {
@@ -92,7 +104,8 @@ fn keeps_statistics(problem: &NormProblem) -> bool {
 /// Kernels one after another.
 struct NaiveLaunch {
     steps: Vec<Step>,
-    /// Bytes of the mean that is kept in the workspace; 0 for none. The inverse standard deviation lies behind it.
+    /// Bytes of the mean that is kept in the workspace; 0 for none. The inverse standard deviation lies behind it, and
+    /// then what rounding takes from x̂.
     kept_bytes: u64,
 }
 
@@ -106,6 +119,7 @@ impl Launch for NaiveLaunch {
             if self.kept_bytes > 0 {
                 params.mean = call.workspace_address();
                 params.inv_std = params.mean + self.kept_bytes;
+                params.rest = params.inv_std + self.kept_bytes;
             }
             (params.alpha, params.beta) = (call.alpha, call.beta);
             run(&step.function, &step.config, stream, &params)?;
@@ -195,6 +209,7 @@ impl Step {
             dbias: place(problem, "dbias"),
             mean: place(problem, "mean"),
             inv_std: place(problem, "inv_std"),
+            rest: 0,
             running_mean: place(problem, "running_mean"),
             running_var: place(problem, "running_var"),
             statistics_are_given: u32::from(backward && problem.operand("inv_std").is_some()),

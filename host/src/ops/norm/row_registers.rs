@@ -287,6 +287,7 @@ pub(super) fn params(problem: &NormProblem, geometry: &Geometry) -> NormRowsPara
         bias: place(problem, "bias"),
         mean: place(problem, "mean"),
         inv_std: place(problem, "inv_std"),
+        rest: 0,
         partials: 0,
         x_pitch: geometry.x_pitch,
         out_pitch: geometry.out_pitch,

@@ -1,8 +1,11 @@
 //! Padding on the CPU, row by row of y.
 
 use super::{PadPass, PadProblem};
+use crate::DType;
 use crate::cpu::{CpuCall, CpuKernel};
-use crate::tensor::Real;
+use crate::sum::{Integers, Reals, Scattered};
+use crate::tensor::{Element, Real};
+use kernel_abi::Cast;
 use rayon::prelude::*;
 
 /// One task a row forward; backward, rows add to dx one after the other.
@@ -17,6 +20,25 @@ impl CpuKernel<PadProblem> for Rows {
     }
 
     fn compute<A: Real>(problem: &PadProblem, call: CpuCall<'_, A>) {
+        compute::<A, Reals<A>>(problem, call, A::real(problem.filling()));
+    }
+
+    fn is_integral(problem: &PadProblem) -> bool {
+        problem.computing() == DType::I64
+    }
+
+    fn compute_integers(problem: &PadProblem, call: CpuCall<'_, i64>) {
+        compute::<i64, Integers>(problem, call, problem.filling() as i64);
+    }
+
+    fn cast(_: &PadProblem) -> Cast {
+        Cast::PLAIN
+    }
+}
+
+/// With sums `S`.
+fn compute<A: Element, S: Scattered<A>>(problem: &PadProblem, call: CpuCall<'_, A>, filling: A) {
+    {
         let CpuCall { inputs, mut outputs, .. } = call;
         let axes: Vec<_> = problem.axes().collect();
         let Some((last, outer)) = axes.split_last() else { return };
@@ -42,18 +64,18 @@ impl CpuKernel<PadProblem> for Rows {
                 let from = row_of(row);
                 for (i, y) in y.iter_mut().enumerate() {
                     let at = from.filter(|_| within(i) >= 0).map(|from| from + within(i));
-                    *y = at.map_or_else(|| A::real(problem.value()), |at| inputs[0][at as usize]);
+                    *y = at.map_or_else(|| filling, |at| inputs[0][at as usize]);
                 }
             }),
             PadPass::Backward => {
-                outputs[0].fill(A::zero());
+                let mut sums = S::new(outputs[0].len());
                 for (row, dy) in inputs[0].chunks(width).enumerate() {
                     let Some(to) = row_of(row) else { continue };
                     for (i, &dy) in dy.iter().enumerate().filter(|(i, _)| within(*i) >= 0) {
-                        let dx = &mut outputs[0][(to + within(i)) as usize];
-                        *dx = *dx + dy;
+                        sums.add((to + within(i)) as usize, dy);
                     }
                 }
+                sums.finish(outputs[0]);
             }
         }
     }

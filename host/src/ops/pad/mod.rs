@@ -211,7 +211,7 @@ fn pieces_grid(n_pieces: u32, context: &Context) -> (u32, LaunchConfig) {
 
 /// The value outside as it is stored, as often as it fits 8 bytes.
 fn repeated(problem: &PadProblem) -> u64 {
-    let (value, dtype) = (problem.value(), problem.x().dtype());
+    let (value, dtype) = (problem.filling(), problem.x().dtype());
     let desc = TensorDesc::packed(dtype, &[8 / dtype.size_bytes() as i64]).expect("8 bytes are legal");
     // As the other algorithms have it, through the type that they compute in.
     let value = if problem.computing() == DType::F32 { f64::from(value as f32) } else { value };

@@ -51,7 +51,7 @@ pub(super) fn launch(problem: &PadProblem, context: &Context) -> Result<KernelLa
         config: linear_grid(n_elems, BLOCK),
         params: PadParams {
             n_elems,
-            value: problem.value(),
+            value: problem.filling(),
             alpha: 1.0,
             beta: 0.0,
             mode: problem.mode() as u32,

@@ -2,10 +2,11 @@
 //! the next.
 
 use super::cpu_operation::apply;
-use super::{Argument, PointwisePass, PointwiseProblem, StepOp};
-use crate::TensorDesc;
+use super::{Argument, PointwisePass, PointwiseProblem, StepOp, cpu_integers};
 use crate::cpu::{CpuCall, CpuKernel};
-use crate::tensor::Real;
+use crate::tensor::{Element, Real};
+use crate::{DType, TensorDesc};
+use kernel_abi::Cast;
 use rayon::prelude::*;
 
 /// Row by row, so that repetition of an input costs one index computation a row.
@@ -26,6 +27,31 @@ impl CpuKernel<PointwiseProblem> for Rows {
     }
 
     fn compute<A: Real>(problem: &PointwiseProblem, call: CpuCall<'_, A>) {
+        compute(problem, call, A::real, |x, y| x * y, apply);
+    }
+
+    fn is_integral(problem: &PointwiseProblem) -> bool {
+        problem.computing() == DType::I64
+    }
+
+    fn compute_integers(problem: &PointwiseProblem, call: CpuCall<'_, i64>) {
+        compute(problem, call, |value| value as i64, i64::wrapping_mul, cpu_integers::apply);
+    }
+
+    fn cast(problem: &PointwiseProblem) -> Cast {
+        problem.cast()
+    }
+}
+
+/// With a number of the text, a product and the operation on slices.
+fn compute<A: Element>(
+    problem: &PointwiseProblem,
+    call: CpuCall<'_, A>,
+    real: impl Fn(f64) -> A + Sync,
+    times: impl Fn(A, A) -> A + Sync,
+    apply: impl Fn(&StepOp, bool, [&[A]; 3], &mut [A]) + Sync,
+) {
+    {
         let CpuCall { inputs, mut outputs, .. } = call;
         let width = problem.c().dims()[problem.c().rank() - 1] as usize;
         let strided: Vec<TensorDesc> =
@@ -37,10 +63,11 @@ impl CpuKernel<PointwiseProblem> for Rows {
                 let row = |input: usize| Row {
                     data: &inputs[input][strided[input].offset_of(first) as usize..],
                     stride: strided[input].strides()[strided[input].rank() - 1] as usize,
-                    factor: A::real(problem.factor(input)),
+                    factor: real(problem.factor(input)),
+                    times: &times,
                 };
                 for (piece, c) in c.chunks_mut(PIECE).enumerate() {
-                    compute_piece(problem, &row, first, piece * PIECE, c);
+                    compute_piece(problem, &row, first, piece * PIECE, c, &real, &apply);
                 }
             }
         });
@@ -48,14 +75,16 @@ impl CpuKernel<PointwiseProblem> for Rows {
 }
 
 /// The part of an output's row that begins at `start`; the row begins at element `first`.
-fn compute_piece<'a, A: Real>(
+fn compute_piece<'a, A: Element, M: Fn(A, A) -> A + 'a>(
     problem: &PointwiseProblem,
-    row: &impl Fn(usize) -> Row<'a, A>,
+    row: &impl Fn(usize) -> Row<'a, A, M>,
     first: i64,
     start: usize,
     c: &mut [A],
+    real: &impl Fn(f64) -> A,
+    apply: &impl Fn(&StepOp, bool, [&[A]; 3], &mut [A]),
 ) {
-    let mut arguments = [[A::zero(); PIECE]; 3];
+    let mut arguments = [[A::from_f64(0.0); PIECE]; 3];
     let n = c.len();
     if !problem.inputs().is_empty() {
         row(0).read(start, c);
@@ -65,7 +94,7 @@ fn compute_piece<'a, A: Real>(
             match *given {
                 Argument::Running => values[..n].copy_from_slice(c),
                 Argument::Input(input) => row(input).read(start, &mut values[..n]),
-                Argument::Number(number) => values[..n].fill(A::real(number.get())),
+                Argument::Number(number) => values[..n].fill(real(number.get())),
             }
         }
         let [x, y, z] = &arguments;
@@ -74,7 +103,7 @@ fn compute_piece<'a, A: Real>(
                 let (axis, dims) = (axis.get() as usize, problem.c().dims());
                 let inner: i64 = dims[axis + 1..].iter().product();
                 for (i, c) in c.iter_mut().enumerate() {
-                    *c = A::real(((first + (start + i) as i64) / inner % dims[axis]) as f64);
+                    *c = real(((first + (start + i) as i64) / inner % dims[axis]) as f64);
                 }
             }
             (op, _) => apply(op, problem.is_integral(), [&x[..n], &y[..n], &z[..n]], c),
@@ -83,17 +112,18 @@ fn compute_piece<'a, A: Real>(
 }
 
 /// A row of an input.
-struct Row<'a, A> {
+struct Row<'a, A, M> {
     data: &'a [A],
     stride: usize,
     factor: A,
+    times: &'a M,
 }
 
-impl<A: Real> Row<'_, A> {
+impl<A: Element, M: Fn(A, A) -> A> Row<'_, A, M> {
     /// Its elements from `start` on.
     fn read(&self, start: usize, values: &mut [A]) {
         for (i, value) in values.iter_mut().enumerate() {
-            *value = self.factor * self.data[(start + i) * self.stride];
+            *value = (self.times)(self.factor, self.data[(start + i) * self.stride]);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod algorithms;
 mod cpu;
+mod cpu_integers;
 mod cpu_operation;
 mod form;
 mod naive;

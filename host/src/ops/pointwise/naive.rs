@@ -57,7 +57,7 @@ impl Algorithm<PointwiseProblem> for Naive {
                 c_dtype: c.dtype() as u32,
                 n_inputs: inputs.len() as u32,
                 n_steps,
-                reserved: 0,
+                cast: problem.cast().bits(),
                 c: c_param,
                 steps,
                 inputs: std::array::from_fn::<_, MAX_INPUTS, _>(input),

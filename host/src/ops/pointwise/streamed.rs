@@ -122,6 +122,9 @@ fn params(
         )));
     }
     let computes = match problem.computing() {
+        DType::I64 => {
+            return Err(Refusal::new("computes in f32 and f64, integers are computed in i64"));
+        }
         DType::F64 => "f64",
         _ if dtypes().all(|dtype| dtype.size_bytes() <= 2) => "Approximate",
         _ => "f32",
@@ -192,7 +195,7 @@ fn params(
         first_single,
         n_inputs: n_inputs as u32,
         n_steps,
-        reserved: 0,
+        cast: problem.cast().bits(),
         c: stream_tensor(&c_param, c, 1.0),
         steps,
         inputs: std::array::from_fn::<_, MAX_INPUTS, _>(|i| stream_tensor(&tensors[i], of(i), problem.factor(i))),

@@ -5,6 +5,7 @@ use crate::DType;
 use crate::cpu::CpuAlgorithm;
 use crate::microbatch::BatchSplit;
 use crate::operators::Operation;
+use crate::ops::reduce::Vectorized;
 use crate::select::{Algorithm, Refusal};
 use kernel_abi::ops::pool::IndexBase;
 
@@ -17,6 +18,7 @@ impl Operation for PoolProblem {
         &[
             &CpuAlgorithm(cpu::Planes),
             &whole::Whole,
+            &Vectorized,
             &strips::Strips,
             &planes::Planes,
             &columns::Columns,

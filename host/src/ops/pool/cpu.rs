@@ -2,7 +2,8 @@
 
 use super::{IndexBase, PoolMode, PoolNan, PoolPass, PoolProblem};
 use crate::cpu::{CpuCall, CpuKernel};
-use crate::tensor::Real;
+use crate::sum::{Reals, Scattered, Stream};
+use crate::tensor::{Element, Real};
 use kernel_abi::ops::pool::PoolAxis;
 use rayon::prelude::*;
 
@@ -89,9 +90,9 @@ impl Plane {
                 PoolMode::Max => x[self.first_maximum(x, &window)],
                 PoolMode::Lp => self.norm(x, &window),
                 _ => {
-                    let mut sum = A::zero();
-                    self.for_each_element(&window, |i| sum = sum + x[i]);
-                    sum / self.divisor(&window)
+                    let mut sum = Stream::new();
+                    self.for_each_element(&window, |i| sum.push(Element::to_f64(x[i])));
+                    A::real(sum.finish() / Element::to_f64(self.divisor::<A>(&window)))
                 }
             };
         });
@@ -106,42 +107,45 @@ impl Plane {
 
     /// dx of `max` and `lp`.
     fn backward<A: Real>(&self, x: &[A], dy: &[A], dx: &mut [A]) {
-        dx.fill(A::zero());
+        let mut sums = Reals::new(dx.len());
         self.for_each_window(|window| {
             let dy = dy[window.output];
             if self.mode == PoolMode::Max {
                 let at = self.first_maximum(x, &window);
-                dx[at] = dx[at] + dy;
+                sums.add(at, dy);
                 return;
             }
             let norm = self.norm(x, &window);
             self.for_each_element(&window, |i| {
                 if x[i] != A::zero() {
                     let slope = (x[i].abs() / norm).powf(A::real(self.exponent - 1.0));
-                    dx[i] = dx[i] + dy * slope * x[i].signum();
+                    sums.add(i, dy * slope * x[i].signum());
                 }
             });
         });
+        sums.finish(dx);
     }
 
     fn backward_from_index<A: Real>(&self, index: &[A], dy: &[A], dx: &mut [A], base: A) {
-        dx.fill(A::zero());
+        let mut sums = Reals::new(dx.len());
         self.for_each_window(|window| {
             let wanted = index[window.output] - base;
             self.for_each_element(&window, |i| {
                 if A::real(i as f64) == wanted {
-                    dx[i] = dx[i] + dy[window.output];
+                    sums.add(i, dy[window.output]);
                 }
             });
         });
+        sums.finish(dx);
     }
 
     fn backward_average<A: Real>(&self, dy: &[A], dx: &mut [A]) {
-        dx.fill(A::zero());
+        let mut sums = Reals::new(dx.len());
         self.for_each_window(|window| {
             let share = dy[window.output] / self.divisor(&window);
-            self.for_each_element(&window, |i| dx[i] = dx[i] + share);
+            self.for_each_element(&window, |i| sums.add(i, share));
         });
+        sums.finish(dx);
     }
 
     /// Calls `body` with each output's window.
@@ -199,9 +203,9 @@ impl Plane {
         if most == A::zero() || !most.is_finite() {
             return most;
         }
-        let (p, mut sum) = (A::real(self.exponent), A::zero());
-        self.for_each_element(window, |i| sum = sum + (x[i].abs() / most).powf(p));
-        most * sum.powf(A::one() / p)
+        let (p, mut sum) = (A::real(self.exponent), Stream::new());
+        self.for_each_element(window, |i| sum.push(Element::to_f64((x[i].abs() / most).powf(p))));
+        most * A::real(sum.finish().powf(1.0 / self.exponent))
     }
 
     fn divisor<A: Real>(&self, window: &Window) -> A {

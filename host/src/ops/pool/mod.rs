@@ -1,6 +1,7 @@
 //! Pooling, forward and backward: formula and modes in [`kernel_abi::ops::pool`].
 
 mod algorithms;
+mod as_reduce;
 mod columns;
 mod cpu;
 mod naive;

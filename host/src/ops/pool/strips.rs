@@ -1,6 +1,7 @@
 //! Pooling at the speed of memory: a strip of outputs a thread, of 16 bytes of channels, or of one channel where columns
 //! lie together.
 
+use super::whole::MOST_TERMS;
 use super::{PoolMode, PoolNan, PoolPass, PoolProblem, naive};
 use crate::launch::{Aligned, ChannelLayout, KernelLaunch, LaunchConfig, div_ceil};
 use crate::plan::Launch;
@@ -148,6 +149,10 @@ impl Geometry {
         let written = problem.dx().unwrap_or(problem.y());
         let read = if forward { problem.x() } else { problem.y() };
         let geometry = Geometry { layout: ChannelLayout::of(&[read, written])?, axes: window_axes(problem)? };
+        let window: i64 = geometry.axes.iter().map(|axis| i64::from(axis.window)).product();
+        if average && window > MOST_TERMS {
+            return Err(Refusal::new(format!("adds windows of up to {MOST_TERMS} elements, given {window}")));
+        }
         let n_threads = written.n_elems() / geometry.layout.vec;
         if n_threads > MAX_EXTENT {
             return Err(Refusal::new(format!(

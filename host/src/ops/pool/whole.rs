@@ -13,6 +13,8 @@ use kernel_abi::ops::pool::{PoolWholeParams, WHOLE_LANES, WHOLE_THREADS};
 
 /// Loads that a thread has under way together.
 const AHEAD: i64 = 4;
+/// The most terms that a thread adds one after the other.
+pub(super) const MOST_TERMS: i64 = 4096;
 /// Share of the memory's rate.
 const MEMORY_SHARE: f64 = 0.85;
 
@@ -87,6 +89,18 @@ fn bind_backward(params: &mut PoolWholeParams, call: &Call<'_>) {
     params.x_end += params.x;
 }
 
+/// Whether the one window is the image, without padding.
+pub(super) fn is_whole(problem: &PoolProblem) -> bool {
+    problem.shape().axes.iter().all(|axis| {
+        axis.output == 1 && axis.dilation == 1 && axis.window(0) == (0, axis.image) && axis.padded(0) == axis.image
+    })
+}
+
+/// Whether [`Whole`] computes a problem.
+pub(super) fn takes(problem: &PoolProblem) -> bool {
+    Geometry::of(problem).is_ok()
+}
+
 struct Geometry {
     row: &'static Row,
     params: PoolWholeParams,
@@ -101,16 +115,13 @@ impl Geometry {
     fn of(problem: &PoolProblem) -> Result<Self, Refusal> {
         let (x, y, shape) = (problem.dx().unwrap_or(problem.x()), problem.y(), problem.shape());
         let forward = problem.pool_pass() == PoolPass::Forward;
-        let whole = shape.axes.iter().all(|axis| {
-            axis.output == 1 && axis.dilation == 1 && axis.window(0) == (0, axis.image) && axis.padded(0) == axis.image
-        });
         let action = match (problem.mode(), forward) {
             (PoolMode::Max, true) => Some("maximum"),
             (PoolMode::AverageIncludePadding | PoolMode::AverageExcludePadding, true) => Some("average"),
             (PoolMode::AverageIncludePadding | PoolMode::AverageExcludePadding, false) => Some("shares"),
             _ => None,
         };
-        let Some(action) = action.filter(|_| whole && problem.index().is_none()) else {
+        let Some(action) = action.filter(|_| is_whole(problem) && problem.index().is_none()) else {
             let reason =
                 "computes maxima and averages of whole images, averages backward, no padding, no index; given ";
             return Err(Refusal::new(format!("{reason}{problem}")));
@@ -148,6 +159,16 @@ impl Geometry {
         // A round of loads a thread.
         let lanes = div_ceil(pieces, AHEAD);
         let lanes = (lanes as u32).next_power_of_two().min(32);
+        let terms = if together == "columns" {
+            positions / i64::from(WHOLE_THREADS / WHOLE_LANES)
+        } else {
+            pieces / i64::from(lanes)
+        };
+        if action == "average" && terms > MOST_TERMS {
+            return Err(Refusal::new(format!(
+                "adds up to {MOST_TERMS} terms one after the other in a thread, given {terms} of {x}"
+            )));
+        }
         let threads = i64::from(WHOLE_THREADS);
         let (channels, chunks, blocks) = if !forward {
             (n * c, positions, div_ceil(x.n_elems(), threads * vec))

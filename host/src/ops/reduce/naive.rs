@@ -4,11 +4,12 @@ use super::ReduceProblem;
 use crate::launch::{KernelLaunch, KernelRow, kernel_for, kernel_rows, linear_grid};
 use crate::plan::Launch;
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, Error, Problem};
+use crate::{Context, DType, Error, Problem};
 use kernel_abi::desc::collapse_dims;
 use kernel_abi::ops::reduce::ReduceParams;
 
 const KERNELS: &[KernelRow] = kernel_abi::reduce_kernels!(kernel_rows);
+const INTEGER_KERNELS: &[KernelRow] = kernel_abi::reduce_integer_kernels!(kernel_rows);
 const BLOCK: u32 = 256;
 const LANES: i64 = 32;
 
@@ -21,7 +22,10 @@ impl Algorithm<ReduceProblem> for Naive {
     }
 
     fn configs(&self, problem: &ReduceProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
-        kernel_for(KERNELS, "any", problem.computing(), context)
+        match problem.computing() {
+            DType::I64 => kernel_for(INTEGER_KERNELS, "integers", DType::I64, context),
+            computing => kernel_for(KERNELS, "any", computing, context),
+        }
     }
 
     fn workspace_bytes(&self, _: &ReduceProblem, _: Config) -> u64 {

@@ -1,16 +1,16 @@
 //! Reductions of what lies contiguous (`rows`) and across it (`columns`), 16 bytes a load, split into parts where there
 //! are few results.
 
-use super::{ReducePass, ReduceProblem};
+use super::{AsReduce, ReducePass, ReduceProblem};
 use crate::driver::Function;
 use crate::launch::{KernelRow, LaunchConfig, kernel_for, kernel_rows, launch};
 use crate::plan::{Call, Launch};
 use crate::select::cost::LAUNCH_US;
 use crate::select::{Algorithm, Config, Refusal};
-use crate::{Context, DType, Error, Problem, Stream};
+use crate::{Context, DType, Error, Stream};
 use kernel_abi::desc::collapse_dims;
 use kernel_abi::division::Divisor;
-use kernel_abi::ops::reduce::{FINISH_LOADS, FIRST_LOADS, MAX_LEVELS, ReducePartsParams};
+use kernel_abi::ops::reduce::{FINISH_LOADS, FIRST_LOADS, MAX_LEVELS, MOST_TERMS, ReducePartsParams};
 use kernel_abi::{MAX_RANK, TensorParam};
 
 const KERNELS: &[KernelRow] = kernel_abi::reduce_vector_kernels!(kernel_rows);
@@ -76,14 +76,15 @@ const COLUMNS: &[Columns] = kernel_abi::reduce_vector_kernels!(column_rows);
 /// Rows, or columns, by what lies contiguous; parts are combined by a second kernel. A few long rows may take a block of
 /// 1024 threads each instead, and columns that leave threads idle more of these. Indices and `log_sum_exp` of rows have
 /// kernels of their own, whose rows are in one part.
-pub(super) struct Vectorized;
+pub(in crate::ops) struct Vectorized;
 
-impl Algorithm<ReduceProblem> for Vectorized {
+impl<P: AsReduce> Algorithm<P> for Vectorized {
     fn name(&self) -> &'static str {
         "vectorized"
     }
 
-    fn configs(&self, problem: &ReduceProblem, context: &Context) -> Result<Vec<Config>, Refusal> {
+    fn configs(&self, problem: &P, context: &Context) -> Result<Vec<Config>, Refusal> {
+        let problem = &problem.as_reduce()?;
         let geometry = Geometry::of(problem, Shape::Usual)?;
         let kernels = if geometry.pass == "runs" { RUNS } else { KERNELS };
         let mut configs = kernel_for(kernels, geometry.pass, problem.x().dtype(), context)?;
@@ -103,17 +104,20 @@ impl Algorithm<ReduceProblem> for Vectorized {
         Ok(configs)
     }
 
-    fn workspace_bytes(&self, problem: &ReduceProblem, config: Config) -> u64 {
+    fn workspace_bytes(&self, problem: &P, config: Config) -> u64 {
+        let Ok(problem) = &problem.as_reduce() else { return 0 };
         Geometry::of(problem, Shape::of(config)).map_or(0, |geometry| geometry.workspace_bytes(problem))
     }
 
-    fn estimate_us(&self, problem: &ReduceProblem, config: Config, context: &Context) -> f64 {
+    fn estimate_us(&self, problem: &P, config: Config, context: &Context) -> f64 {
         /// From a thread's loads to the next ones, where nobody else keeps the memory busy.
         const ROUND_US: f64 = 0.6;
         /// What another number of threads side by side costs, where it was not timed.
         const OTHER: f64 = 1.01;
         let shape = Shape::of(config);
-        let Ok(geometry) = Geometry::of(problem, shape) else { return f64::MAX };
+        let Ok(geometry) = problem.as_reduce().and_then(|problem| Geometry::of(&problem, shape)) else {
+            return f64::MAX;
+        };
         let Form { params, .. } = geometry.vectors.as_ref().unwrap_or(&geometry.general);
         let kernels = if geometry.n_parts > 1 { 2.0 } else { 1.0 };
         let bytes_us = problem.bytes() / (MEMORY_SHARE * context.info().bytes_per_us);
@@ -127,9 +131,11 @@ impl Algorithm<ReduceProblem> for Vectorized {
         kernels * LAUNCH_US + other * bytes_us.max(f64::from(rounds) * ROUND_US)
     }
 
-    fn prepare(&self, problem: &ReduceProblem, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
+    fn prepare(&self, problem: &P, config: Config, context: &Context) -> Result<Box<dyn Launch>, Error> {
         let shape = Shape::of(config);
-        let geometry = Geometry::of(problem, shape).map_err(|refusal| refusal.into_error(self.name(), problem))?;
+        let refused = |refusal: Refusal| refusal.into_error(Algorithm::<P>::name(self), problem);
+        let problem = &problem.as_reduce().map_err(refused)?;
+        let geometry = Geometry::of(problem, shape).map_err(refused)?;
         let finish = FINISH.iter().find(|row| row.dtype == problem.computing()).unwrap_or(&FINISH[0]);
         Ok(Box::new(VectorizedLaunch {
             function: context.function(config.0.trim_end_matches(WIDER_SUFFIX).trim_end_matches(NARROWER_SUFFIX))?,
@@ -191,6 +197,9 @@ impl Geometry {
             return Err(Refusal::new(format!(
                 "takes f32, f64, f16 and bf16 computed in their accumulator, given {x} to {y}"
             )));
+        }
+        if y.dtype().is_integer() {
+            return Err(Refusal::new(format!("writes floating-point numbers and truth values, given {}", y.dtype())));
         }
         let (kept, reduced) = problem.split_dims();
         let [within] = collapse_dims([x], &reduced);
@@ -269,10 +278,15 @@ impl Geometry {
             // Threads that share out the items of a result: each has some in every part.
             let sharing = if rows { lanes / run_lanes } else { BLOCK / lanes };
             let n_parts = n_parts.unwrap_or_else(|| {
-                if whole || shape == Shape::Wide || items < UNSPLIT * sharing || groups >= ENOUGH {
+                if whole || shape == Shape::Wide || items < UNSPLIT * sharing {
                     return 1;
                 }
-                let wanted = (BLOCKS / groups).min(items / (2 * UNROLL * sharing)).clamp(1, MAX_PARTS);
+                let wanted = if groups < ENOUGH {
+                    (BLOCKS / groups).min(items / (2 * UNROLL * sharing)).clamp(1, MAX_PARTS)
+                } else {
+                    1
+                };
+                let wanted = wanted.max(items.div_ceil(MOST_TERMS * sharing));
                 // Rounded up, so many items may need fewer parts.
                 items.div_ceil(items.div_ceil(wanted))
             });
@@ -318,7 +332,8 @@ impl Geometry {
 
     fn workspace_bytes(&self, problem: &ReduceProblem) -> u64 {
         let parts = if self.n_parts > 1 { u64::from(self.n_parts) } else { 0 };
-        parts * problem.y().n_elems() as u64 * problem.computing().size_bytes() as u64
+        // A number and a factor each.
+        parts * problem.y().n_elems() as u64 * 2 * problem.computing().size_bytes() as u64
     }
 }
 
@@ -426,6 +441,21 @@ mod tests {
         assert_eq!(row_lanes("first", 125, 4096), 16);
         assert_eq!(row_lanes("rows", 1024, 65_536), 32);
         assert_eq!(row_lanes("rows", 1024, 4096), BLOCK);
+    }
+
+    /// Long sums are split however many blocks there are.
+    #[test]
+    fn threads_add_few_terms_one_after_the_other() {
+        for text in ["add x=1000000x16384:f32 y=1x16384:f32", "add x=65536x600000x6:f32:s4800000x8x1 y=65536x1x1:f32"] {
+            let problem: ReduceProblem = format!("reduce:{text}").parse().unwrap();
+            let geometry = Geometry::of(&problem, Shape::Usual).unwrap();
+            let Form { params, .. } = geometry.vectors.as_ref().unwrap_or(&geometry.general);
+            let sharing = match geometry.pass {
+                "runs" => params.lanes / params.inner.divisor.next_power_of_two(),
+                _ => BLOCK / params.lanes,
+            };
+            assert!(params.part_items.div_ceil(sharing) <= MOST_TERMS, "{text}");
+        }
     }
 
     /// No part begins behind the last item: it would take what lies behind x.

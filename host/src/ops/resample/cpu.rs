@@ -2,7 +2,8 @@
 
 use super::{ResamplePass, ResampleProblem};
 use crate::cpu::{CpuCall, CpuKernel};
-use crate::tensor::Real;
+use crate::sum::{Reals, Scattered};
+use crate::tensor::{Element, Real};
 use kernel_abi::ops::resample::{ResampleAxis, ResampleFilter};
 use rayon::prelude::*;
 
@@ -33,21 +34,22 @@ impl CpuKernel<ResampleProblem> for Planes {
                 outputs[0].par_chunks_mut(positions).zip(inputs[0].par_chunks(pixels)).for_each(|(y, x)| {
                     for_each_output(&axes, |o, taps| {
                         y[o] = taps.map_or(beyond, |taps| {
-                            let mut sum = A::zero();
-                            for_each_neighbour(taps, extents, |i, weight| sum = sum + weight * x[i]);
-                            sum
+                            let mut sum = 0.0;
+                            for_each_neighbour(taps, extents, |i, weight| sum += Element::to_f64(weight * x[i]));
+                            A::real(sum)
                         });
                     });
                 });
             }
             ResamplePass::Backward => {
                 outputs[0].par_chunks_mut(pixels).zip(inputs[0].par_chunks(positions)).for_each(|(dx, dy)| {
-                    dx.fill(A::zero());
+                    let mut sums = Reals::new(pixels);
                     for_each_output(&axes, |o, taps| {
                         if let Some(taps) = taps {
-                            for_each_neighbour(taps, extents, |i, weight| dx[i] = dx[i] + weight * dy[o]);
+                            for_each_neighbour(taps, extents, |i, weight| sums.add(i, weight * dy[o]));
                         }
                     });
+                    sums.finish(dx);
                 });
             }
         }
@@ -57,12 +59,11 @@ impl CpuKernel<ResampleProblem> for Planes {
 fn neighbours<A: Real>(axis: &ResampleAxis, filter: &ResampleFilter) -> Neighbours<A> {
     (0..axis.output)
         .map(|output| {
-            let place = axis.place(output);
-            let taps = axis.taps(filter, place);
+            let taps = axis.taps(filter, output);
             let weighed = |i: i64| (axis.inside(i) as usize, axis.weight(filter, &taps, i));
             // What weighs nothing is left out: it may be infinite.
             let list = (taps.begin..taps.end).map(weighed).filter(|&(_, weight)| weight != 0.0);
-            axis.has(place).then(|| list.map(|(i, weight)| (i, A::real(weight))).collect())
+            axis.has(taps.centre).then(|| list.map(|(i, weight)| (i, A::real(weight))).collect())
         })
         .collect()
 }

@@ -2,7 +2,8 @@
 
 use super::{SoftmaxKind, SoftmaxProblem};
 use crate::cpu::{CpuCall, CpuKernel};
-use crate::tensor::Real;
+use crate::sum::sum;
+use crate::tensor::{Element, Real};
 use rayon::prelude::*;
 
 /// One task an image; within it, rows one after another.
@@ -46,7 +47,7 @@ fn forward<A: Real, I: Iterator<Item = usize>>(kind: SoftmaxKind, x: &[A], y: &m
             row().fold(A::neg_infinity(), |max, i| if x[i] > max { x[i] } else { max })
         }
     };
-    let sum = row().fold(A::zero(), |sum, i| sum + (x[i] - max).exp());
+    let sum = A::real(sum(row().map(|i| Element::to_f64((x[i] - max).exp()))));
     let shift = sum.ln();
     row().for_each(|i| {
         y[i] = match kind {
@@ -65,11 +66,11 @@ fn backward<A: Real, I: Iterator<Item = usize>>(
 ) {
     match kind {
         SoftmaxKind::Fast | SoftmaxKind::Accurate => {
-            let sum = row().fold(A::zero(), |sum, i| sum + y[i] * dy[i]);
+            let sum = A::real(sum(row().map(|i| Element::to_f64(y[i]) * Element::to_f64(dy[i]))));
             row().for_each(|i| dx[i] = y[i] * (dy[i] - sum));
         }
         SoftmaxKind::Log => {
-            let sum = row().fold(A::zero(), |sum, i| sum + dy[i]);
+            let sum = A::real(sum(row().map(|i| Element::to_f64(dy[i]))));
             row().for_each(|i| dx[i] = dy[i] - y[i].exp() * sum);
         }
     }

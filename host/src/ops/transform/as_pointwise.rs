@@ -6,6 +6,6 @@ use crate::ops::pointwise::{AsPointwise, PointwisePass, PointwiseProblem};
 
 impl AsPointwise for TransformProblem {
     fn as_pointwise(&self) -> Result<PointwiseProblem, Error> {
-        Ok(PointwiseProblem::unary(PointwisePass::Scale, self.x(), self.y())?)
+        Ok(PointwiseProblem::unary(PointwisePass::Scale, self.x(), self.y())?.with_cast(self.cast()))
     }
 }

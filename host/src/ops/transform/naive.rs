@@ -58,6 +58,8 @@ pub(super) fn launch(problem: &TransformProblem, function: Function) -> KernelLa
             beta: 0.0,
             x_dtype: problem.x().dtype() as u32,
             y_dtype: problem.y().dtype() as u32,
+            cast: problem.cast().bits(),
+            reserved: 0,
             x,
             y,
         },

@@ -70,6 +70,8 @@ impl Algorithm<TransformProblem> for VectorizedCopy {
                 beta: 0.0,
                 x_dtype: problem.x().dtype() as u32,
                 y_dtype: problem.y().dtype() as u32,
+                cast: problem.cast().bits(),
+                reserved: 0,
                 x,
                 y,
             },

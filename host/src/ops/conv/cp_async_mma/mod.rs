@@ -14,7 +14,7 @@ use super::{ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal, check_gpu};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_gpu};
 use crate::{Context, DType, Error, Problem, Stream};
 use kernel_abi::ops::conv::cp_async_mma::{CpAsyncMmaParams, CpAsyncTile};
 
@@ -67,6 +67,10 @@ impl Algorithm<ConvProblem> for CpAsyncMma {
             .filter(|row| row.copy_elems == copy_elems)
             .map(|row| Config(row.symbol))
             .collect())
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        crate::ops::conv::algorithms::padding_spread(problem)
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {

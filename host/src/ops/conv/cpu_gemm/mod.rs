@@ -8,10 +8,12 @@
 mod columns;
 mod wgrad;
 
+use super::algorithms::padding_spread;
 use super::cpu_geometry::Geometry;
 use super::{ConvPass, ConvProblem};
 use crate::cpu::{CpuCall, CpuKernel};
 use crate::launch::cpu_gemm::{MatrixMut, MatrixRef};
+use crate::select::Spread;
 use crate::tensor::Real;
 use columns::{col2im, im2col, tile};
 use rayon::prelude::*;
@@ -31,6 +33,14 @@ impl CpuKernel<ConvProblem> for CpuGemm {
                 (n_lanes as u64).saturating_mul(columns_elems(&geometry) as u64)
             }
             ConvPass::Wgrad => wgrad::scratch_elems(&geometry),
+        }
+    }
+
+    /// Windows hold zeros for the padding; of the products of `dgrad` those in the padding are left out.
+    fn spread(problem: &ConvProblem) -> Spread {
+        match problem.conv_pass() {
+            ConvPass::Fprop | ConvPass::Wgrad => padding_spread(problem),
+            ConvPass::Dgrad => Spread::None,
         }
     }
 

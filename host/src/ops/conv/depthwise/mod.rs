@@ -12,7 +12,7 @@ mod windows;
 use super::{ConvPass, ConvProblem};
 use crate::launch::{KernelLaunch, LaunchConfig};
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal, check_gpu};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_gpu};
 use crate::{Context, Error, Problem};
 use cut::{Cut, MAX_BLOCKS, REDUCE, cuts};
 use launch::{DepthwiseLaunch, bind};
@@ -49,6 +49,15 @@ impl Algorithm<ConvProblem> for Depthwise {
             return Err(Refusal::new(format!("launches up to {MAX_BLOCKS} blocks, this would take {blocks}")));
         }
         Ok(cuts.iter().map(|cut| Config(cut.symbol)).collect())
+    }
+
+    fn spread(&self, problem: &ConvProblem, config: Config) -> Spread {
+        // Products of eight neighbouring columns.
+        if config.0.contains("toeplitz") {
+            Spread::Window
+        } else {
+            crate::ops::conv::algorithms::padding_spread(problem)
+        }
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {

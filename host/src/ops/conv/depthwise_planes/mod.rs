@@ -12,7 +12,7 @@ use super::{ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal, check_hopper};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_hopper};
 use crate::{Context, Error, Stream};
 use cut::{Cut, View};
 use kernel_abi::ops::conv::depthwise_planes::{ConvDepthwisePlanesParams, DEPTHWISE_PLANES_THREADS};
@@ -40,6 +40,11 @@ impl Algorithm<ConvProblem> for DepthwisePlanes {
         let view = View::of(problem)?;
         view.cut(context.info().n_units as i64)?;
         Ok(vec![Config(view.row().symbol)])
+    }
+
+    fn spread(&self, _: &ConvProblem, _: Config) -> Spread {
+        // Products of eight neighbouring columns.
+        Spread::Window
     }
 
     fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {

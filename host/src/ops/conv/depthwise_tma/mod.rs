@@ -14,7 +14,7 @@ use super::{ConvPass, ConvProblem};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal, check_hopper};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_hopper};
 use crate::{Context, Error, Problem, Stream};
 use cut::{Cut, View};
 use kernel_abi::ops::conv::depthwise_tma::ConvDepthwiseTmaParams;
@@ -53,6 +53,10 @@ impl Algorithm<ConvProblem> for DepthwiseTma {
         let mut cuts = cuts.collect::<Result<Vec<_>, _>>()?;
         cuts.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
         Ok(cuts.iter().map(|cut| Config(cut.row.symbol)).collect())
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        crate::ops::conv::algorithms::padding_spread(problem)
     }
 
     fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {

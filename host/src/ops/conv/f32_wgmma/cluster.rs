@@ -8,7 +8,7 @@ use crate::launch::{LaunchConfig, launch};
 use crate::ops::conv::im2col_wgmma::{CYCLES_PER_US, Cut, ENDS_US, Positions, WgradView, halves_cycles};
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, Spread};
 use crate::{Context, Error, Problem, Stream};
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, ConvWgradParams};
 
@@ -105,6 +105,10 @@ impl Algorithm<ConvProblem> for Cluster {
             )));
         }
         Ok(configs)
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        crate::ops::conv::algorithms::padding_spread(problem)
     }
 
     fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {

@@ -5,7 +5,7 @@ use super::{check, check_address, check_problem, read_name, taps_in_a_row};
 use crate::ops::conv::im2col_wgmma::Positions;
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, Spread};
 use crate::{Context, Error, Stream};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::f32_wgmma::{ConvFilterSource, PARTS_PANEL, WARP};
@@ -56,6 +56,10 @@ impl Algorithm<ConvProblem> for Direct {
         let staged = STAGED.iter().filter(|row| map.is_some_and(|map| map.side_by_side == row.2));
         let all = staged.map(|&(symbol, tile, _)| (symbol, tile)).chain(KERNELS.iter().copied());
         Ok(all.filter(|row| view.fits(row.1)).map(|row| Config(row.0)).collect())
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        crate::ops::conv::algorithms::padding_spread(problem)
     }
 
     fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {

@@ -13,7 +13,7 @@ use crate::ops::conv::im2col_wgmma::{
 use crate::ops::conv::spread_columns::Packing;
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, Spread};
 use crate::{Context, Error, Stream};
 use kernel_abi::ops::conv::ConvPackSpreadParams;
 use kernel_abi::ops::conv::f32_wgmma::{
@@ -54,6 +54,10 @@ impl Algorithm<ConvProblem> for Gather {
         check(problem, context)?;
         let view = PartsView::of(problem)?;
         Ok(KERNELS.iter().filter(|row| view.fits(row.1)).map(|row| Config(row.0)).collect())
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        crate::ops::conv::algorithms::padding_spread(problem)
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, _: Config) -> u64 {

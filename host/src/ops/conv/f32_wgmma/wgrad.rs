@@ -6,7 +6,7 @@ use crate::driver::{Function, TmaType};
 use crate::ops::conv::im2col_wgmma::{Filter, SplitSum, WgradView, Window, check_window, five};
 use crate::ops::conv::{ConvMode, ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal};
+use crate::select::{Algorithm, Config, Refusal, Spread};
 use crate::{Context, Error, Stream};
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, access};
 
@@ -44,6 +44,10 @@ impl Algorithm<ConvProblem> for Wgrad {
             )));
         }
         Ok(configs)
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        crate::ops::conv::algorithms::padding_spread(problem)
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {

@@ -14,10 +14,10 @@
 mod geometry;
 mod launch;
 
-use super::ConvProblem;
+use super::{ConvPass, ConvProblem};
 use crate::plan::Launch;
 use crate::select::cost::{LAUNCH_US, UNTIMED};
-use crate::select::{Algorithm, Cheapest, Config, Refusal, check_gpu};
+use crate::select::{Algorithm, Cheapest, Config, Refusal, Spread, check_gpu};
 use crate::{Context, Error};
 pub(super) use geometry::Cut;
 use geometry::Geometry;
@@ -92,6 +92,14 @@ impl Algorithm<ConvProblem> for Fft {
         match reason {
             Some(refusal) if configs.is_empty() => Err(refusal),
             _ => Ok(configs),
+        }
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        // Transforms mix all positions of a tile, or of an image.
+        match (self.0, problem.conv_pass()) {
+            (Cut::Tiles, ConvPass::Fprop | ConvPass::Dgrad) => Spread::Tile,
+            (Cut::Tiles, ConvPass::Wgrad) | (Cut::Whole, _) => Spread::Channel,
         }
     }
 

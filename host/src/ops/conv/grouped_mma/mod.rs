@@ -13,7 +13,7 @@ use super::{ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal, check_gpu};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_gpu};
 use crate::{Context, DType, Error, Problem, Stream};
 use geometry::{Device, Geometry};
 pub(super) use geometry::{check_copies, judge};
@@ -67,6 +67,15 @@ impl Algorithm<ConvProblem> for GroupedMma {
             .find(|row| (row.pass, row.dtype, row.width) == (geometry.kernel_pass, dtype, geometry.kernel_width))
             .map(|row| vec![Config(row.symbol)])
             .ok_or_else(|| Refusal::new(format!("has no kernel for {} with {dtype}", geometry.kernel_pass)))
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        /// Channels that are multiplied together.
+        const TOGETHER: i64 = 8;
+        let groups = problem.groups();
+        let narrow = [problem.x(), problem.y()].into_iter().any(|desc| desc.dims()[1] / groups < TOGETHER);
+        // Narrower groups have zeros between them.
+        if narrow { Spread::Group } else { crate::ops::conv::algorithms::padding_spread(problem) }
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, _: Config) -> u64 {

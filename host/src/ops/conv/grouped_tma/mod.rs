@@ -21,7 +21,7 @@ use super::{ConvPass, ConvProblem};
 use crate::driver::{Function, GpuContext, Swizzle, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal, check_hopper};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_hopper};
 use crate::{Context, Error, Stream};
 use cut::{CYCLES_PER_US, Cut, Device, View};
 use kernel_abi::ops::conv::halo_wgmma::MAX_SHARED_BYTES;
@@ -56,6 +56,15 @@ impl Algorithm<ConvProblem> for GroupedTma {
         // Where one waits, the other computes; but each has half as long rows, and a ring of half the size.
         let two = cut(problem, 2, context).is_ok().then_some(view.row.two);
         Ok([Some(view.row.symbol), two].into_iter().flatten().map(Config).collect())
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        /// Channels that are multiplied together.
+        const TOGETHER: i64 = 8;
+        let groups = problem.groups();
+        let narrow = [problem.x(), problem.y()].into_iter().any(|desc| desc.dims()[1] / groups < TOGETHER);
+        // Narrower groups have zeros between them.
+        if narrow { Spread::Group } else { crate::ops::conv::algorithms::padding_spread(problem) }
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {

@@ -18,7 +18,7 @@ use super::{ConvMode, ConvPass, ConvProblem};
 use crate::driver::{Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal, check_hopper};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_hopper};
 use crate::{Context, DType, Error, Stream};
 use cut::{Cut, Plane};
 use kernel_abi::division::Divisor;
@@ -74,6 +74,11 @@ impl Algorithm<ConvProblem> for HaloWgmmaSplit {
             }
         }
         if configs.is_empty() { Err(Refusal(reasons.join("; "))) } else { Ok(configs) }
+    }
+
+    fn spread(&self, _: &ConvProblem, _: Config) -> Spread {
+        // What lies beside, above and below a strip is multiplied with zeros of dy.
+        Spread::Window
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {

@@ -73,6 +73,10 @@ impl Algorithm<ConvProblem> for Gather {
         Ok(configs)
     }
 
+    fn spread(&self, problem: &ConvProblem, _: Config) -> crate::select::Spread {
+        crate::ops::conv::algorithms::padding_spread(problem)
+    }
+
     fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {
         0
     }

@@ -13,7 +13,7 @@ use super::epilogue::Fused;
 use super::gather::{GatherLaunch, Product, View};
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal, check_hopper};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_hopper};
 use crate::{Context, DType, Error, Problem};
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, FIXUP_FLAGS};
 
@@ -157,6 +157,10 @@ impl Algorithm<ConvProblem> for StreamK {
                 Err(Refusal::new(format!("takes groups of multiples of 64 channels, more than 64, given {k} and {c}")))
             }
         }
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        crate::ops::conv::algorithms::padding_spread(problem)
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {

@@ -7,7 +7,7 @@ use super::{check_addresses, tma_type};
 use crate::driver::{GpuContext, TmaType};
 use crate::ops::conv::{ConvMode, ConvPass, ConvProblem};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal, check_hopper};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_hopper};
 use crate::{Context, DType, Error, Stream};
 use kernel_abi::division::Divisor;
 use kernel_abi::ops::conv::im2col_wgmma::{
@@ -82,6 +82,10 @@ impl Algorithm<ConvProblem> for Wgrad {
         let mut configs = view.configs(rows.collect(), units);
         configs.extend(view.configs(fixups.collect(), units));
         Ok(configs)
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        crate::ops::conv::algorithms::padding_spread(problem)
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {

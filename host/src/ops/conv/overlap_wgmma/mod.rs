@@ -14,7 +14,7 @@ use super::{ConvPass, ConvProblem};
 use crate::driver::{DriverError, Function, GpuContext, Swizzle, TensorMap, Tiled, TmaType};
 use crate::launch::{LaunchConfig, div_ceil, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal, check_hopper};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_hopper};
 use crate::{Context, DType, Error, Stream};
 use geometry::{Cut, Windows};
 use kernel_abi::ops::conv::overlap_wgmma::{
@@ -227,6 +227,11 @@ impl Algorithm<ConvProblem> for OverlapWgmma {
             Some(refusal) if configs.is_empty() => Err(refusal),
             _ => Ok(configs),
         }
+    }
+
+    fn spread(&self, _: &ConvProblem, _: Config) -> Spread {
+        // Windows are filled up to 16 elements with what lies behind them, times zero weights.
+        Spread::Window
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {

@@ -99,6 +99,11 @@ impl Algorithm<ConvProblem> for SpreadColumns {
         Ok(configs)
     }
 
+    fn spread(&self, _: &ConvProblem, _: Config) -> crate::select::Spread {
+        // A block of columns shares a window, with zeros for taps that do not meet them.
+        crate::select::Spread::Window
+    }
+
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {
         Packing::of(problem, Kernel::of(config)).map_or(0, |packing| 2 * packing.n_elems() as u64)
     }

@@ -19,7 +19,7 @@ use super::{ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{LaunchConfig, launch};
 use crate::plan::{Call, Launch};
-use crate::select::{Algorithm, Config, Refusal, check_gpu};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_gpu};
 use crate::{Context, DType, Error, Problem, Stream};
 use kernel_abi::ops::conv::cp_async_mma::{CpAsyncMmaParams, CpAsyncTile};
 
@@ -178,6 +178,10 @@ impl Algorithm<ConvProblem> for Tf32x3Mma {
             chosen.retain(|variant| !is_cluster(&variant) || best.is_some_and(|best| best.name == variant.name));
         }
         Ok(chosen.into_iter().map(|variant| Config(variant.name)).collect())
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        crate::ops::conv::algorithms::padding_spread(problem)
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {

@@ -19,7 +19,7 @@ use super::{ConvPass, ConvProblem};
 use crate::driver::Function;
 use crate::launch::{KernelParams, LaunchConfig, launch, linear_grid};
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal, check_gpu, check_hopper};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_gpu, check_hopper};
 use crate::{Context, Error, Math, Stream};
 use forward::Forward;
 use geometry::Geometry;
@@ -70,6 +70,20 @@ impl Algorithm<ConvProblem> for Winograd {
             return Err(Refusal::new(format!("takes tiles in turns of less than {most} bytes, 128 tiles have more")));
         }
         Ok(configs)
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        match problem.conv_pass() {
+            // Transforms mix all positions of a tile.
+            ConvPass::Fprop | ConvPass::Dgrad => Spread::Tile,
+            // And the sum over tiles all taps of a channel.
+            ConvPass::Wgrad => Spread::Channel,
+        }
+    }
+
+    /// Where the larger tiles are permitted, it is by name.
+    fn is_asked_for(&self, _: &ConvProblem, _: Config) -> bool {
+        self.0 == Tile::F4
     }
 
     fn workspace_bytes(&self, problem: &ConvProblem, config: Config) -> u64 {

@@ -110,6 +110,10 @@ impl Algorithm<NormProblem> for Channelwise {
             params: params(problem, &layout),
             room: Room::new(problem, &layout),
             keeps_statistics: problem.operand("inv_std").is_none() && problem.norm_pass() != NormPass::Inference,
+            writes_rest: match problem.norm_pass() {
+                NormPass::Backward => problem.operand("inv_std").is_none(),
+                _ => problem.norm_pass() == NormPass::Forward,
+            },
             early: Early::of(problem, layout.whole),
             layout,
         }))
@@ -135,10 +139,11 @@ fn steps(problem: &NormProblem, layout: &Layout) -> Vec<&'static str> {
     }
 }
 
-/// The workspace: mean, inverse standard deviation, shift and tilt of the rows, slopes where dx is written in runs, and the
-/// parts of channels.
+/// The workspace: mean, inverse standard deviation and the rest of the rows, backward shift and tilt, slopes where dx is
+/// written in runs, and the parts of channels.
 struct Room {
     row_bytes: u64,
+    n_vectors: u64,
     has_slopes: bool,
     total: u64,
 }
@@ -147,13 +152,16 @@ impl Room {
     fn new(problem: &NormProblem, layout: &Layout) -> Self {
         let (word, share) = (size_of::<f32>() as u64, &layout.summing.single);
         if problem.norm_pass() == NormPass::Inference {
-            return Room { row_bytes: 0, has_slopes: false, total: 0 };
+            return Room { row_bytes: 0, n_vectors: 0, has_slopes: false, total: 0 };
         }
         let has_slopes = problem.norm_pass() == NormPass::Backward && layout.run_threads > 0;
         let row_bytes = (word * problem.sharing().n_rows() as u64).next_multiple_of(ALIGN);
         let parts = 2 * word * u64::from(share.n_parts) * u64::from(share.channels);
-        let n_vectors = if has_slopes { 5 } else { 4 };
-        Room { row_bytes, has_slopes, total: n_vectors * row_bytes + parts }
+        let n_vectors = match problem.norm_pass() {
+            NormPass::Backward => 5 + u64::from(has_slopes),
+            _ => 3,
+        };
+        Room { row_bytes, n_vectors, has_slopes, total: n_vectors * row_bytes + parts }
     }
 }
 
@@ -188,6 +196,7 @@ pub(super) fn params(problem: &NormProblem, layout: &Layout) -> ChannelwiseParam
         parameter_strides: ["scale", "bias", "dscale", "dbias", "running_mean"].map(stride),
         mean: place(problem, "mean"),
         inv_std: place(problem, "inv_std"),
+        rest: 0,
         running_mean: place(problem, "running_mean"),
         running_var: place(problem, "running_var"),
         shift: 0,
@@ -273,6 +282,8 @@ struct ChannelwiseLaunch {
     room: Room,
     /// Whether statistics of rows lie in the workspace.
     keeps_statistics: bool,
+    /// Whether statistics are found here, and not given.
+    writes_rest: bool,
     early: Early,
 }
 
@@ -286,7 +297,10 @@ impl Launch for ChannelwiseLaunch {
             if self.keeps_statistics {
                 (p.mean, p.inv_std) = (rows(0), rows(1));
             }
-            (p.shift, p.tilt, p.partials) = (rows(2), rows(3), rows(4 + u64::from(self.room.has_slopes)));
+            if self.writes_rest {
+                p.rest = rows(2);
+            }
+            (p.shift, p.tilt, p.partials) = (rows(3), rows(4), rows(self.room.n_vectors));
         }
         // Runs take what is known of channels 16 bytes at a time as well.
         let known = match self.layout.run_threads {
@@ -299,7 +313,7 @@ impl Launch for ChannelwiseLaunch {
         };
         let (summing, applying) = (self.layout.summing.at(all | known_to_sums), self.layout.applying.at(all | known));
         if self.room.has_slopes && applying.0.vectors != 0 {
-            p.slope = call.workspace_address() + 4 * self.room.row_bytes;
+            p.slope = call.workspace_address() + 5 * self.room.row_bytes;
         }
         (p.alpha, p.beta) = (call.alpha as f32, call.beta as f32);
         // Rows and parameters, where these are not the same.

@@ -9,7 +9,7 @@ use super::tensors::Positions;
 use super::wgrad::WgradView;
 use crate::ops::conv::{ConvPass, ConvProblem};
 use crate::plan::Launch;
-use crate::select::{Algorithm, Config, Refusal, check_hopper};
+use crate::select::{Algorithm, Config, Refusal, Spread, check_hopper};
 use crate::{Context, DType, Error, Problem};
 use cost::{Room, Shape, Work, misaligned};
 use kernel_abi::ops::conv::im2col_wgmma::{ConvTile, access};
@@ -104,6 +104,10 @@ impl Algorithm<ConvProblem> for Cluster {
             return Err(Refusal::new(format!("is for up to {most} tiles, given {tiles}")));
         }
         Ok(configs)
+    }
+
+    fn spread(&self, problem: &ConvProblem, _: Config) -> Spread {
+        crate::ops::conv::algorithms::padding_spread(problem)
     }
 
     fn workspace_bytes(&self, _: &ConvProblem, _: Config) -> u64 {
