@@ -5,10 +5,10 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use oxidnn::operators::{AnyProblem, parse_problem};
 use oxidnn::{
-    Args as RunArgs, Context, FindOptions, FindStage, Plan, PlanRequest, Policy, Role, StoreStatus, Stream, Tensor,
-    Workspace,
+    Args as RunArgs, Context, FindOptions, FindStage, NonFinite, Plan, PlanRequest, Policy, Role, StoreStatus, Stream,
+    Tensor, Workspace,
 };
-use oxidnn_reference::tolerance;
+use oxidnn_reference::{integers, tolerance};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -47,6 +47,9 @@ pub struct Options {
     /// Compare with the reference however long it takes
     #[arg(long)]
     verify: bool,
+    /// What infinities and NaNs of operands may reach: default, strict (what the formula says) or any
+    #[arg(long, default_value_t)]
+    nonfinite: NonFinite,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -85,7 +88,7 @@ pub fn run(options: &Options) -> Result<bool> {
         name => Policy::fixed(name),
     };
     let finds = policy == Policy::Find;
-    let mut request = PlanRequest::from(policy);
+    let mut request = PlanRequest::from(policy).nonfinite(options.nonfinite);
     request.workspace_limit_bytes = options.workspace_limit;
     if finds {
         request = request.find_options(find_options(options));
@@ -213,6 +216,8 @@ impl Trial {
         let scales = tolerance::scales(&problem.operands(), &self.prior, (self.alpha, self.beta), |values| {
             judge.judge_magnitudes(values, self.alpha, self.beta)
         });
+        let whole = |values: &Vec<f64>| values.iter().map(|&value| value as i128).collect();
+        let mut exact = judge.judge_integers(&self.prior.iter().map(whole).collect::<Vec<_>>()).map(Vec::into_iter);
         let (mut worst, mut limit) = (0.0f64, 0.0f64);
         let written = problem.operands().into_iter().zip(&self.tensors).zip(&self.prior);
         for (((((operand, tensor), prior), bare), scales), rounded_to) in written
@@ -231,6 +236,19 @@ impl Trial {
                 })
                 .collect();
             let got = tensor.to_vec::<f64>(&self.stream)?;
+            let dtype = operand.desc.dtype();
+            let scalars = if operand.role == Role::Output { (self.alpha, self.beta) } else { (1.0, 0.0) };
+            let expected: Vec<f64> = match exact.as_mut().and_then(Iterator::next) {
+                Some(results) => results
+                    .into_iter()
+                    .zip(prior)
+                    .map(|(r, p)| integers::stored(dtype, (r, *p as i128), scalars, judge.cast()) as f64)
+                    .collect(),
+                None if dtype.is_integer() => {
+                    expected.iter().map(|value| integers::rounded(dtype, *value, judge.cast()) as f64).collect()
+                }
+                None => expected,
+            };
             let stored = |(&expected, &got): (&f64, &f64)| tolerance::as_stored(operand.desc.dtype(), expected, got);
             let expected: Vec<f64> = expected.iter().zip(&got).map(stored).collect();
             let error = tolerance::error(&expected, &got, &scales);

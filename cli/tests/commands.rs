@@ -108,6 +108,11 @@ fn refusals_name_the_argument() {
     assert!(refused(&["run", "cube:forward x=2:f32"]).contains("given \"cube\""));
     assert!(refused(&["run", "softmax:forward x=4x4:f32", "--device", "tpu"]).contains("given \"tpu\""));
     assert!(refused(&["run", "softmax:forward x=4x4:f32", "--policy", "magic"]).contains("the policy asks for magic"));
+    let padded = ["run", "conv:fprop pad=1x1 x=2x3x9x9:f32 w=4x3x3x3:f32", "--device", "cpu", "--nonfinite"];
+    let with = |more: &[&'static str]| [&padded[..], more].concat();
+    assert!(refused(&with(&["strict", "--policy", "cpu_gemm"])).contains("spread: window"));
+    assert!(refused(&with(&["some"])).contains("expected default, strict or any"));
+    assert_eq!(json(&oxidnn(&with(&["strict", "--json"])))["algorithm"], "cpu_direct");
     assert!(refused(&["train", "--batch", "0"]).contains("given 20 and 0"));
 }
 
@@ -127,6 +132,10 @@ fn plan_divides_batches_within_a_workspace() {
     let divided = with(&["--workspace", "8MiB"]);
     assert_eq!(whole["time_us"], divided["undivided_us"]);
     assert!(divided["time_us"].as_f64() <= whole["time_us"].as_f64());
+    let permitted = with(&["--workspace", "8MiB", "--nonfinite", "any"]);
+    assert!(permitted["time_us"].as_f64() <= divided["time_us"].as_f64());
+    let strict = with(&["--workspace", "8MiB", "--nonfinite", "strict"]);
+    assert!(strict["time_us"].as_f64() >= divided["time_us"].as_f64());
     let loaded = json(&oxidnn(&["plan", "--load", &kept, "--device", "h200", "--json"]));
     assert_eq!((&loaded["time_us"], &loaded["workspace_bytes"]), (&total["time_us"], &total["workspace_bytes"]));
     assert!(std::fs::read_to_string(&svg).unwrap().starts_with("<svg"));

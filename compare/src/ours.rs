@@ -156,6 +156,7 @@ mod tests {
         let able = |algorithm, config, estimate_us| Candidate {
             algorithm,
             config,
+            spread: oxidnn::Spread::None,
             verdict: Verdict::Able { workspace_bytes: 0, estimate_us, measured: None },
         };
         let all =

@@ -9,7 +9,8 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use oxidnn::operators::{AnyProblem, parse_problem};
 use oxidnn::{
-    Aim, BatchSizes, Context, DType, DeviceInfo, FindOptions, Math, Network, NetworkChoice, PlanRequest, Policy,
+    Aim, BatchSizes, Context, DType, DeviceInfo, FindOptions, Math, Network, NetworkChoice, NonFinite, PlanRequest,
+    Policy,
 };
 use oxidnn_compare::case::{Layout, Pass};
 use oxidnn_compare::network::{Making, read};
@@ -94,6 +95,9 @@ pub struct Options {
     /// Read a choice that was kept, for the same device and library, instead of making one
     #[arg(long, conflicts_with = "network")]
     load: Option<PathBuf>,
+    /// What infinities and NaNs of operands may reach: default, strict (what the formula says) or any
+    #[arg(long, default_value_t, conflicts_with = "load")]
+    nonfinite: NonFinite,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -174,7 +178,7 @@ pub fn run(options: &Options) -> Result<()> {
             layers.iter().map(|layer| parse_problem(&layer.problem.text())).collect::<Result<_, _>>()?;
         let policy = if options.estimates { Policy::Heuristic } else { Policy::Find };
         let request = PlanRequest::from(policy).micro_batches(sizes.sizes()).find_options(find.clone());
-        Ok(Network::new(&context, problems, request.only(&options.algorithms)))
+        Ok(Network::new(&context, problems, request.nonfinite(options.nonfinite).only(&options.algorithms)))
     };
     if let Some(path) = &options.table {
         table::write(path, options, &context, provider.as_deref(), network)?;
