@@ -1,5 +1,6 @@
 //! What the tests of every operator share: random problems, fills, the oracle and its tolerances.
 
+pub mod edges;
 pub mod fill;
 pub mod in_place;
 pub mod oracle;

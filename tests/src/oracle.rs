@@ -4,7 +4,7 @@ use crate::fill::{Fill, round};
 use kernel_abi::{DType, Domain, Precision, Problem, Role, TensorDesc};
 use oxidnn::operators::{AnyProblem, Operation};
 use oxidnn::{Args, Context, Division, Plan, Policy, Tensor, Verdict, Workspace};
-use oxidnn_reference::{Judge, tolerance};
+use oxidnn_reference::{Judge, integers, tolerance};
 use proptest::test_runner::TestCaseError;
 use std::sync::OnceLock;
 
@@ -181,6 +181,7 @@ fn expect<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(Vec<Vec<f64
     Judge::make_admissible(problem, &mut values);
     operands.iter().zip(&mut values).for_each(|(operand, values)| share(&operand.desc, values));
     let bare = Judge::judge_scaled(problem, &values, case.alpha, case.beta);
+    let cast = Judge::cast(problem);
     let mut expected = Vec::new();
     let written = operands.iter().zip(&values).filter(|(operand, _)| operand.role != Role::Input);
     let judge = |values: &[Vec<f64>]| Judge::judge_magnitudes(problem, values, case.alpha, case.beta);
@@ -193,7 +194,22 @@ fn expect<P: Operation + Judge>(problem: &P, case: &Case) -> Result<(Vec<Vec<f64
             Role::Output => case.alpha * result,
             _ => result,
         };
-        expected.push(Expected { values: result.into_iter().zip(prior).map(blend).collect(), scales, rounded_to });
+        let mut values: Vec<f64> = result.into_iter().zip(prior).map(blend).collect();
+        if operand.desc.dtype().is_integer() {
+            let stored = |value: &mut f64| *value = integers::rounded(operand.desc.dtype(), *value, cast) as f64;
+            values.iter_mut().for_each(stored);
+        }
+        expected.push(Expected { values, scales, rounded_to, exact: false });
+    }
+    let whole: Vec<Vec<i128>> = values.iter().map(|values| values.iter().map(|&v| v as i128).collect()).collect();
+    if let Some(results) = Judge::judge_integers(problem, &whole) {
+        let written = operands.iter().zip(&whole).filter(|(operand, _)| operand.role != Role::Input);
+        for ((expected, result), (operand, prior)) in expected.iter_mut().zip(results).zip(written) {
+            let scalars = if operand.role == Role::Output { (case.alpha, case.beta) } else { (1.0, 0.0) };
+            let stored = |pair| integers::stored(operand.desc.dtype(), pair, scalars, cast) as f64;
+            expected.values = result.into_iter().zip(prior.iter().copied()).map(stored).collect();
+            expected.exact = true;
+        }
     }
     Ok((values, expected))
 }
@@ -212,6 +228,8 @@ struct Expected {
     scales: Vec<f64>,
     /// The least exact type through which they went.
     rounded_to: DType,
+    /// Whether they are integers without any error.
+    exact: bool,
 }
 
 /// Gives indices that share an element, as with a stride of 0, the value of the first of them.
@@ -386,7 +404,7 @@ fn get(bytes: &[u8], dtype: DType, at: usize) -> f64 {
 fn compare(
     desc: &TensorDesc,
     name: &str,
-    Expected { values: expected, scales, rounded_to }: &Expected,
+    Expected { values: expected, scales, rounded_to, exact }: &Expected,
     got: &[f64],
     case: &Case,
     (length, precision): (f64, Precision),
@@ -396,7 +414,7 @@ fn compare(
     let mut worst = None;
     for (linear, ((&expected, &got), scale)) in expected.iter().zip(got).zip(scales).enumerate() {
         let rounded = round(expected, desc.dtype());
-        let limit = if case.exact { 0.0 } else { relative * (expected.abs() + scale) + absolute };
+        let limit = if case.exact || *exact { 0.0 } else { relative * (expected.abs() + scale) + absolute };
         let error = (got - if case.exact || absolute != 0.0 { rounded } else { expected }).abs();
         let same = got == rounded || (got.is_nan() && rounded.is_nan());
         // A NaN on either side alone makes the error one too, which is a failure.

@@ -39,9 +39,14 @@ fn skip(why: &str, name: &str) {
     note("OXIDNN_SKIPPED", name);
 }
 
+/// Whether a device is the simulator.
+pub fn is_simulated(context: &Context) -> bool {
+    context.info().name.starts_with(SIMULATOR)
+}
+
 /// Writes the test at hand to the file that `OXIDNN_SIMULATED` names, if the device is simulated.
 pub fn note_simulated(context: &Context) {
-    if context.info().name.starts_with(SIMULATOR) {
+    if is_simulated(context) {
         // Tests run in threads of their names.
         note("OXIDNN_SIMULATED", std::thread::current().name().unwrap_or("a test"));
     }

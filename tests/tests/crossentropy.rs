@@ -191,7 +191,27 @@ fn refusals_name_argument_expected_and_given() {
     assert!(text("crossentropy:forward ignore=1 x=4x5:f32 target=4x5:f32").contains("no ignored class"));
     assert!(text("crossentropy:forward smoothing=1.5 x=4x5:f32 target=4:i32").contains("from 0 to 1, given 1.5"));
     assert!(
-        text("crossentropy:forward x=4x5:f16 target=4:i32 loss=1:f16").contains("accumulator type f32 of x, given f16")
+        text("crossentropy:forward x=4x5:f16 target=4:i32 loss=1:bf16")
+            .contains("bad loss: expected the element type f16 of x or its accumulator type f32, given bf16")
+    );
+    assert!(
+        text("crossentropy:forward x=4x5:bf16 target=4:i32 weight=5:f64")
+            .contains("bad weight: expected the element type bf16 of x or its accumulator type f32, given f64")
+    );
+    assert!(
+        text("crossentropy:forward x=4x5:f32 target=4:i32 loss=1:f16").contains("expected the element type f32 of x,")
+    );
+    assert!(
+        text("crossentropy:backward reduction=sum x=4x5:f64 target=4:i32 lse=4:f64 dloss=1:f32")
+            .contains("bad dloss: expected the element type f64 of x, given f32")
+    );
+    assert!(
+        text("crossentropy:forward x=4x5:f16 target=4:i32 lse=4:f16")
+            .contains("bad lse: expected the accumulator type f32 of x, given f16")
+    );
+    assert!(
+        text("crossentropy:forward x=4x5:f16 target=4:i32 total=1:f16")
+            .contains("bad total: expected the accumulator type f32 of x, given f16")
     );
     assert!(
         text("crossentropy:forward x=4x5:f32 target=4:i32 loss=4:f32").contains("extents 1 of one number, given 4")

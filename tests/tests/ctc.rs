@@ -117,7 +117,11 @@ fn refusals_name_argument_expected_and_given() {
     assert!(
         text("ctc:forward x=3x4x5:f32 target=4x3:i32 loss=4:f32").contains("bad loss: expected one number, given 4")
     );
-    assert!(text("ctc:forward x=3x4x5:bf16 target=4x3:i32 loss=1:bf16").contains("accumulator type f32 of x"));
+    assert!(
+        text("ctc:forward x=3x4x5:bf16 target=4x3:i32 loss=1:f16")
+            .contains("bad loss: expected the element type bf16 of x or its accumulator type f32, given f16")
+    );
+    assert!(text("ctc:backward x=3x4x5:f32 target=4x3:i32 dloss=1:bf16").contains("bad dloss: expected the element"));
     assert!(text("ctc:backward x=3x4x5:f32 target=4x3:i32 dx=3x4x5:f16").contains("bad dx"));
     assert!(text("ctc:forward zero_infinity=2 x=3x4x5:f32 target=4x3:i32").contains("expected 0 or 1, given 2"));
 }

@@ -35,7 +35,11 @@ pub fn rows() -> impl Strategy<Value = CrossEntropyProblem> {
 /// As the sums of the losses that [`rows`] have, but such that every number is an integer.
 pub fn integers() -> impl Strategy<Value = CrossEntropyProblem> {
     rows().prop_map(|problem| {
-        let text = problem.to_string();
+        // Sums need more bits than 16-bit types have.
+        let (loss, sums) = (problem.loss(), problem.x().dtype().accumulator());
+        let wide = TensorDesc::strided(sums, loss.dims(), loss.strides()).expect("a loss of another type is legal");
+        let text = problem.to_string().replace(&format!("loss={loss} "), &format!("loss={wide} "));
+        let text = text.strip_suffix(&format!("loss={loss}")).map_or(text.clone(), |rest| format!("{rest}loss={wide}"));
         let words = text.split(' ').filter(|word| !word.starts_with("lse=") && !word.starts_with("total="));
         let integer = |word: &str| match word.split_once('=') {
             Some(("input", _)) => "input=log_probs".to_owned(),
@@ -68,25 +72,27 @@ fn of(
         prop::option::of(-1i64..4),
     );
     let targets = prop::sample::select(&[Some(DType::I32), Some(DType::I64), None][..]);
-    (words, targets, any_weight(), dtype, extents, layouts).prop_map(
-        |((pass, input, reduction, smoothing, ignored), target, has_weight, dtype, dims, layouts)| {
+    let types = (dtype, either(), prop::option::of(either()));
+    (words, targets, types, extents, layouts).prop_map(
+        |((pass, input, reduction, smoothing, ignored), target, (dtype, loss, weight), dims, layouts)| {
             let mut desc = CrossEntropyDesc::new().input(input).reduction(reduction).label_smoothing(smoothing);
             if let (Some(class), Some(_)) = (ignored, target) {
                 desc = desc.ignore_index(class);
             }
             let positions = [&dims[..1], &dims[2..]].concat();
             let sums = dtype.accumulator();
-            let one = TensorDesc::packed(sums, &[1]).expect("one number is legal");
+            let one = |dtype| TensorDesc::packed(dtype, &[1]).expect("one number is legal");
             let x = layouts[0].apply(dtype, &dims);
             let target_desc = match target {
                 Some(class) => layouts[1].apply(class, &positions),
                 None => layouts[1].apply(dtype, &dims),
             };
             let weight =
-                has_weight.then(|| TensorDesc::strided(sums, &[dims[1]], &[2]).expect("a stride of 2 is legal"));
-            let loss = if reduction == LossReduction::None { layouts[2].apply(sums, &positions) } else { one };
+                weight.map(|of| TensorDesc::strided(of(dtype), &[dims[1]], &[2]).expect("a stride of 2 is legal"));
+            let loss = loss(dtype);
+            let loss = if reduction == LossReduction::None { layouts[2].apply(loss, &positions) } else { one(loss) };
             let lse = (input == CrossEntropyInput::Logits).then(|| layouts[3].apply(sums, &positions));
-            let total = (reduction == LossReduction::Mean && target.is_some()).then_some(one);
+            let total = (reduction == LossReduction::Mean && target.is_some()).then(|| one(sums));
             let (weight, lse, total) = (weight.as_ref(), lse.as_ref(), total.as_ref());
             match pass {
                 CrossEntropyPass::Forward => {
@@ -102,6 +108,7 @@ fn of(
     )
 }
 
-fn any_weight() -> impl Strategy<Value = bool> {
-    proptest::bool::ANY
+/// A type itself, or its accumulator's.
+pub(super) fn either() -> impl Strategy<Value = fn(DType) -> DType> {
+    prop::sample::select(&[(|dtype| dtype) as fn(DType) -> DType, DType::accumulator][..])
 }

@@ -16,14 +16,15 @@ struct Parts {
     /// How the residual lies; none for as y does.
     residual: Option<Option<super::tensors::Layout>>,
     activation: (ActivationMode, f64),
-    sums: bool,
+    /// Channel sums, in f64 or in the accumulator's type.
+    sums: Option<bool>,
 }
 
 fn parts(modes: impl Strategy<Value = ActivationMode>) -> impl Strategy<Value = Parts> {
     let bias = prop::option::weighted(0.7, (prop_oneof![3 => Just(1i64), 1 => 0i64..=3], prop::bool::ANY));
     let own_layout = prop_oneof![2 => Just(None), 1 => layout().prop_map(Some)];
     let residual = prop::option::weighted(0.6, own_layout);
-    (bias, residual, (modes, 0.25f64..2.0), prop::bool::weighted(0.4))
+    (bias, residual, (modes, 0.25f64..2.0), prop::option::weighted(0.4, prop::bool::weighted(0.3)))
         .prop_map(|(bias, residual, activation, sums)| Parts { bias, residual, activation, sums })
 }
 
@@ -38,7 +39,11 @@ impl Parts {
         if let Some(layout) = self.residual {
             epilogue = epilogue.residual(&layout.map_or(*y, |layout| layout.apply(y.dtype(), y.dims())));
         }
-        if with_sums && self.sums { epilogue.channel_sums() } else { epilogue }
+        match self.sums.filter(|_| with_sums) {
+            Some(true) => epilogue.channel_sums_f64(),
+            Some(false) => epilogue.channel_sums(),
+            None => epilogue,
+        }
     }
 }
 

@@ -193,7 +193,9 @@ fn problem(dims: &[i64], layouts: &[Layout], words: Words) -> NormProblem {
             NormProblem::backward(&desc, &x, &large(2), &large(1), &tensors)
         }
         NormPass::Finalize => {
-            let sum = TensorDesc::packed(dtype.accumulator(), &dims[1..2]).expect("a vector is legal");
+            // Sums in f64 may have results in f32.
+            let sums = if flags[0] { DType::F64 } else { dtype.accumulator() };
+            let sum = TensorDesc::packed(sums, &dims[1..2]).expect("a vector is legal");
             let vector = |layout: usize| layouts[layout].apply(dtype.accumulator(), &dims[1..2]);
             let mut tensors = NormTensors::new();
             if flags[1] {
