@@ -84,7 +84,8 @@ fn compute(model: &ModelProto, graph: &GraphProto, data: &DataSet, device: &Devi
     graph.output.iter().map(|info| values.get(&info.name[..]).cloned().ok_or_else(|| missing(&info.name))?).collect()
 }
 
-fn compute_node(
+/// The outputs of a node whose inputs are among the values.
+pub fn compute_node(
     model: &ModelProto,
     node: &NodeProto,
     values: &HashMap<&str, Result<Value, Stop>>,

@@ -28,22 +28,32 @@ pub fn compare(expected: &Value, got: &Value) -> Result<(), Stop> {
     if got.dims != expected.dims {
         return Err(Stop::failed(format!("expected the extents {:?}, given {:?}", expected.dims, got.dims)));
     }
+    if let (Ok(wanted), Ok(results)) = (expected.ints(), got.ints()) {
+        // Not as real numbers, which hold no integer beyond 2⁵³.
+        return first_difference(&wanted, &results, |want, got| want == got);
+    }
     let (relative, absolute) = tolerances(expected.element);
     let (wanted, results) = (expected.reals()?, got.reals()?);
-    let differs = |(&want, &got): (&f64, &f64)| {
+    first_difference(&wanted, &results, |&want, &got| {
         let same = want == got || (want.is_nan() && got.is_nan());
-        let near = want.is_finite() && (got - want).abs() <= absolute + relative * want.abs();
-        !(same || near)
-    };
-    let n_off = wanted.iter().zip(&results).filter(|&pair| differs(pair)).count();
-    match wanted.iter().zip(&results).position(differs) {
+        same || want.is_finite() && (got - want).abs() <= absolute + relative * want.abs()
+    })
+}
+
+/// Names the first pair that is not alike, and counts all of them.
+fn first_difference<T: std::fmt::Display>(
+    wanted: &[T],
+    results: &[T],
+    is_alike: impl Fn(&T, &T) -> bool,
+) -> Result<(), Stop> {
+    let mut off = wanted.iter().zip(results).enumerate().filter(|(_, (want, got))| !is_alike(want, got));
+    match off.next() {
         None => Ok(()),
-        Some(i) => Err(Stop::failed(format!(
-            "{n_off} of {} elements are off, the first at {i}: expected {}, given {}",
-            wanted.len(),
-            wanted[i],
-            results[i]
-        ))),
+        Some((i, (want, got))) => {
+            let (n_off, n) = (1 + off.count(), wanted.len());
+            let what = format!("{n_off} of {n} elements are off, the first at {i}: expected {want}, given {got}");
+            Err(Stop::failed(what))
+        }
     }
 }
 
@@ -54,6 +64,17 @@ mod tests {
     fn floats(values: &[f32]) -> Value {
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         Value { element: ElementType::Float, dims: vec![values.len() as i64], bytes }
+    }
+
+    #[test]
+    fn integers_are_compared_as_integers() {
+        let ints = |value: i64| Value::of_ints(&[0, value]);
+        assert_eq!(compare(&ints(1 << 60), &ints(1 << 60)), Ok(()));
+        let Err(Stop::Failed(what)) = compare(&ints((1 << 60) + 3), &ints(1 << 60)) else { panic!() };
+        assert_eq!(
+            what,
+            "1 of 2 elements are off, the first at 1: expected 1152921504606846979, given 1152921504606846976"
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod layout;
 mod node;
 mod ops;
 mod proto;
+mod random;
 mod report;
 mod stop;
 mod value;
@@ -33,8 +34,20 @@ struct Cli {
     /// Only cases whose names contain one of these words
     words: Vec<String>,
     /// ONNX's package of version 1.22.0, a zip archive: `cargo xtask onnx` fetches it and names it here
-    #[arg(long)]
-    cases: PathBuf,
+    #[arg(long, required_unless_present = "random")]
+    cases: Option<PathBuf>,
+    /// So many random nodes instead, judged by loops written from the specification
+    #[arg(long, conflicts_with_all = ["words", "write_docs"])]
+    random: Option<u64>,
+    /// What random nodes are drawn by
+    #[arg(long, default_value_t = 20)]
+    seed: u64,
+    /// Of random nodes the one with this number
+    #[arg(long, requires = "random")]
+    only: Option<u64>,
+    /// Writes random nodes with inputs and results to this folder, a model each
+    #[arg(long, requires = "random")]
+    export: Option<PathBuf>,
     /// Where to compute
     #[arg(long, value_enum, default_value = "all")]
     device: Devices,
@@ -67,6 +80,9 @@ fn main() -> ExitCode {
 
 /// Whether nothing failed, and every device made of the cases what the page says.
 fn run(options: &Cli) -> Result<bool> {
+    if let Some(count) = options.random {
+        return random_nodes(options, count);
+    }
     let cases = cases(options)?;
     let mut good = true;
     for (name, context) in devices(options.device)? {
@@ -95,9 +111,30 @@ fn run(options: &Cli) -> Result<bool> {
     Ok(good)
 }
 
+/// Whether no random node was wrong on any device.
+fn random_nodes(options: &Cli, count: u64) -> Result<bool> {
+    let nodes = options.only.map_or(0..count, |only| only..only + 1);
+    if let Some(folder) = &options.export {
+        std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    }
+    let mut good = true;
+    for (name, context) in devices(options.device)? {
+        let device = Device::new(&context)?;
+        let counts = random::run(options.seed, nodes.clone(), options.export.as_deref(), &device)?;
+        for (reason, n) in &counts.refused {
+            println!("{name}  refused {n} times  {reason}");
+        }
+        let (right, wrong, refused) = (counts.right, counts.wrong, counts.refused.values().sum::<usize>());
+        println!("{name}: {right} random nodes right, {refused} refused, {wrong} wrong");
+        good &= wrong == 0;
+    }
+    Ok(good)
+}
+
 /// The cases of this project, each with the operator that it is listed under.
 fn cases(options: &Cli) -> Result<Vec<(&'static str, Case)>> {
-    let mut wheel = Wheel::open(&options.cases)?;
+    let path = options.cases.as_ref().context("expected ONNX's package, given none")?;
+    let mut wheel = Wheel::open(path)?;
     let mut cases = Vec::new();
     for name in wheel.names() {
         if !options.words.is_empty() && !options.words.iter().any(|word| name.contains(word)) {

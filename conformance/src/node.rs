@@ -68,19 +68,24 @@ impl<'a> Node<'a> {
         self.attribute(name).map(|attribute| attribute.i)
     }
 
-    /// An attribute that is a real number.
+    /// An attribute that is a real number; it and its default are `f32`.
     pub fn float(&self, name: &str, default: f64) -> f64 {
-        self.attribute(name).map_or(default, |attribute| shortest(attribute.f))
+        self.optional_float(name).unwrap_or(f64::from(default as f32))
     }
 
     /// An attribute that is a real number without a default.
     pub fn optional_float(&self, name: &str) -> Option<f64> {
-        self.attribute(name).map(|attribute| shortest(attribute.f))
+        self.attribute(name).map(|attribute| f64::from(attribute.f))
     }
 
     /// An attribute that is a word.
     pub fn word(&self, name: &str, default: &'a str) -> Result<&'a str, Stop> {
         self.attribute(name).map_or(Ok(default), |attribute| std::str::from_utf8(&attribute.s).map_err(Stop::failed))
+    }
+
+    /// An attribute that is a list of real numbers.
+    pub fn floats(&self, name: &str) -> Option<Vec<f64>> {
+        self.attribute(name).map(|attribute| attribute.floats.iter().copied().map(f64::from).collect())
     }
 
     /// An attribute that is a list of integers.
@@ -103,6 +108,15 @@ impl<'a> Node<'a> {
         axes.iter().map(|&axis| axis_of(axis, rank)).collect::<Result<_, _>>().map(Some)
     }
 
+    /// What is an attribute before version `since` and an input from there on: a list of integers.
+    pub fn ints_or_input(&self, since: i64, name: &str, input: usize) -> Result<Vec<i64>, Stop> {
+        if self.opset >= since {
+            return self.input(input)?.ints();
+        }
+        let missing = || Stop::refused(format!("version {} has the attribute {name}, given none", self.opset));
+        self.ints(name).map(<[i64]>::to_vec).ok_or_else(missing)
+    }
+
     /// The attribute `axis`, at least 0.
     pub fn axis(&self, default: i64, rank: usize) -> Result<usize, Stop> {
         axis_of(self.int("axis", default), rank)
@@ -111,16 +125,14 @@ impl<'a> Node<'a> {
     /// Fails when an attribute was never looked at: what it asks for would have been ignored.
     pub fn all_read(&self) -> Result<(), Stop> {
         let read = self.read.borrow();
-        match self.proto.attribute.iter().find(|attribute| !read.contains(&attribute.name[..])) {
+        // Which inputs may be overwritten, before version 6: a hint that changes no result.
+        let is_hint = |name: &str| name == "consumed_inputs" && self.opset < 6;
+        let ignored = |attribute: &&AttributeProto| !read.contains(&attribute.name[..]) && !is_hint(&attribute.name);
+        match self.proto.attribute.iter().find(ignored) {
             None => Ok(()),
             Some(attribute) => Err(Stop::failed(format!("the attribute {} was not looked at", attribute.name))),
         }
     }
-}
-
-/// The number that was meant: 0.1 is stored as the nearest `f32`.
-fn shortest(value: f32) -> f64 {
-    value.to_string().parse().unwrap_or(f64::from(value))
 }
 
 /// An axis that may be counted from the end.

@@ -67,6 +67,9 @@ pub struct AttributeProto {
     pub floats: Vec<f32>,
     #[prost(int64, repeated, tag = "8")]
     pub ints: Vec<i64>,
+    /// Which of the fields it has: 1 is `f`, 2 `i`, 3 `s`, 4 `t`, 6 `floats`, 7 `ints`.
+    #[prost(int32, tag = "20")]
+    pub r#type: i32,
 }
 
 /// A named value of a graph.

@@ -64,6 +64,13 @@ const HEAD: &str = "\
   f16 and bf16 may be off by two neighbouring numbers (relative 2⁻⁹ and 2⁻⁶), since expected values were rounded after each step of a formula, and ours are rounded once.
 - The cases are those of every ONNX operator in the table below: all of this library's, and those that it is to have.
   Cases named `…_expanded` are such operators written as graphs of others; they are run where each node of the graph is ours, or only names the same elements in another way, and are listed as `expanded`.
+- Beside them, 3,000 random nodes are drawn by seed, of every operator that is computed, old versions of them and nodes that are refused among them.
+  Loops written from the specification, in f64 and i128, judge them; onnxruntime and ONNX's own evaluator judge 500 of them.
+  A wrong one is printed with the seed and number that draw it again: `oxidnn-onnx --random 1 --seed 20 --only 157`.
+- Before version 11 the nearest pixel of `Resize` and `Upsample` is the one below where an axis grows, and the one above where it shrinks, as in onnxruntime.
+  `BatchNormalization` before 14 that trains, and the mask of `Dropout` before 10, are refused.
+- `GridSample` refuses cubic places beyond an image that its border pads, and `MaxUnpool` indices outside their own windows.
+- Attributes are f32, and so are their defaults, also where tensors are f64.
 ";
 
 /// The page for what a device made of all cases. Failures are listed too, so that no page with one is ever right.

@@ -15,6 +15,9 @@ const PTXAS_MEMBER: &str = "nvidia/cu13/bin/ptxas";
 /// The package that has ONNX's node tests as files; later versions make them up when they run.
 const ONNX_PACKAGE: &str = "onnx==1.22.0";
 
+/// What computes random nodes once more, beside ONNX's own evaluator.
+const JUDGE_PACKAGES: [&str; 2] = ["onnxruntime==1.32.0", "numpy==2.4.6"];
+
 /// Installs a kernel compiler and `ptxas`, and fetches ONNX's cases, where they are missing.
 pub fn run(root: &Path) -> Result<()> {
     if let Err(missing) = toolchain::discover() {
@@ -48,6 +51,24 @@ pub fn onnx_cases(root: &Path) -> Result<PathBuf> {
     pip.args(["-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", ONNX_PACKAGE, "-d"]).arg(&folder);
     process::run(&mut pip).with_context(|| format!("fetching {ONNX_PACKAGE}"))?;
     wheel_in(&folder)?.with_context(|| format!("expected {ONNX_PACKAGE} in {}, given nothing", folder.display()))
+}
+
+/// The folder with Python's packages of the second judge of random nodes, fetched with pip where one is missing.
+pub fn onnx_judges(root: &Path) -> Result<PathBuf> {
+    let folder = root.join("target/onnx/python");
+    let is_there = |package: &&str| folder.join(format!("{}.dist-info", package.replace("==", "-"))).exists();
+    let packages = [&[ONNX_PACKAGE], &JUDGE_PACKAGES[..]].concat();
+    if packages.iter().all(is_there) {
+        return Ok(folder);
+    }
+    install_pip()?;
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "-q", "--only-binary=:all:", "--target"]).arg(&folder).args(&packages);
+    process::run(&mut pip).with_context(|| format!("fetching {} with pip", packages.join(", ")))?;
+    Ok(folder)
 }
 
 /// The version of [`ONNX_PACKAGE`] that lies in a folder.

@@ -37,12 +37,14 @@ pub fn run(root: &Path, kernels: bool, simulates: bool) -> Result<()> {
     }
     let tests = process::run(&mut command);
     let onnx = crate::onnx::command(root).and_then(|mut runner| process::run(runner.env("OXIDNN_SKIPPED", &skipped)));
+    let random = crate::onnx::random(root);
     println!("skipped: no GPU, or another than a test is for: {} tests", names(&skipped).len());
     if folder.is_some() {
         println!("no GPU here: {} tests ran on a simulated device", names(&simulated).len());
     }
     tests?;
     onnx?;
+    random?;
     process::run(process::cargo(root).args(["test", "--workspace", "--doc"]))
 }
 

@@ -109,12 +109,13 @@ fn has_word(code: &str, word: &str) -> bool {
 }
 
 /// Files of the host that only launch kernels of others, or say what a problem is to an algorithm's kernels.
-const COMPOSED: [(&str, &str); 9] = [
+const COMPOSED: [(&str, &str); 10] = [
     ("activation", "as_pointwise"),
     ("conv", "nchw_transposed"),
     ("conv", "pointwise_matmul"),
     ("conv", "provided"),
     ("pointwise", "form"),
+    ("pool", "as_reduce"),
     ("pool", "nchw_transposed"),
     ("transform", "as_pointwise"),
     ("transform", "copying"),

@@ -38,6 +38,7 @@ fn activation(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
         "Mish" => Mode::Mish.into(),
         "Relu" => Mode::Relu.into(),
         // ONNX's defaults are ours rounded to f32.
+        "Selu" if node.opset < 6 => Activation::new(Mode::Selu, &[alpha(1.6732), node.float("gamma", 1.0507)]),
         "Selu" => Activation::new(Mode::Selu, &[alpha(1.67326319), node.float("gamma", 1.05070102)]),
         "Sigmoid" => Mode::Sigmoid.into(),
         "Softplus" => Mode::Softplus.into(),

@@ -18,10 +18,17 @@ fn dropout(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
         None => node.float("ratio", 0.5),
     };
     node.int("seed", 0);
-    let trains = node.optional(2).map_or(Ok(vec![0]), Value::ints)?.first() != Some(&0);
+    // Before version 7 an attribute says that it does not train; up to version 11 it never does.
+    let trains = match node.opset {
+        ..7 => node.int("is_test", 0) == 0,
+        _ => node.optional(2).map_or(Ok(vec![0]), Value::ints)?.first() != Some(&0),
+    };
     if trains && ratio != 0.0 {
         let reason = "dropout draws by Philox which elements are kept, the case by numpy's generator, and ratio is";
         return Err(Stop::refused(format!("{reason} {ratio}")));
+    }
+    if node.wants(1) && node.opset < 10 {
+        return Err(Stop::refused(format!("version {} does not say what the mask holds", node.opset)));
     }
     let x = device.array(node.input(0)?)?;
     let words: Vec<u8> = PhiloxState::default().to_words().iter().flat_map(|word| word.to_le_bytes()).collect();

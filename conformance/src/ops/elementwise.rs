@@ -93,6 +93,39 @@ fn arrays(node: &Node<'_>, device: &Device) -> Result<Vec<Array>, Stop> {
     node.inputs()?.into_iter().map(|input| device.array(input)).collect()
 }
 
+/// The inputs of an operator of two tensors.
+///
+/// Before version 7 the second repeats only where `broadcast` says so, and its dimensions stand at `axis` of the
+/// first's. PRelu's slopes are those of the channels there.
+fn operands(node: &Node<'_>, device: &Device) -> Result<Vec<Array>, Stop> {
+    let mut inputs = arrays(node, device)?;
+    if node.opset >= 7 || inputs.len() != 2 {
+        return Ok(inputs);
+    }
+    let (Some(second), Some(first)) = (inputs.pop(), inputs.first()) else { return Ok(inputs) };
+    let (rank, second_rank) = (first.dims().len() as i64, second.dims().len() as i64);
+    let slopes = node.op() == "PRelu";
+    let repeats = node.int("broadcast", 0) != 0;
+    let at_end = rank - second_rank;
+    let axis = node.int("axis", if slopes && second_rank == 1 { at_end.min(1) } else { at_end });
+    let axis = if axis < 0 { axis + rank } else { axis };
+    if !repeats && !slopes && first.dims() != second.dims() {
+        let (a, b) = (first.dims(), second.dims());
+        return Err(Stop::refused(format!("expected equal extents where broadcast is 0, given {a:?} and {b:?}")));
+    }
+    if second.dims().iter().product::<i64>() == 1 {
+        inputs.push(second.with_dims(&[])?);
+        return Ok(inputs);
+    }
+    if axis < 0 || axis + second_rank > rank {
+        return Err(Stop::refused(format!("expected {second_rank} dimensions at axis {axis}, given {rank} in all")));
+    }
+    let behind = vec![1; (rank - axis - second_rank) as usize];
+    let dims = [second.dims(), &behind].concat();
+    inputs.push(second.with_dims(&dims)?);
+    Ok(inputs)
+}
+
 /// Operators whose result has the type of the first input.
 fn operation(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
     let pass = match node.op() {
@@ -118,7 +151,7 @@ fn operation(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
         "Tan" => Pass::Tan,
         other => return Err(Stop::failed(format!("expected an operation, given {other}"))),
     };
-    let inputs = arrays(node, device)?;
+    let inputs = operands(node, device)?;
     compute(device, Formula::Pass(pass), &inputs, inputs[0].dtype(), 1.0)
 }
 
@@ -136,7 +169,7 @@ fn truth(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
         "Xor" => Pass::LogicalXor,
         other => return Err(Stop::failed(format!("expected a comparison, given {other}"))),
     };
-    compute(device, Formula::Pass(pass), &arrays(node, device)?, DType::Bool, 1.0)
+    compute(device, Formula::Pass(pass), &operands(node, device)?, DType::Bool, 1.0)
 }
 
 /// Only a NaN differs from itself.
@@ -163,6 +196,12 @@ fn select(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
 
 fn clip(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
     let (mut inputs, mut steps) = (vec![device.array(node.input(0)?)?], Vec::new());
+    if node.opset < 11 {
+        // The defaults are the largest numbers of f32: infinities become those.
+        for (pass, name, default) in [("max", "min", f64::from(f32::MIN)), ("min", "max", f64::from(f32::MAX))] {
+            steps.push(format!("{pass}:{:e}", node.float(name, default)));
+        }
+    }
     for (i, pass) in [(1, "max"), (2, "min")] {
         if let Some(bound) = node.optional(i) {
             steps.push(format!("{pass}:{}", INPUT_NAMES[inputs.len()]));

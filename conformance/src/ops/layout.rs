@@ -49,7 +49,15 @@ fn expand(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
 
 /// Each axis has its repeats in front, along a stride of 0.
 fn tile(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
-    let (x, repeats) = (device.array(node.input(0)?)?, node.input(1)?.ints()?);
+    let x = device.array(node.input(0)?)?;
+    let mut repeats = node.input(1)?.reals()?.iter().map(|&n| n as i64).collect::<Vec<_>>();
+    if node.opset < 6 {
+        // A number of copies along one axis.
+        let (n_copies, axis) = (repeats.first().copied().unwrap_or(1), node.input(2)?.reals()?);
+        let axis = axis_of(axis.first().copied().unwrap_or(0.0) as i64, x.dims().len())?;
+        repeats = vec![1; x.dims().len()];
+        repeats[axis] = n_copies;
+    }
     let (mut layout, mut apart) = (x.layout(), Vec::new());
     for (axis, (&dim, &repeats)) in x.dims().iter().zip(&repeats).enumerate() {
         layout = layout.split(2 * axis, &[1, dim])?;
@@ -87,7 +95,7 @@ fn image(x: &Array) -> Result<[i64; 4], Stop> {
 fn concat(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
     let parts: Vec<Array> = node.inputs()?.into_iter().map(|part| device.array(part)).collect::<Result<_, _>>()?;
     let first = parts.first().ok_or_else(|| Stop::failed("expected inputs, given none"))?;
-    let axis = node.axis(0, first.dims().len())?;
+    let axis = node.axis(i64::from(node.opset < 4), first.dims().len())?;
     let mut dims = first.dims().to_vec();
     dims[axis] = parts.iter().map(|part| part.dims()[axis]).sum();
     let mut y = device.zeros(first.dtype(), &dims)?;
@@ -126,6 +134,13 @@ fn split(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
 }
 
 fn cast(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
+    if node.opset < 6 {
+        // The name of the type.
+        let to = node.word("to", "")?.to_uppercase();
+        let named = (1..=26).filter_map(|number| ElementType::of(number).ok());
+        let found = named.into_iter().find(|element| format!("{element:?}").to_uppercase() == to);
+        return converted(node, device, found.ok_or_else(|| Stop::refused(format!("no element type {to}")))?);
+    }
     let to = node.int("to", 0);
     converted(node, device, ElementType::of(to as i32)?)
 }
@@ -135,19 +150,14 @@ fn cast_like(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
 }
 
 fn converted(node: &Node<'_>, device: &Device, to: ElementType) -> Result<Vec<Value>, Stop> {
-    let (from, to) = (node.input(0)?.element.dtype()?, to.dtype()?);
+    node.input(0)?.element.dtype()?;
+    let to = to.dtype()?;
     let (saturates, rounding) = (node.int("saturate", 1) != 0, node.word("round_mode", "up")?);
     if to.is_fp8() && !saturates {
         return Err(Stop::refused("transform saturates 8-bit floating-point numbers, and saturate is 0"));
     }
-    if to.is_integer() && !from.is_integer() {
-        return Err(Stop::refused("transform rounds to the nearest integer, and Cast cuts off"));
-    }
     if rounding != "up" {
         return Err(Stop::refused(format!("transform rounds to nearest, and round_mode is {rounding}")));
-    }
-    if from.is_integer() && to.is_integer() && to.size_bytes() < from.size_bytes() {
-        return Err(Stop::refused("transform saturates integers, and Cast keeps their low bits"));
     }
     let x = device.array(node.input(0)?)?;
     let mut y = device.zeros(to, x.dims())?;

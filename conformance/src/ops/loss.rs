@@ -31,7 +31,7 @@ fn loss(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
     if let Some(class) = node.optional_int("ignore_index") {
         desc = desc.ignore_index(class);
     }
-    let mut loss = device.zeros(x.dtype().accumulator(), &dims)?;
+    let mut loss = device.zeros(x.dtype(), &dims)?;
     let (x_layout, target_layout, loss_layout) = (x.layout(), target.layout(), loss.layout());
     let weight_desc = weight.as_ref().map(|weight| weight.layout().desc);
     let problem = CrossEntropyProblem::forward(

@@ -60,6 +60,8 @@ fn gemm(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
     let transposes = (node.int("transA", 0) != 0, node.int("transB", 0) != 0);
     let desc = MatmulDesc { transpose_a: transposes.0, transpose_b: transposes.1, ..MatmulDesc::default() };
     let (a_layout, b_layout) = (a.layout(), b.layout());
+    // Before version 7, whether C repeats; its extents say so too.
+    node.int("broadcast", 0);
     let dims = [a.dims()[usize::from(transposes.0)], b.dims()[usize::from(!transposes.1)]];
     let mut y = device.zeros(a.dtype(), &dims)?;
     let y_layout = y.layout();

@@ -46,6 +46,14 @@ fn grid_sample(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
         "reflection" => GridPadding::Reflection,
         other => return Err(Stop::failed(format!("expected a padding, given {other}"))),
     };
+    if mode == GridSampleMode::Cubic && padding == GridPadding::Border {
+        // onnxruntime and ONNX's reference read what is beyond the image as if it were at its border.
+        if let Some(beyond) = node.input(1)?.reals()?.iter().find(|place| !(-1.0..=1.0).contains(*place)) {
+            let what =
+                format!("gridsample weighs cubic neighbours around places beyond the image, and one is {beyond}");
+            return Err(Stop::refused(what));
+        }
+    }
     let mut desc = GridSampleDesc::new(mode).padding(padding);
     if node.int("align_corners", 0) != 0 {
         desc = desc.align_corners();
@@ -71,17 +79,50 @@ struct Axis {
 /// The operator's older form: the nearest element below.
 fn upsample(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
     let x = device.array(node.input(0)?)?;
+    let scales = match node.opset {
+        ..7 => {
+            let [height, width] = ["height_scale", "width_scale"].map(|name| node.float(name, 1.0));
+            vec![1.0, 1.0, height, width]
+        }
+        7..9 => node.floats("scales").ok_or_else(|| Stop::refused("expected the attribute scales, given none"))?,
+        _ => node.input(1)?.reals()?,
+    };
+    asymmetric(node, device, &x, &scales)
+}
+
+/// The scaling of Upsample and of version 10 of Resize: output `i` is at `i / scale`.
+///
+/// The nearest element is the one below where an axis grows, and the one above where it shrinks: onnxruntime has it so,
+/// and the specification does not say.
+fn asymmetric(node: &Node<'_>, device: &Device, x: &Array, scales: &[f64]) -> Result<Vec<Value>, Stop> {
+    if scales.len() != x.dims().len() {
+        return Err(Stop::refused(format!("expected a scale of each of {} axes, given {scales:?}", x.dims().len())));
+    }
     let mode = match node.word("mode", "nearest")? {
         "nearest" => ResampleMode::Nearest,
-        _ => ResampleMode::Linear,
+        "linear" | "bilinear" => ResampleMode::Linear,
+        other => return Err(Stop::failed(format!("expected a mode, given {other}"))),
     };
-    let desc = ResampleDesc::new(mode).coordinates(Coordinates::Asymmetric).round(NearestRound::Floor);
-    let axes = scaled_axes(&x, &(0..x.dims().len()).collect::<Vec<_>>(), &node.input(1)?.reals()?, None);
-    resampled(device, &x, desc, axes, None)
+    let all: Vec<usize> = (0..x.dims().len()).collect();
+    let pass = |x: &Array, scales: &[f64], round: NearestRound| {
+        let desc = ResampleDesc::new(mode).coordinates(Coordinates::Asymmetric).round(round);
+        resampled(device, x, desc, scaled_axes(x, &all, scales, None), None)
+    };
+    let (grows, shrinks) = (scales.iter().any(|&scale| scale > 1.0), scales.iter().any(|&scale| scale < 1.0));
+    if mode != ResampleMode::Nearest || !(grows && shrinks) {
+        return pass(x, scales, if shrinks { NearestRound::Ceil } else { NearestRound::Floor });
+    }
+    // Axes that grow, then those that shrink: the nearest element of an axis does not depend on others.
+    let some = |keep: fn(f64, f64) -> f64| scales.iter().map(|&scale| keep(scale, 1.0)).collect::<Vec<_>>();
+    let larger = pass(x, &some(f64::max), NearestRound::Floor)?;
+    pass(&device.array(&larger[0])?, &some(f64::min), NearestRound::Ceil)
 }
 
 fn resize(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
     let x = device.array(node.input(0)?)?;
+    if node.opset < 11 {
+        return asymmetric(node, device, &x, &node.input(1)?.reals()?);
+    }
     let rank = x.dims().len();
     let mode = match node.word("mode", "nearest")? {
         "nearest" => ResampleMode::Nearest,
@@ -115,6 +156,7 @@ fn resize(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
             crops = Some(extrapolation);
             desc
         }
+        "tf_half_pixel_for_nn" => return Err(Stop::refused("resample has no coordinates tf_half_pixel_for_nn")),
         other => return Err(Stop::failed(format!("expected coordinates, given {other}"))),
     };
     let axes = match node.ints("axes") {
@@ -137,11 +179,12 @@ fn region(roi: Option<&[f64]>, i: usize, n: usize) -> [f64; 2] {
     roi.map_or([0.0, 1.0], |roi| [roi[i], roi[n + i]])
 }
 
+/// Extents are those of the whole axis also where a region is cropped, as onnxruntime and ONNX's reference have it; the
+/// text of the operator would multiply them by the region's share.
 fn scaled_axes(x: &Array, axes: &[usize], scales: &[f64], roi: Option<&[f64]>) -> Vec<Axis> {
     let axis = |(i, (&axis, &scale)): (usize, (&usize, &f64))| {
-        let [begin, end] = region(roi, i, axes.len());
-        let extent = (x.dims()[axis] as f64 * (end - begin) * scale).floor() as i64;
-        Axis { axis, scale: Some(scale), extent, region: [begin, end] }
+        let extent = (x.dims()[axis] as f64 * scale).floor() as i64;
+        Axis { axis, scale: Some(scale), extent, region: region(roi, i, axes.len()) }
     };
     axes.iter().zip(scales).enumerate().map(axis).collect()
 }

@@ -20,7 +20,7 @@ fn log_softmax(node: &Node<'_>, device: &Device) -> Result<Vec<Value>, Stop> {
 /// The axis becomes our channels, what lies before it the batch, what lies behind it the positions.
 fn along_axis(node: &Node<'_>, device: &Device, kind: SoftmaxKind) -> Result<Vec<Value>, Stop> {
     let x = device.array(node.input(0)?)?;
-    let axis = node.axis(-1, x.dims().len())?;
+    let axis = node.axis(if node.opset < 13 { 1 } else { -1 }, x.dims().len())?;
     let product = |dims: &[i64]| dims.iter().product::<i64>();
     let rows = [product(&x.dims()[..axis]), x.dims()[axis], product(&x.dims()[axis + 1..])];
     // Before version 13, all dimensions from the axis on were one row.

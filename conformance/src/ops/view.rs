@@ -53,7 +53,7 @@ fn flatten(node: &Node<'_>, _: &Device) -> Result<Vec<Value>, Stop> {
 }
 
 fn reshape(node: &Node<'_>, _: &Device) -> Result<Vec<Value>, Stop> {
-    let (x, mut dims) = (node.input(0)?, node.input(1)?.ints()?);
+    let (x, mut dims) = (node.input(0)?, node.ints_or_input(5, "shape", 1)?);
     if node.int("allowzero", 0) == 0 {
         for (i, dim) in dims.iter_mut().enumerate().filter(|(_, dim)| **dim == 0) {
             *dim = x.dims.get(i).copied().unwrap_or(1);
